@@ -5,9 +5,7 @@ staged and verified, and not part of the log yet (S5.3-S5.9).
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from winnow.clean.result import RecordsRemoved
@@ -17,13 +15,13 @@ from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
 from winnow.clean.scan.topic_usage import Holdings, holdings_of
 from winnow.java_long import delete_horizon
+from winnow.logdir.commit.staged_segment import StagedSegment, source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.cores import Cores
 from winnow.runtime.stopwatch import ms_since
-from winnow.storage.contract import Storage
 from winnow.storage.places import Places
-from winnow.storage.segment_io import SegmentWriter, drop_cached, map_range
+from winnow.storage.segment_io import drop_cached, map_range
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
@@ -71,64 +69,30 @@ def rewrite_group(
     `split_done`: called with the number of each split that has been read and written. `cores`: see
     `GroupOutput`.
 
-    File names contain a fresh id: a task that Spark runs twice, or late, never overwrites another's
-    files. The driver creates and removes the directory, so a task that runs after that fails. A
-    task that fails removes its files, because others may need the space. Raises NoSpaceError beyond
+    A task that fails removes its files (`staged_segment`). Raises NoSpaceError beyond
     `group.log_limit`.
     """
     began = time.monotonic()
-    attempt = uuid.uuid4().hex
-    paths = {
-        suffix: f"{job.staging}/{segment_file(group.base_offset, suffix)}.{attempt}"
-        for suffix in (LOG, INDEX, TIMEINDEX)
-    }
-    try:
-        output = GroupOutput(job, group, survivors, now=now, cores=cores)
-        return _write(
-            job, group, output, paths, now=now, attempt=attempt, began=began, split_done=split_done
-        )
-    except BaseException:
-        for path in paths.values():
-            with suppress(OSError):
-                Places().unlink(path)
-        raise
-
-
-def _write(
-    job: PartitionJob,
-    group: GroupJob,
-    output: GroupOutput,
-    paths: dict[str, str],
-    *,
-    now: int,
-    attempt: str,
-    began: float,
-    split_done: Callable[[int], None],
-) -> RewrittenGroup:
-    """`paths`: by suffix. The path of a transaction index is added if one is needed."""
-    storage = Places()
-    mtime_ns = log_mtime_ns(storage, job.directory, group.segments[-1].base_offset)
-    with SegmentWriter(paths[LOG], limit=group.log_limit, mtime_ns=mtime_ns) as log:
-        for number in group.splits:
-            for data in output.of_split(number):
-                log.write(data)
-                del data
-                # When asked to drop pages that are not on the disk yet, the system starts to write
-                # them. The sync at the end then has less to wait for.
-                drop_cached(paths[LOG])
-            split_done(number)
-    index, timeindex, txnindex = output.indexes()
-    storage.create(paths[INDEX], index)
-    storage.create(paths[TIMEINDEX], timeindex)
-    if txnindex is not None:
-        paths[TXNINDEX] = f"{job.staging}/{segment_file(group.base_offset, TXNINDEX)}.{attempt}"
-        storage.create(paths[TXNINDEX], txnindex)
-    take_over_attributes(
-        storage, job.directory, paths, first=group.base_offset, last=group.segments[-1].base_offset
+    output = GroupOutput(job, group, survivors, now=now, cores=cores)
+    first, last = (
+        f"{job.directory}/{segment_file(segment.base_offset, LOG)}"
+        for segment in (group.segments[0], group.segments[-1])
     )
-    checksums = verify_staged(
-        paths,
-        Meant(
+    with staged_segment(Places(), job.staging, group.base_offset) as staged:
+        mtime_ns = source_mtime_ns(Places(), last)
+        with staged.log(limit=group.log_limit, mtime_ns=mtime_ns) as log:
+            for number in group.splits:
+                for data in output.of_split(number):
+                    log.write(data)
+                    del data
+                    # When asked to drop pages that are not on the disk yet, the system starts to
+                    # write them. The sync at the end then has less to wait for.
+                    drop_cached(log.path)
+                split_done(number)
+        index, timeindex, txnindex = output.indexes()
+        staged.add_indexes(index, timeindex, txnindex)
+        staged.take_over_attributes(first, mtime_ns, txnindex=False)
+        meant = Meant(
             base_offset=group.base_offset,
             end_offset=job.end_offset,
             log_bytes=output.log_bytes,
@@ -138,25 +102,36 @@ def _write(
             without_horizons=(txnindex or b"")
             if delete_horizon(now, job.delete_retention_ms) is None
             else None,
-        ),
-    )
+        )
+        checksums = verify_staged(staged.paths, meant)
+        return _rewritten(job, group, output, staged, checksums, began)
+
+
+def _rewritten(
+    job: PartitionJob,
+    group: GroupJob,
+    output: GroupOutput,
+    staged: StagedSegment,
+    checksums: Mapping[str, int],
+    began: float,
+) -> RewrittenGroup:
     return RewrittenGroup(
         staged=StagedGroup(
             base_offset=group.base_offset,
             sources=tuple(segment for segment in group.segments),
-            paths=paths,
+            paths=staged.paths,
             checksums=checksums,
         ),
         records_before=output.records_before,
         records_after=output.records_after,
         bytes_after=output.log_bytes,
-        bytes_staged=sum(storage.entry(path).size for path in paths.values()),
+        bytes_staged=staged.bytes(),
         tombstones=output.tombstones,
         duration_ms=ms_since(began),
         removed=output.removed,
         checksum=output.checksum,
         source_checksums=output.source_checksums,
-        holdings=_holdings(paths[LOG], output.log_bytes, group.base_offset, job.topic),
+        holdings=_holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic),
     )
 
 
@@ -165,28 +140,3 @@ def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdin
         return None
     with map_range(path, 0, log_bytes, gradually=True) as buf:
         return holdings_of(buf, base_offset, topic)
-
-
-def take_over_attributes(
-    storage: Storage, directory: str, paths: dict[str, str], *, first: int, last: int
-) -> None:
-    """Copy owner and mode of the first source, and the modification time of the last, except for
-    transaction indexes (S5.9, S8.5).
-
-    `paths`: the staged files by suffix, synced on return. `first`, `last`: base offsets.
-    """
-    mtime_ns = log_mtime_ns(storage, directory, last)
-    for suffix, path in paths.items():
-        storage.copy_attributes(f"{directory}/{segment_file(first, LOG)}", path)
-        if suffix != TXNINDEX:
-            storage.set_mtime_ns(path, mtime_ns)
-        storage.fsync_file(path)
-
-
-def log_mtime_ns(storage: Storage, directory: str, base_offset: int) -> int:
-    """Return the modification time of a log, in whole milliseconds, as Kafka sets it."""
-    return (
-        storage.entry(f"{directory}/{segment_file(base_offset, LOG)}").mtime_ns
-        // 1_000_000
-        * 1_000_000
-    )

@@ -13,28 +13,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from winnow.errors import VerificationError
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.set_aside import set_aside, staging_path
+from winnow.logdir.commit.staged_segment import staged_segment
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import check_replaceable, exchange
 from winnow.logdir.damage import Damage, whole_rows
 from winnow.logdir.index import IndexBuilder
-from winnow.logdir.names import (
-    INDEX,
-    LOG,
-    SEGMENT_SUFFIXES,
-    TIMEINDEX,
-    TXNINDEX,
-    segment_file,
-)
+from winnow.logdir.names import LOG, SEGMENT_SUFFIXES, TXNINDEX, segment_file
 from winnow.state import PartitionState, Segment
 from winnow.storage.contract import Storage
-from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
-
-_COMPARED_BYTES = 16 * 2**20
+from winnow.storage.segment_io import map_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,41 +57,30 @@ def stage_segment(
     """
     base = segment.base_offset
     source = f"{directory}/{segment_file(base, LOG)}"
-    paths = {
-        suffix: f"{staging}/{segment_file(base, suffix)}" for suffix in (LOG, INDEX, TIMEINDEX)
-    }
-    with map_range(source, 0, segment.log_bytes) as data:
-        parts = [data[start:end] for start, end in _between(damages, segment.log_bytes)]
-        with SegmentWriter(paths[LOG]) as writer:
-            for part in parts:
-                writer.write(part)
-        drop_cached(paths[LOG])
-        _compare(paths[LOG], parts)
-        del parts, data
     builder = IndexBuilder(
         base_offset=base,
         index_interval_bytes=index_interval_bytes,
         max_index_bytes=segment_index_bytes,
     )
-    size = storage.entry(paths[LOG]).size
-    with map_range(paths[LOG], 0, size) as written:
-        for rows in whole_rows(written, 0, base):
-            builder.append(rows)
-        del written
-    for suffix, content in zip((INDEX, TIMEINDEX), builder.finish(), strict=True):
-        storage.create(paths[suffix], content)
-    if segment.txnindex_bytes is not None:
-        paths[TXNINDEX] = f"{staging}/{segment_file(base, TXNINDEX)}"
-        storage.create(
-            paths[TXNINDEX], storage.read_bytes(f"{directory}/{segment_file(base, TXNINDEX)}")
-        )
-    mtime_ns = storage.entry(source).mtime_ns
-    for path in paths.values():
-        storage.copy_attributes(source, path)
-        storage.set_mtime_ns(path, mtime_ns)
-        storage.fsync_file(path)
-    storage.fsync_dir(staging)
-    return StagedQuarantine(source=segment, damages=tuple(damages), paths=paths)
+    with staged_segment(storage, staging, base, unique=False) as staged:
+        with map_range(source, 0, segment.log_bytes) as data:
+            parts = [data[start:end] for start, end in _between(damages, segment.log_bytes)]
+            with staged.log() as writer:
+                for part in parts:
+                    writer.write(part)
+            staged.compare(parts, {})
+            del parts, data
+        with map_range(staged.paths[LOG], 0, writer.size) as written:
+            for rows in whole_rows(written, 0, base):
+                builder.append(rows)
+            del written
+        txnindex = None
+        if segment.txnindex_bytes is not None:
+            txnindex = storage.read_bytes(f"{directory}/{segment_file(base, TXNINDEX)}")
+        staged.add_indexes(*builder.finish(), txnindex)
+        staged.take_over_attributes(source, storage.entry(source).mtime_ns, txnindex=True)
+        storage.fsync_dir(staging)
+    return StagedQuarantine(source=segment, damages=tuple(damages), paths=staged.paths)
 
 
 def commit_quarantine(
@@ -154,23 +132,3 @@ def _between(damages: Sequence[Damage], size: int) -> list[tuple[int, int]]:
         for number, (start, end) in enumerate(pairwise(edges))
         if not number % 2 and start < end
     ]
-
-
-def _compare(path: str, parts: Sequence[Bytes]) -> None:
-    wanted = sum(len(part) for part in parts)
-    with map_range(path, 0, wanted) as written:
-        position, same = 0, True
-        for part in parts:
-            for at in range(0, len(part), _COMPARED_BYTES):
-                piece = part[at : at + _COMPARED_BYTES]
-                same = same and np.array_equal(
-                    written[position + at : position + at + len(piece)], piece
-                )
-            position += len(part)
-        del written
-    if not same:
-        raise VerificationError(
-            "a staged segment is not what was written",
-            where=path,
-            hint="The disk or the memory of this machine may be failing.",
-        )

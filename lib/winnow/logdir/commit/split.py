@@ -8,14 +8,13 @@ are not changed.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from winnow.errors import VerificationError
 from winnow.logdir.commit.keeping import keep
+from winnow.logdir.commit.staged_segment import StagedSegment, staged_segment
 from winnow.logdir.commit.swap import check_replaceable, exchange
 from winnow.logdir.commit.unchanged import removable_snapshots
 from winnow.logdir.index import IndexBuilder
@@ -31,13 +30,12 @@ from winnow.logdir.names import (
 from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
 from winnow.state import Segment
 from winnow.storage.contract import Storage
-from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
+from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, MAX_OFFSET_SPAN
 from winnow.wire.inflate import inflate
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 _ROWS = 65_536
-_COMPARED_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +93,7 @@ def stage_split(
     if segment.txnindex_bytes is not None:
         path = f"{directory}/{segment_file(segment.base_offset, TXNINDEX)}"
         aborted = read_txn_index(storage, path, base_offset=segment.base_offset)
-    parts: dict[int, dict[str, str]] = {}
+    parts: dict[int, StagedSegment] = {}
     with map_range(owner, 0, segment.log_bytes) as data:
         found = list(_parts(data, segment.base_offset, owner))
         for part, following in zip(found, [*found[1:], None], strict=True):
@@ -128,12 +126,10 @@ def stage_split(
         parts[segment.base_offset] = _stage(
             storage, staging, segment.base_offset, empty, {INDEX: b"", TIMEINDEX: b""}
         )
-    for paths in parts.values():
-        for path in paths.values():
-            storage.copy_attributes(owner, path)
-            storage.set_mtime_ns(path, mtime_ns)
-            storage.fsync_file(path)
-    return StagedSplit(source=segment, parts=parts, placeholder=placeholder)
+    for staged in parts.values():
+        staged.take_over_attributes(owner, mtime_ns, txnindex=True)
+    paths = {base: staged.paths for base, staged in parts.items()}
+    return StagedSplit(source=segment, parts=paths, placeholder=placeholder)
 
 
 def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
@@ -232,35 +228,12 @@ def _rows(
 
 
 def _stage(
-    storage: Storage, staging: str, base_offset: int, log: Bytes, contents: Mapping[str, bytes]
-) -> dict[str, str]:
-    """Write the files of one part under names of their own, and read them back from the disk."""
-    attempt = uuid.uuid4().hex
-    paths = {
-        suffix: f"{staging}/{segment_file(base_offset, suffix)}.{attempt}"
-        for suffix in (LOG, *contents)
-    }
-    with SegmentWriter(paths[LOG]) as writer:
-        writer.write(log)
-    for suffix, content in contents.items():
-        storage.create(paths[suffix], content)
-    for path in paths.values():
-        drop_cached(path)
-    size = storage.entry(paths[LOG]).size
-    same = size == log.shape[0] and all(
-        storage.read_bytes(paths[suffix]) == contents[suffix] for suffix in contents
-    )
-    if same:
-        with map_range(paths[LOG], 0, size) as written:
-            same = all(
-                np.array_equal(written[at : at + _COMPARED_BYTES], log[at : at + _COMPARED_BYTES])
-                for at in range(0, size, _COMPARED_BYTES)
-            )
-            del written
-    if not same:
-        raise VerificationError(
-            "a staged part is not what was written",
-            where=paths[LOG],
-            hint="The disk or the memory of this machine may be failing.",
-        )
-    return paths
+    storage: Storage, staging: str, base_offset: int, log: Bytes, indexes: Mapping[str, bytes]
+) -> StagedSegment:
+    """Write the files of one part, and read them back from the disk."""
+    with staged_segment(storage, staging, base_offset) as staged:
+        with staged.log() as writer:
+            writer.write(log)
+        staged.add_indexes(indexes[INDEX], indexes[TIMEINDEX], indexes.get(TXNINDEX))
+        staged.compare([log], indexes)
+    return staged

@@ -10,23 +10,21 @@ transaction, and the log ends at the same offset.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from winnow.clean.rewrite.rewrite import log_mtime_ns, take_over_attributes
 from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.clean.survey.walk import walk_segment
+from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.index import IndexBuilder
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.places import Places
-from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
+from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.verbs.erase.scan import Part, found_in_split
 from winnow.verbs.erase.values import Matches
 from winnow.wire.batch import NO_PRODUCER
@@ -70,27 +68,7 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
 
     Raises CorruptLogError, VerificationError, NoSpaceError or OSError, and removes its files first.
     """
-    attempt = uuid.uuid4().hex
     base = work.segment.base_offset
-    paths = {
-        s: f"{work.staging}/{segment_file(base, s)}.{attempt}" for s in (LOG, INDEX, TIMEINDEX)
-    }
-    try:
-        return _write(work, keys, paths, attempt)
-    except BaseException:
-        for path in paths.values():
-            with suppress(OSError):
-                Places().unlink(path)
-        raise
-
-
-def _write(
-    work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str
-) -> RewrittenSegment:
-    """Write the staged files. `paths` maps suffix to path. The path of a transaction index is added
-    if one is written.
-    """
-    storage, base = Places(), work.segment.base_offset
     source = f"{work.directory}/{segment_file(base, LOG)}"
     index = IndexBuilder(
         base_offset=base,
@@ -99,49 +77,42 @@ def _write(
     )
     walk = walk_segment(work.directory, base, work.segment.log_bytes)
     erased, headers = Matches(), 0
-    with SegmentWriter(paths[LOG], mtime_ns=log_mtime_ns(storage, work.directory, base)) as log:
-        for split in walk.splits:
-            is_last = split is walk.splits[-1]
-            with map_range(source, split.start, split.end) as buf:
-                for part, found in found_in_split(
-                    buf, split, source, keys, max_decompressed_bytes=work.max_decompressed_bytes
-                ):
-                    last_offset = walk.next_offset - 1 if is_last else -1
-                    data, rows, gone = without(buf, part, found, last_offset=last_offset)
-                    erased += gone
-                    headers += int(rows["record_count"].astype(np.int64).sum())
-                    rows["position"] += log.size
-                    index.append(rows)
-                    log.write(data)
-                    del part, found
-                drop_cached(paths[LOG])
-                del buf
-        log_bytes = log.size
-    for suffix, content in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
-        storage.create(paths[suffix], content)
-    txn_index = b""
-    if work.segment.txnindex_bytes:
-        txn_index = storage.read_bytes(f"{work.directory}/{segment_file(base, TXNINDEX)}")
-        paths[TXNINDEX] = f"{work.staging}/{segment_file(base, TXNINDEX)}.{attempt}"
-        storage.create(paths[TXNINDEX], txn_index)
-    take_over_attributes(storage, work.directory, paths, first=base, last=base)
-    verify_staged(
-        paths,
-        Meant(
+    with staged_segment(Places(), work.staging, base) as staged:
+        mtime_ns = source_mtime_ns(Places(), source)
+        with staged.log(mtime_ns=mtime_ns) as log:
+            for split in walk.splits:
+                is_last = split is walk.splits[-1]
+                with map_range(source, split.start, split.end) as buf:
+                    for part, found in found_in_split(
+                        buf, split, source, keys, max_decompressed_bytes=work.max_decompressed_bytes
+                    ):
+                        last_offset = walk.next_offset - 1 if is_last else -1
+                        data, rows, gone = without(buf, part, found, last_offset=last_offset)
+                        erased += gone
+                        headers += int(rows["record_count"].astype(np.int64).sum())
+                        rows["position"] += log.size
+                        index.append(rows)
+                        log.write(data)
+                        del part, found
+                    drop_cached(log.path)
+                    del buf
+        txn_index = None
+        if work.segment.txnindex_bytes:
+            txn_index = Places().read_bytes(f"{work.directory}/{segment_file(base, TXNINDEX)}")
+        staged.add_indexes(*index.finish(), txn_index)
+        staged.take_over_attributes(source, mtime_ns, txnindex=False)
+        meant = Meant(
             base_offset=base,
             end_offset=work.end_offset,
-            log_bytes=log_bytes,
+            log_bytes=log.size,
             records=headers,
             index_interval_bytes=work.index_interval_bytes,
             segment_index_bytes=_MOST_INDEX_BYTES,
-            same_txn_index=txn_index,
-        ),
-    )
-    return RewrittenSegment(
-        StagedGroup(base_offset=base, sources=(work.segment,), paths=paths),
-        erased,
-        sum(storage.entry(path).size for path in paths.values()),
-    )
+            same_txn_index=txn_index or b"",
+        )
+        verify_staged(staged.paths, meant)
+        new = StagedGroup(base_offset=base, sources=(work.segment,), paths=staged.paths)
+        return RewrittenSegment(new, erased, staged.bytes())
 
 
 def without(

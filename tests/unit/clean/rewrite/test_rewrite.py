@@ -20,12 +20,12 @@ from tests.unit.clean.partitions import (
     record,
     records_in,
 )
-from winnow.clean.rewrite import rewrite as rewrite_module
 from winnow.clean.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.clean.scan import chunks as chunks_module
 from winnow.clean.scan.job import PartitionJob
 from winnow.clean.scan.resolve import Survivors
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
+from winnow.logdir.commit import staged_segment
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.runtime import cores as cores_module
 from winnow.runtime.cores import Cores
@@ -212,7 +212,7 @@ def test_staged_segment_that_reads_back_differently_is_refused(
             changed[-1:] = bytes([changed[-1] ^ 1]) if changed else b""
             super().write(bytes(changed))
 
-    monkeypatch.setattr(rewrite_module, "SegmentWriter", LyingDisk)
+    monkeypatch.setattr(staged_segment, "SegmentWriter", LyingDisk)
     with pytest.raises(VerificationError, match="CRC"):
         rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
 

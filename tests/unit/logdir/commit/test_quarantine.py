@@ -123,6 +123,6 @@ def test_staged_segment_that_reads_back_differently_is_refused(
         data[SIZE] ^= 1
         Path(path).write_bytes(data)
 
-    monkeypatch.setattr("winnow.logdir.commit.quarantine.drop_cached", turn)
+    monkeypatch.setattr("winnow.logdir.commit.staged_segment.drop_cached", turn)
     with pytest.raises(VerificationError, match="not what was written"):
         stage(state, damage(3, 5))

@@ -1,0 +1,119 @@
+"""Write a new segment into a staging directory. Every segment that Winnow makes is written here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+import numpy as np
+
+from winnow.errors import VerificationError
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.storage.contract import Storage
+from winnow.storage.places import Places
+from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
+
+_COMPARED_BYTES = 16 * 2**20
+
+
+class StagedSegment:
+    """The files of one new segment. Call `log`, `add_indexes` and `take_over_attributes` in this
+    order.
+    """
+
+    def __init__(self, storage: Storage, staging: str, base_offset: int, *, unique: bool) -> None:
+        self.paths: dict[str, str] = {}
+        """Of the files, by suffix. A file has its entry before it is created."""
+        self._storage = storage
+        self._staging = staging
+        self._base_offset = base_offset
+        self._end = f".{uuid.uuid4().hex}" if unique else ""
+
+    def log(self, *, limit: int | None = None, mtime_ns: int | None = None) -> SegmentWriter:
+        """Create the log. See `SegmentWriter`."""
+        return SegmentWriter(self._new(LOG), limit=limit, mtime_ns=mtime_ns)
+
+    def add_indexes(self, index: bytes, timeindex: bytes, txnindex: bytes | None) -> None:
+        """Create the index files; no transaction index for None."""
+        self._storage.create(self._new(INDEX), index)
+        self._storage.create(self._new(TIMEINDEX), timeindex)
+        if txnindex is not None:
+            self._storage.create(self._new(TXNINDEX), txnindex)
+
+    def take_over_attributes(self, owner: str, mtime_ns: int, *, txnindex: bool) -> None:
+        """Give all files the owner and mode of the file `owner`, and the modification time. The
+        files are synced on return.
+
+        `txnindex`: the transaction index gets the time, too. Kafka's cleaner leaves it out (S5.9,
+        S8.5).
+        """
+        for suffix, path in self.paths.items():
+            self._storage.copy_attributes(owner, path)
+            if txnindex or suffix != TXNINDEX:
+                self._storage.set_mtime_ns(path, mtime_ns)
+            self._storage.fsync_file(path)
+
+    def compare(self, parts: Sequence[Bytes], indexes: Mapping[str, bytes]) -> None:
+        """Read the files back from the disk. Raises VerificationError if the log does not consist
+        of `parts`, or an index differs. `indexes`: by suffix.
+        """
+        path, wanted = self.paths[LOG], sum(len(part) for part in parts)
+        drop_cached(path)
+        if self._storage.entry(path).size != wanted:
+            raise _different(path)
+        position = 0
+        with map_range(path, 0, wanted) as written:
+            for part in parts:
+                for at in range(0, len(part), _COMPARED_BYTES):
+                    piece = part[at : at + _COMPARED_BYTES]
+                    if not np.array_equal(written[position : position + len(piece)], piece):
+                        raise _different(path)
+                    position += len(piece)
+            del written
+        for suffix, content in indexes.items():
+            drop_cached(self.paths[suffix])
+            if self._storage.read_bytes(self.paths[suffix]) != content:
+                raise _different(self.paths[suffix])
+
+    def bytes(self) -> int:
+        """Return the size of all files."""
+        return sum(self._storage.entry(path).size for path in self.paths.values())
+
+    def _new(self, suffix: str) -> str:
+        name = segment_file(self._base_offset, suffix)
+        self.paths[suffix] = f"{self._staging}/{name}{self._end}"
+        return self.paths[suffix]
+
+
+@contextmanager
+def staged_segment(
+    storage: Storage, staging: str, base_offset: int, *, unique: bool = True
+) -> Iterator[StagedSegment]:
+    """Yield the writer of one new segment. The caller creates and removes the directory `staging`.
+    If the block fails, its files are removed, because others may need the space.
+
+    `unique`: each file name ends in a fresh id. So a task that Spark runs twice, or late, never
+    overwrites another's files. Without it files have their final names.
+    """
+    staged = StagedSegment(storage, staging, base_offset, unique=unique)
+    try:
+        yield staged
+    except BaseException:
+        for path in staged.paths.values():
+            with suppress(OSError):
+                Places().unlink(path)
+        raise
+
+
+def source_mtime_ns(storage: Storage, path: str) -> int:
+    """Return the modification time of a source's log, in whole milliseconds, as Kafka sets it."""
+    return storage.entry(path).mtime_ns // 1_000_000 * 1_000_000
+
+
+def _different(path: str) -> VerificationError:
+    return VerificationError(
+        "a staged segment is not what was written",
+        where=path,
+        hint="The disk or the memory of this machine may be failing.",
+    )
