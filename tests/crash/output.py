@@ -17,7 +17,7 @@ from winnow.clean.result import RunResult
 from winnow.errors import UsageError
 from winnow.runtime.progress import Silence
 from winnow.runtime.stop import Stop
-from winnow.storage.store_local import LocalStore
+from winnow.storage.local_tree import LocalTree
 from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
 from winnow.verbs.output.source import look_at
 
@@ -25,7 +25,7 @@ KILLED = 9
 BESIDE = {".lock", ".winnow-unfinished"}
 
 
-class Dying(LocalStore):
+class Dying(LocalTree):
     """Ends the process before the effect of number `at`."""
 
     def __init__(self, directory: str, at: int) -> None:
@@ -69,7 +69,7 @@ def write_source(directory: Path) -> None:
 
 def run(source: Path, output: Path, at: int) -> None:
     asked = Elsewhere(
-        sources=[LocalStore(str(source))],
+        sources=[LocalTree(str(source))],
         destinations=[Dying(str(output), at)],
         begin_again=True,
         work_space=400,
@@ -106,7 +106,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def is_log_directory(output: Path) -> bool:
     try:
-        look_at(LocalStore(str(output)))
+        look_at(LocalTree(str(output)))
     except UsageError:
         return False
     return True

@@ -15,7 +15,7 @@ from tests.storage.s3 import SECRET_KEY
 from winnow.clean.result import RunResult
 from winnow.errors import StoppedError, UsageError, WinnowError
 from winnow.runtime.stop import Stop
-from winnow.storage.open_store import open_store
+from winnow.storage.open_tree import open_tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ SOME = ("c-tomb-0", "d-size-0", "t-closed-0", "__cluster_metadata-0")
 
 
 def upload(directory: Path, url: str) -> None:
-    store = open_store(url)
+    store = open_tree(url)
     names = [name for name in files_of(directory) if (directory / name).is_file()]
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(lambda name: store.put(name, str(directory / name)), names):
@@ -34,7 +34,7 @@ def upload(directory: Path, url: str) -> None:
 
 
 def download(url: str, directory: Path) -> Path:
-    store = open_store(url)
+    store = open_tree(url)
     files = store.list_tree()
     for file in files:
         (directory / file.name).parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def test_remote_output_equals_an_in_place_clean(
     root = f"{remote}/{tmp_path.name}"
     local = copy_log_dir("clean", tmp_path / "local", only=SOME)
     upload(local, f"{root}/source")
-    listed = open_store(f"{root}/source").list_tree()
+    listed = open_tree(f"{root}/source").list_tree()
     (tmp_path / "work").mkdir()
 
     planned = away(spark, f"{root}/source", work_dir=str(tmp_path / "work"))
@@ -67,7 +67,7 @@ def test_remote_output_equals_an_in_place_clean(
         work_space=2**20,
     )
 
-    assert open_store(f"{root}/source").list_tree() == listed
+    assert open_tree(f"{root}/source").list_tree() == listed
     assert [*(tmp_path / "work").iterdir()] == []
     assert {p.log_dir for p in (*planned.partitions, *result.partitions)} == {f"{root}/source"}
     assert [p.actions for p in planned.partitions] == [p.actions for p in result.partitions]
@@ -102,8 +102,8 @@ def test_interrupted_output_is_restarted(s3: str, spark: SparkSession, tmp_path:
     with pytest.raises(UsageError, match="--begin-again"):
         away(spark, str(local), output)
     away(spark, str(local), output, begin_again=True)
-    assert ".winnow-unfinished" not in open_store(output).list_top()
-    assert "meta.properties" in open_store(output).list_top()
+    assert ".winnow-unfinished" not in open_tree(output).list_top()
+    assert "meta.properties" in open_tree(output).list_top()
 
 
 def test_tiered_storage_bucket_is_neither_read_nor_written(
@@ -113,15 +113,15 @@ def test_tiered_storage_bucket_is_neither_read_nor_written(
     local = copy_log_dir("clean", tmp_path / "local", only=("d-size-0",))
     tiered = f"{s3}/{tmp_path.name}/tiered"
     name = "topic-oKqdTxTqT0q8Rz5xKJpv2A/0/00000000000000000023-tqimKeZwStOEOwRzT3L5oQ.rsm-manifest"
-    open_store(tiered).create(name, b"{}")
-    before = open_store(s3).list_tree()
+    open_tree(tiered).create(name, b"{}")
+    before = open_tree(s3).list_tree()
     with pytest.raises(UsageError, match="tiered storage"):
         away(spark, tiered)
     for output in (tiered, f"{tiered}/cleaned", f"{tiered}/deep/cleaned"):
         with pytest.raises(UsageError, match="tiered storage"):
             away(spark, str(local), output)
-    assert open_store(s3).list_tree() == before
-    open_store(tiered).delete(name)
+    assert open_tree(s3).list_tree() == before
+    open_tree(tiered).delete(name)
 
 
 def test_unreachable_place_is_reported(s3: str, spark: SparkSession) -> None:
@@ -134,13 +134,13 @@ def test_unreachable_place_is_reported(s3: str, spark: SparkSession) -> None:
 
 def test_no_secret_is_shown(s3: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no-such-bucket") as caught:
-        open_store("s3://no-such-bucket/x").list_tree()
+        open_tree("s3://no-such-bucket/x").list_tree()
     assert "NoSuchBucket" in str(caught.value)
-    for text in (str(caught.value), repr(open_store(f"{s3}/{tmp_path.name}"))):
+    for text in (str(caught.value), repr(open_tree(f"{s3}/{tmp_path.name}"))):
         assert SECRET_KEY not in text
         assert os.environ["AWS_ACCESS_KEY_ID"] not in text
     with pytest.raises(UsageError) as refused:
-        open_store("s3://AKIAXXXX:verysecret@bucket/x")
+        open_tree("s3://AKIAXXXX:verysecret@bucket/x")
     assert "verysecret" not in str(refused.value)
 
 
@@ -148,6 +148,6 @@ def test_no_secret_is_shown(s3: str, tmp_path: Path) -> None:
 def test_refusal_shows_only_its_code(gateway: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
     with pytest.raises(OSError, match="SignatureDoesNotMatch") as caught:
-        open_store(f"{gateway}/x").list_tree()
+        open_tree(f"{gateway}/x").list_tree()
     assert os.environ["AWS_ACCESS_KEY_ID"] not in str(caught.value)
     assert caught.value.__suppress_context__

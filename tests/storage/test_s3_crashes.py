@@ -22,7 +22,7 @@ from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.logdir.survey import survey_log_dirs
 from winnow.storage import places
-from winnow.storage.open_store import open_store
+from winnow.storage.open_tree import open_tree
 from winnow.storage.places import Places
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.storage import S3Storage
@@ -83,7 +83,7 @@ def home(
 
 def contents(url: str) -> dict[str, bytes]:
     """All objects."""
-    store = open_store(url)
+    store = open_tree(url)
     return {file.name: store.read_range(file.name, 0, file.size) for file in store.list_tree()}
 
 

@@ -15,7 +15,7 @@ from tests.storage.requests import Counting, Died
 from winnow.clean.in_place import check_in_place
 from winnow.errors import CorruptLogError, UsageError
 from winnow.storage.contract import COMMIT_RECORD
-from winnow.storage.open_store import open_store
+from winnow.storage.open_tree import open_tree
 from winnow.storage.places import storage_of
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.change import Change
@@ -390,7 +390,7 @@ def test_directory_with_pending_changes_is_not_copied(root: str, bucket: S3Bucke
     bucket.create(f"{key}/meta.properties", b"version=1\n")
     bucket.create(f"{key}/t-0/{COMMIT_RECORD}", b"")
     with pytest.raises(UsageError, match=r"not done.*recover"):
-        look_at(open_store(root))
+        look_at(open_tree(root))
 
 
 def test_in_place_run_refuses_what_s3_does_not_support(root: str, bucket: S3Bucket) -> None:

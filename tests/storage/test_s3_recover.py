@@ -30,7 +30,7 @@ from winnow.logdir.listing import list_segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, STAGING_PREFIX
 from winnow.storage.contract import COMMIT_RECORD, Storage
 from winnow.storage.local import LocalStorage
-from winnow.storage.open_store import open_store
+from winnow.storage.open_tree import open_tree
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.storage import S3Storage
 from winnow.verbs.recover.run import recover_log_dirs
@@ -108,7 +108,7 @@ def here(root: Path) -> dict[str, bytes]:
 def there(url: str) -> dict[str, bytes]:
     bucket, prefix = S3Bucket(BUCKET), url.removeprefix(f"s3://{BUCKET}/")
     return {
-        file.name: bucket.get(f"{prefix}/{file.name}")[0] for file in open_store(url).list_tree()
+        file.name: bucket.get(f"{prefix}/{file.name}")[0] for file in open_tree(url).list_tree()
     }
 
 
@@ -128,12 +128,12 @@ def test_round_killed_at_any_request_is_finished_or_discarded(
         with suppress(Died):
             a_round.drive(S3Storage(Counting(BUCKET, left=requests)), url)
             ended = True
-        left = open_store(url).list_tree()
+        left = open_tree(url).list_tree()
         names = {file.name for file in left}
         begun = f"{T}/{STAGING_PREFIX}run/round.json" in names
         previewed = recover_log_dirs([url], dry_run=True).partitions[0]
         assert (COMMIT_RECORD in previewed.removed) is (f"{T}/{COMMIT_RECORD}" in names)
-        assert open_store(url).list_tree() == left
+        assert open_tree(url).list_tree() == left
         (told,) = recover_log_dirs([url]).partitions
         assert told.error is None, told.error
         found = there(url)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from winnow.clean.request import OnCorrupt
 from winnow.clean.tiered import refuse_tiered_around
 from winnow.errors import UsageError
-from winnow.storage.open_store import is_remote, open_store
+from winnow.storage.open_tree import open_tree
+from winnow.storage.urls import is_remote
 
 _S3 = ("s3://", "s3a://")
 
@@ -37,4 +38,4 @@ def check_in_place(
                 hint="Leave damaged partitions alone, or clean into another place with --output.",
             )
     for log_dir in elsewhere:
-        refuse_tiered_around(open_store(log_dir))
+        refuse_tiered_around(open_tree(log_dir))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from winnow.errors import UsageError
-from winnow.storage.store import Store
+from winnow.storage.file_tree import FileTree
 
 _SEGMENT = re.compile(
     r"""
@@ -28,32 +28,32 @@ digits.
 _PARTITION_DIRECTORY = re.compile(r".*-[0-9]{1,10}/?")
 
 
-def refuse_tiered(store: Store, names: Iterable[str]) -> None:
-    """Raise UsageError if a name in `store` is of a segment that a broker has moved to tiered
+def refuse_tiered(tree: FileTree, names: Iterable[str]) -> None:
+    """Raise UsageError if a name in `tree` is of a segment that a broker has moved to tiered
     storage.
     """
     found = next((name for name in names if _SEGMENT.fullmatch(name.rpartition("/")[2])), None)
     if found is not None:
-        raise _tiered(store, found)
+        raise _tiered(tree, found)
 
 
-def refuse_tiered_around(store: Store) -> None:
+def refuse_tiered_around(tree: FileTree) -> None:
     """Raise UsageError if there is tiered storage at or around a place that is to be written to."""
-    for name in chain(store.list_top(), store.neighbours()):
+    for name in chain(tree.list_top(), tree.neighbours()):
         plain = name.rstrip("/").rpartition("/")[2]
         if _SEGMENT.fullmatch(plain) or (
             name.endswith("/")
             and _TOPIC_DIRECTORY.fullmatch(plain)
             and not _PARTITION_DIRECTORY.fullmatch(plain)
         ):
-            raise _tiered(store, name)
+            raise _tiered(tree, name)
 
 
-def _tiered(store: Store, found: str) -> UsageError:
+def _tiered(tree: FileTree, found: str) -> UsageError:
     return UsageError(
         "this is tiered storage, which belongs to a running cluster",
         found=found,
-        where=store.url,
+        where=tree.url,
         hint="Its brokers know each object by their own metadata and delete by retention.ms and "
         "retention.bytes: change those. Tiered topics can't be compacted. "
         "Choose another place, preferably another bucket.",

@@ -24,8 +24,8 @@ from winnow.policy.sources import (
     parse_topic_configs,
     parse_topic_set,
 )
-from winnow.storage.open_store import is_remote
 from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
 
 Only = Literal["retention", "compaction"]
 

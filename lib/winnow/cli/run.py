@@ -28,8 +28,9 @@ from winnow.clock import now_ms
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
-from winnow.storage.open_store import is_remote, open_store
+from winnow.storage.open_tree import open_tree
 from winnow.storage.output_file import write_output
+from winnow.storage.urls import is_remote
 from winnow.words import one_line, redacted
 
 INTERRUPTED = 130
@@ -82,7 +83,7 @@ def prepare(
     settings = parse_settings(request)
     check_log_dirs((*request.log_dirs, *_work_dir(request)))
     for path in filter(is_remote, request.output):
-        open_store(path)  # which asks nobody yet
+        open_tree(path)  # which asks nobody yet
     sizes = {
         "max_extra_space": request.max_extra_space,
         "free_at_least": request.free_at_least,

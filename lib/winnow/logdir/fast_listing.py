@@ -31,9 +31,9 @@ from winnow.logdir.names import (
 from winnow.state import Segment
 from winnow.storage.guarded import open_dir
 from winnow.storage.local import stamp_of
-from winnow.storage.open_store import is_remote
 from winnow.storage.places import Places
 from winnow.storage.small_files import read_small_files
+from winnow.storage.urls import is_remote
 from winnow.wire.batch import HEADER_V2_SIZE, MAX_OFFSET_SPAN
 from winnow.wire.buffers import as_bytes
 

@@ -25,8 +25,8 @@ from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.names import LOCK
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file, status_of
-from winnow.storage.open_store import is_remote
 from winnow.storage.places import Places, lease_file_of
+from winnow.storage.urls import is_remote
 from winnow.words import redacted
 
 _SECRET = re.compile(

@@ -1,4 +1,5 @@
-"""The one narrow interface between a log directory and the file system.
+"""The one narrow interface between a log directory that is changed in place and what holds it: a
+disk, HDFS or S3. `winnow.storage.file_tree` is for trees that are copied (decision 43).
 
 A commit, a recovery, a retention and a checkpoint change files only through these few methods. So a
 test can record each effect and stop before or after any of them. Paths are absolute strings; names

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from winnow.errors import UsageError
 from winnow.storage.contract import Entry, NewFile, Storage, Volume
 from winnow.storage.fences import check_fences
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
-from winnow.storage.open_store import is_remote, not_installed
+from winnow.storage.urls import is_remote, not_installed, unsupported
 
 _LOCAL = LocalStorage()
 
@@ -44,7 +43,7 @@ def _remote(scheme: str, authority: str) -> Storage:
         raise not_installed(scheme, missing) from None
     if scheme == "s3a":
         return _remote("s3", authority)  # the same storage: it knows the open changes
-    raise _no_such_place(scheme)
+    raise unsupported(scheme)
 
 
 def lease_file_of(log_dir: str) -> LeaseFile:
@@ -61,13 +60,7 @@ def lease_file_of(log_dir: str) -> LeaseFile:
         from winnow.storage.s3.lease import S3LeaseFile  # noqa: PLC0415 - as above
 
         return S3LeaseFile(log_dir)
-    raise _no_such_place(scheme)
-
-
-def _no_such_place(scheme: str) -> UsageError:
-    return UsageError(
-        "unsupported URL scheme", expected="a directory, hdfs:// or s3://", found=f"{scheme}://"
-    )
+    raise unsupported(scheme)
 
 
 def _to_change(path: str) -> Storage:

@@ -15,10 +15,10 @@ import numpy as np
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.storage.guarded import open_file
 from winnow.storage.io_counters import MOVED
-from winnow.storage.open_store import is_remote
 from winnow.storage.places import Places
 from winnow.storage.size_limits import LOG_SUFFIX, size_limit, too_large
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
+from winnow.storage.urls import is_remote
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from winnow.clean.tiered import refuse_tiered, refuse_tiered_around
 from winnow.errors import UsageError
-from winnow.storage.store_local import LocalStore
+from winnow.storage.local_tree import LocalTree
 
 ID = "tqimKeZwStOEOwRzT3L5oQ"
 
@@ -24,7 +24,7 @@ ID = "tqimKeZwStOEOwRzT3L5oQ"
 )
 def test_tiered_storage_segments_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"tiered storage.*retention\.ms"):
-        refuse_tiered(LocalStore(str(tmp_path)), ["meta.properties", name])
+        refuse_tiered(LocalTree(str(tmp_path)), ["meta.properties", name])
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_tiered_storage_segments_are_refused(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_log_directory_is_not_tiered_storage(name: str, tmp_path: Path) -> None:
-    refuse_tiered(LocalStore(str(tmp_path)), [name])
+    refuse_tiered(LocalTree(str(tmp_path)), [name])
 
 
 def test_directory_beside_tiered_storage_topics_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
-    refuse_tiered_around(LocalStore(str(tmp_path)))
+    refuse_tiered_around(LocalTree(str(tmp_path)))
     (tmp_path / f"t-{ID}").mkdir()
     with pytest.raises(UsageError, match="tiered storage"):
-        refuse_tiered_around(LocalStore(str(tmp_path)))
+        refuse_tiered_around(LocalTree(str(tmp_path)))

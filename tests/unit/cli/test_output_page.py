@@ -1,4 +1,4 @@
-"""Every command in docs/output.md parses, and every place in it has a store."""
+"""Every command in docs/output.md parses, and every place in it has a tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from tests.pages import DOCS, blocks, commands
 from winnow.cli.app import app
-from winnow.storage.open_store import open_store
+from winnow.storage.open_tree import open_tree
 
 LINES = [command.line for block in blocks(DOCS / "output.md") for command in commands(block)]
 
@@ -21,7 +21,7 @@ def test_command_parses_and_its_places_have_stores(line: str) -> None:
     taken = verbs[verb].make_context(verb, words).params
     assert taken["log_dirs"]
     for place in (*taken["log_dirs"], *(taken["output"] or ())):
-        open_store(place)
+        open_tree(place)
 
 
 def test_page_has_commands() -> None:

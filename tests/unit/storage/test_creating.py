@@ -14,7 +14,7 @@ import pytest
 import winnow
 from winnow.logdir.lock import lock_log_dir
 from winnow.storage.local import LocalStorage
-from winnow.storage.store_local import LocalStore
+from winnow.storage.local_tree import LocalTree
 
 STORAGE = LocalStorage()
 KAFKA, GROUP = 1234, 2345
@@ -66,7 +66,7 @@ def test_existing_lock_keeps_owner_and_mode(log_dir: Path) -> None:
 
 @as_root
 def test_files_of_a_store_belong_to_the_directory_owner(log_dir: Path) -> None:
-    LocalStore(str(log_dir)).create("deep/meta.properties", b"x")
+    LocalTree(str(log_dir)).create("deep/meta.properties", b"x")
     assert owner_and_mode(log_dir / "deep") == (KAFKA, GROUP, 0o750)
     assert owner_and_mode(log_dir / "deep" / "meta.properties") == (KAFKA, GROUP, 0o640)
 
@@ -86,7 +86,7 @@ CREATE = {
 
 
 def test_no_other_module_creates_files_or_directories() -> None:
-    """Calls of a `Storage`, a `Store`, `create_file` or `replacing` end in the modules that are
+    """Calls of a `Storage`, a `FileTree`, `create_file` or `replacing` end in the modules that are
     tested here.
     """
     root = Path(winnow.__file__).parent

@@ -10,7 +10,7 @@ from winnow.errors import UsageError
 from winnow.logdir.listing import LogDir
 from winnow.policy.sources import ServerProperties, Settings
 from winnow.storage.contract import Storage
-from winnow.storage.open_store import is_remote
+from winnow.storage.urls import is_remote
 
 _OVERRIDE = "--allow-other-broker uses it anyway."
 

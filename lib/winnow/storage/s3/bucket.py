@@ -14,6 +14,7 @@ from typing import IO, Any
 import obstore
 from obstore.exceptions import NotFoundError
 
+from winnow.storage.file_tree import PIECE_BYTES
 from winnow.storage.io_counters import MOVED
 from winnow.storage.s3.client import (
     ObjectChangedError,
@@ -23,7 +24,6 @@ from winnow.storage.s3.client import (
     mtime_of,
     with_mtime,
 )
-from winnow.storage.store import PIECE_BYTES
 
 _IN_PARTS_FROM = 2 * PIECE_BYTES
 _DELETED_AT_ONCE = 1000

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from winnow.errors import NoSpaceError
-from winnow.storage.store import StoredFile
+from winnow.storage.file_tree import StoredFile
 
 
 @dataclass(frozen=True, slots=True)

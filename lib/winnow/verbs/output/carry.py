@@ -1,4 +1,4 @@
-"""Copy many files at once between a store and the private copy."""
+"""Copy many files at once between a file tree and the private copy."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from winnow.runtime.progress import Progress
 from winnow.runtime.stop import Stop
 from winnow.storage.creating import ensure_directories
-from winnow.storage.store import Store, StoredFile
+from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.verbs.output.destination import Destination
 
 _AT_ONCE = 8
-"""Concurrent requests. A remote store is slow for each request but handles many at once."""
+"""Concurrent requests. A remote place is slow for each request but handles many at once."""
 
 
 def fetch(
-    store: Store, files: Iterable[StoredFile], work: str, *, stop: Stop, progress: Progress
+    tree: FileTree, files: Iterable[StoredFile], work: str, *, stop: Stop, progress: Progress
 ) -> None:
     def one(file: StoredFile) -> int:
         path = f"{work}/{file.name}"
         ensure_directories(os.path.dirname(path))
-        store.fetch(file, path)
+        tree.fetch(file, path)
         return file.size
 
     _each(files, one, stop=stop, progress=progress)

@@ -23,10 +23,10 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.run_directory import run_directory
 from winnow.runtime.stop import Stop
 from winnow.storage.creating import create_directory
+from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.free_space import free_bytes
 from winnow.storage.local import LocalStorage
-from winnow.storage.store import Store, StoredFile
-from winnow.storage.store_local import LocalStore, make_directory
+from winnow.storage.local_tree import LocalTree, make_directory
 from winnow.verbs.output.batches import Unit, batches
 from winnow.verbs.output.carry import fetch, publish
 from winnow.verbs.output.destination import Destination, begin, check_free, clear, work_beside
@@ -43,8 +43,8 @@ class Elsewhere:
     deleted.
     """
 
-    sources: Sequence[Store]
-    destinations: Sequence[Store] = ()
+    sources: Sequence[FileTree]
+    destinations: Sequence[FileTree] = ()
     begin_again: bool = False
     """First remove what an unfinished run left at the destinations."""
     work_dir: str | None = None
@@ -63,12 +63,12 @@ class Elsewhere:
                 expected=f"--output {len(self.sources)} times, in the order of the log directories",
                 found=str(len(self.destinations)),
             )
-        for number, store in enumerate(self.destinations):
+        for number, tree in enumerate(self.destinations):
             for other in (*self.sources, *self.destinations[:number]):
-                if _overlap(store.url, other.url):
+                if _overlap(tree.url, other.url):
                     raise UsageError(
                         "a destination must lie apart from all else",
-                        found=f"{store.url} and {other.url}",
+                        found=f"{tree.url} and {other.url}",
                         hint="To clean in place, leave --output out.",
                     )
 
@@ -80,7 +80,7 @@ def clean_elsewhere(
 
     Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched. Raises
     StoppedError if the run was stopped, CorruptLogError if a source changed, and WinnowError for an
-    operation that a store fails or does not support. In these cases the destinations are
+    operation that a place fails or does not support. In these cases the destinations are
     unfinished.
     """
     try:
@@ -90,7 +90,7 @@ def clean_elsewhere(
             raise
         raise StoppedError(
             f"the run was stopped, {stop.reason}",
-            where=", ".join(store.url for store in asked.destinations),
+            where=", ".join(tree.url for tree in asked.destinations),
             hint="What it wrote there is not finished; --begin-again begins again.",
         ) from None
     except OSError as error:
@@ -106,22 +106,22 @@ def _clean(
     asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress
 ) -> RunResult:
     with ExitStack() as stack:
-        for store in asked.sources:
-            lock = share_log_dir(store.local_path or store.url)
+        for tree in asked.sources:
+            lock = share_log_dir(tree.local_path or tree.url)
             if lock is not None:
                 stack.enter_context(lock)
-        sources = [look_at(store) for store in asked.sources]
+        sources = [look_at(tree) for tree in asked.sources]
         _check_room(asked, sources)
         found = list(batches(_units(sources), _space(asked))) or [
             ()
         ]  # files beside the partitions are looked at, too
         destinations = []
-        for source, store in zip(sources, asked.destinations, strict=bool(asked.destinations)):
-            check_free(store, begin_again=asked.begin_again)
-            if store.local_path is not None:
-                make_directory(store.local_path, like=source.store.local_path)
-                stack.enter_context(lock_log_dir(store.local_path))
-            to = begin(store, run_id=run_id, source=source.store.url, begin_again=asked.begin_again)
+        for source, tree in zip(sources, asked.destinations, strict=bool(asked.destinations)):
+            check_free(tree, begin_again=asked.begin_again)
+            if tree.local_path is not None:
+                make_directory(tree.local_path, like=source.tree.local_path)
+                stack.enter_context(lock_log_dir(tree.local_path))
+            to = begin(tree, run_id=run_id, source=source.tree.url, begin_again=asked.begin_again)
             destinations.append(to)
         works = [stack.enter_context(_work_dir(asked, number)) for number in range(len(sources))]
         journey = _Journey(sources, destinations, works, stop, progress)
@@ -131,7 +131,7 @@ def _clean(
             results.append(journey.batch(batch, in_place))
             if results[-1].refused:
                 for to in destinations:
-                    clear(to.store)
+                    clear(to.tree)
                 destinations.clear()
                 break
         if destinations:
@@ -142,10 +142,8 @@ def _clean(
             shutil.rmtree(work)
         for to, meta in zip(destinations, metas, strict=bool(destinations)):
             to.finish(meta)
-    named = {work: source.store.url for work, source in zip(works, sources, strict=True)}
-    return merged(
-        results, run_id=run_id, named=named, written=[to.store.url for to in destinations]
-    )
+    named = {work: source.tree.url for work, source in zip(works, sources, strict=True)}
+    return merged(results, run_id=run_id, named=named, written=[to.tree.url for to in destinations])
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +185,11 @@ class _Journey:
             self._publish(number, "")
 
     def _fetch(self, number: int, files: Sequence[StoredFile]) -> None:
-        store = self.sources[number].store
+        tree = self.sources[number].tree
         self.progress.stage(
-            f"fetching from {store.url}", total_bytes=sum(file.size for file in files)
+            f"fetching from {tree.url}", total_bytes=sum(file.size for file in files)
         )
-        fetch(store, files, self.works[number], stop=self.stop, progress=self.progress)
+        fetch(tree, files, self.works[number], stop=self.stop, progress=self.progress)
 
     def _publish(self, number: int, directory: str) -> None:
         if not self.destinations:
@@ -199,12 +197,12 @@ class _Journey:
         to, work = self.destinations[number], self.works[number]
         files = [
             file
-            for file in LocalStore(work).list_tree()
+            for file in LocalTree(work).list_tree()
             if file.name.startswith(f"{directory}/" if directory else "")
             and file.name not in {LOCK, META_PROPERTIES}
         ]
         self.progress.stage(
-            f"writing to {to.store.url}", total_bytes=sum(file.size for file in files)
+            f"writing to {to.tree.url}", total_bytes=sum(file.size for file in files)
         )
         publish(to, files, work, stop=self.stop, progress=self.progress)
 
@@ -238,12 +236,12 @@ def _units(sources: Sequence[Source]) -> Iterator[Unit]:
         for directory, files in source.directories().items():
             if is_metadata(directory):
                 continue
-            home = homes.setdefault(directory, source.store.url)
-            if home != source.store.url:
+            home = homes.setdefault(directory, source.tree.url)
+            if home != source.tree.url:
                 raise UsageError(
                     f"{directory} is in two log directories",
                     expected="one",
-                    found=f"{home} and {source.store.url}",
+                    found=f"{home} and {source.tree.url}",
                     hint="A broker would refuse to start; find out which one is current.",
                 )
             yield Unit(number, directory, files)
@@ -252,7 +250,7 @@ def _units(sources: Sequence[Source]) -> Iterator[Unit]:
 def _space(asked: Elsewhere) -> int | None:
     if asked.work_space is not None:
         return asked.work_space
-    if asked.destinations and all(store.local_path is not None for store in asked.destinations):
+    if asked.destinations and all(tree.local_path is not None for tree in asked.destinations):
         return None
     return max(0, free_bytes(asked.work_dir or run_directory())) // 2
 
@@ -261,10 +259,10 @@ def _check_room(asked: Elsewhere, sources: Sequence[Source]) -> None:
     """Check free space at local destinations before anything is written: each first gets all of its
     source.
     """
-    for source, store in zip(sources, asked.destinations, strict=bool(asked.destinations)):
-        if store.local_path is None:
+    for source, tree in zip(sources, asked.destinations, strict=bool(asked.destinations)):
+        if tree.local_path is None:
             continue
-        there = store.local_path
+        there = tree.local_path
         while not os.path.isdir(there):
             there = os.path.dirname(there)
         needed, free = sum(file.size for file in source.files), free_bytes(there)
@@ -273,7 +271,7 @@ def _check_room(asked: Elsewhere, sources: Sequence[Source]) -> None:
                 "not enough space for a copy of the log directory",
                 expected=f"{needed} bytes",
                 found=str(max(0, free)),
-                where=store.url,
+                where=tree.url,
                 hint="Give a larger disk, or with --work-space so many bytes as are to be copied at once.",
             )
 

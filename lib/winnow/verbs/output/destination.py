@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from winnow.clean.tiered import refuse_tiered_around
 from winnow.errors import UsageError, WinnowError
 from winnow.logdir.names import LOCK, META_PROPERTIES, UNFINISHED
-from winnow.storage.store import Store
-from winnow.storage.store_local import remove_empty_directories
+from winnow.storage.file_tree import FileTree
+from winnow.storage.local_tree import remove_empty_directories
 from winnow.verbs.output.source import WORK
 
 _BESIDE = (LOCK, UNFINISHED)
@@ -25,7 +25,7 @@ _BESIDE = (LOCK, UNFINISHED)
 
 @dataclass(slots=True)
 class Destination:
-    store: Store
+    tree: FileTree
     marker: bytes
     """Content of this run's own marker."""
     _sizes: dict[str, int] = field(default_factory=dict, init=False)
@@ -34,42 +34,40 @@ class Destination:
     def put(self, name: str, path: str, size: int) -> None:
         """Write the local file at `path` as `name`. May be called from any thread."""
         try:
-            self.store.put(name, path)
+            self.tree.put(name, path)
         except FileExistsError:
-            raise _somebody_else(self.store, f"{name}, which this run has not written") from None
+            raise _somebody_else(self.tree, f"{name}, which this run has not written") from None
         with self._guard:
             self._sizes[name] = size
 
     def finish(self, meta_properties: bytes) -> None:
         """Make it a log directory, if it holds what this run has written and nothing else."""
-        self.store.settle()
-        found = {
-            file.name: file.size for file in self.store.list_tree() if file.name not in _BESIDE
-        }
+        self.tree.settle()
+        found = {file.name: file.size for file in self.tree.list_tree() if file.name not in _BESIDE}
         different = sorted(name for name, _ in found.items() ^ self._sizes.items())
         if different:
             raise _somebody_else(
-                self.store, f"{different[0]} missing, of another size or not of this run"
+                self.tree, f"{different[0]} missing, of another size or not of this run"
             )
-        if self.store.read_range(UNFINISHED, 0, len(self.marker) + 1) != self.marker:
-            raise _somebody_else(self.store, "the marker of another run")
+        if self.tree.read_range(UNFINISHED, 0, len(self.marker) + 1) != self.marker:
+            raise _somebody_else(self.tree, "the marker of another run")
         try:
-            self.store.create(META_PROPERTIES, meta_properties)
+            self.tree.create(META_PROPERTIES, meta_properties)
         except FileExistsError:
-            raise _somebody_else(self.store, META_PROPERTIES) from None
-        self.store.settle()
-        self.store.delete(UNFINISHED)
-        self.store.settle()
+            raise _somebody_else(self.tree, META_PROPERTIES) from None
+        self.tree.settle()
+        self.tree.delete(UNFINISHED)
+        self.tree.settle()
 
 
-def check_free(store: Store, *, begin_again: bool) -> None:
+def check_free(tree: FileTree, *, begin_again: bool) -> None:
     """Check that a place can be written to.
 
     Raises UsageError for a place that holds anything except what an unfinished run left, and for
     tiered storage.
     """
-    refuse_tiered_around(store)
-    names = [name for name in store.list_top() if name != LOCK]
+    refuse_tiered_around(tree)
+    names = [name for name in tree.list_top() if name != LOCK]
     if not names:
         return
     if UNFINISHED not in names or META_PROPERTIES in names:
@@ -77,60 +75,60 @@ def check_free(store: Store, *, begin_again: bool) -> None:
             "there is something at the place where the cleaned log directory is to go",
             expected="nothing",
             found=f"{names[0]!r}" + (f" and {len(names) - 1} more" if names[1:] else ""),
-            where=store.url,
+            where=tree.url,
             hint="It is written once and never over anything. Give another place, or remove what is there.",
         )
     if not begin_again:
         raise UsageError(
             "a run that did not finish, or still works, is writing there",
-            found=store.read_range(UNFINISHED, 0, 1000).decode(errors="replace").strip(),
-            where=store.url,
+            found=tree.read_range(UNFINISHED, 0, 1000).decode(errors="replace").strip(),
+            where=tree.url,
             hint="If it has ended, give --begin-again: what it left is removed, and all is written anew.",
         )
 
 
-def begin(store: Store, *, run_id: str, source: str, begin_again: bool) -> Destination:
+def begin(tree: FileTree, *, run_id: str, source: str, begin_again: bool) -> Destination:
     """Mark a place as being written, after removing what an unfinished run left there. Raises what
     `check_free` raises.
     """
-    check_free(store, begin_again=begin_again)
-    if UNFINISHED in store.list_top():
-        clear(store)
+    check_free(tree, begin_again=begin_again)
+    if UNFINISHED in tree.list_top():
+        clear(tree)
     marker = json.dumps({"run_id": run_id, "source": source}).encode() + b"\n"
     try:
-        store.create(UNFINISHED, marker)
+        tree.create(UNFINISHED, marker)
     except FileExistsError:
-        raise _somebody_else(store, "the marker of another run") from None
-    store.settle()
-    return Destination(store, marker)
+        raise _somebody_else(tree, "the marker of another run") from None
+    tree.settle()
+    return Destination(tree, marker)
 
 
-def clear(store: Store) -> None:
+def clear(tree: FileTree) -> None:
     """Remove what an unfinished run wrote. The marker is last: until then it says that nothing here
     has to be kept.
     """
-    for file in store.list_tree():
+    for file in tree.list_tree():
         if file.name not in _BESIDE:
-            store.delete(file.name)
-    if store.local_path is not None:
-        remove_empty_directories(store.local_path)
-    store.settle()
-    store.delete(UNFINISHED)
-    store.settle()
+            tree.delete(file.name)
+    if tree.local_path is not None:
+        remove_empty_directories(tree.local_path)
+    tree.settle()
+    tree.delete(UNFINISHED)
+    tree.settle()
 
 
-def work_beside(store: Store) -> str | None:
-    """Return the place of the private copy on the same file system; None if the store is not on
+def work_beside(tree: FileTree) -> str | None:
+    """Return the place of the private copy on the same file system; None if the tree is not on
     this machine.
     """
-    return None if store.local_path is None else f"{store.local_path}/{WORK}"
+    return None if tree.local_path is None else f"{tree.local_path}/{WORK}"
 
 
-def _somebody_else(store: Store, found: str) -> WinnowError:
+def _somebody_else(tree: FileTree, found: str) -> WinnowError:
     return WinnowError(
         "somebody else writes to the place where the cleaned log directory is to go",
         expected="this run alone",
         found=found,
-        where=store.url,
+        where=tree.url,
         hint="Nothing is finished there. End the other one, then run again with --begin-again.",
     )

@@ -15,7 +15,7 @@ from winnow.clean.run import new_run_id, run
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings
 from winnow.runtime.session import WithContext
-from winnow.storage.open_store import open_store
+from winnow.storage.open_tree import open_tree
 from winnow.storage.places import Places
 from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
 
@@ -35,8 +35,8 @@ def elsewhere_of(log_dirs: Sequence[str], asked: Destinations) -> Elsewhere | No
     if not output:
         return None
     return Elsewhere(
-        sources=[open_store(path) for path in log_dirs],
-        destinations=[open_store(path) for path in output],
+        sources=[open_tree(path) for path in log_dirs],
+        destinations=[open_tree(path) for path in output],
         begin_again=asked.get("begin_again", False),
         work_dir=asked.get("work_dir"),
         work_space=asked.get("work_space"),
@@ -52,7 +52,7 @@ def run_anywhere(
     if request.seen is not None:
         raise UsageError(
             "a plan as a value is of log directories that stay where they are",
-            found=", ".join(store.url for store in elsewhere.destinations),
+            found=", ".join(tree.url for tree in elsewhere.destinations),
             hint="`winnow.clean(..., output=...)` and the command line's `plan` take a place for "
             "the cleaned one.",
         )
@@ -70,7 +70,7 @@ def run_anywhere(
 
 def _of_copies(settings: Settings, elsewhere: Elsewhere) -> Settings:
     """Compare `log.dirs` with the sources, not with the private copies that the run works on."""
-    paths = [store.local_path for store in elsewhere.sources if store.local_path is not None]
+    paths = [tree.local_path for tree in elsewhere.sources if tree.local_path is not None]
     problems = [
         error for server in settings.servers for error in other_places(Places(), server, paths)
     ]

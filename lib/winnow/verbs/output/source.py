@@ -17,8 +17,8 @@ from winnow.logdir.names import (
     parse_partition_dir,
 )
 from winnow.storage.contract import COMMIT_RECORD
+from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.lease_file import LEASE
-from winnow.storage.store import Store, StoredFile
 
 WORK = ".winnow-work"
 """In a destination on a local disk: the private copy that is being cleaned, then moved into place
@@ -30,7 +30,7 @@ _NOT_OF_THE_LOG = (LOCK, UNFINISHED)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    store: Store
+    tree: FileTree
     files: tuple[StoredFile, ...]
     """All files except the lock."""
 
@@ -61,23 +61,23 @@ def is_metadata(directory: str) -> bool:
     return directory.startswith(f"{METADATA_TOPIC}-")
 
 
-def look_at(store: Store) -> Source:
+def look_at(tree: FileTree) -> Source:
     """List a source.
 
     Raises UsageError for a place that is not a log directory, is unfinished or belongs to tiered
     storage, and for a sub-directory that would keep a broker from starting. Nothing has been
     written anywhere by then.
     """
-    files = tuple(file for file in store.list_tree() if _is_of_the_log(file))
+    files = tuple(file for file in tree.list_tree() if _is_of_the_log(file))
     for file in files:
         if not set(file.name.split("/")).isdisjoint({"", ".", ".."}):
             raise UsageError(
                 "a name that is no path",
                 expected="names between single slashes",
                 found=repr(file.name),
-                where=store.url,
+                where=tree.url,
             )
-    refuse_tiered(store, [file.name for file in files])
+    refuse_tiered(tree, [file.name for file in files])
     record = next(
         (file.name for file in files if file.name.rpartition("/")[2] == COMMIT_RECORD), None
     )
@@ -85,13 +85,13 @@ def look_at(store: Store) -> Source:
         raise UsageError(
             "changes of a run that was interrupted, or still goes on, are not done",
             found=record,
-            where=store.url,
+            where=tree.url,
             hint="`recover` finishes them.",
         )
     names = {file.name for file in files}
     if META_PROPERTIES not in names:
-        raise no_log_dir(store.url, unfinished=UNFINISHED in store.list_top())
-    source = Source(store, files)
+        raise no_log_dir(tree.url, unfinished=UNFINISHED in tree.list_top())
+    source = Source(tree, files)
     for directory in source.directories():
         if directory != REMOTE_INDEX_CACHE:
             parse_partition_dir(directory)
@@ -101,13 +101,13 @@ def look_at(store: Store) -> Source:
 def refuse_changed(sources: Sequence[Source]) -> None:
     """Raise CorruptLogError if a source has changed since then: the copy would mix two states."""
     for source in sources:
-        now = {file for file in source.store.list_tree() if _is_of_the_log(file)}
+        now = {file for file in source.tree.list_tree() if _is_of_the_log(file)}
         changed = sorted({file.name for file in now ^ {*source.files}})
         if changed:
             raise CorruptLogError(
                 "the log directory changed while it was being read",
                 expected="what it held when the run began",
                 found=f"{len(changed)} files that came, went or are others, {changed[0]!r} among them",
-                where=source.store.url,
+                where=source.tree.url,
                 hint="Something else is writing there. Stop it and run again.",
             )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winnow.errors import NoSpaceError
-from winnow.storage.store import StoredFile
+from winnow.storage.file_tree import StoredFile
 from winnow.verbs.output.batches import Unit, batches
 
 SPACE = 100

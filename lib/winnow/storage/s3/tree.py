@@ -1,4 +1,4 @@
-"""A prefix in an S3 or S3-compatible bucket, as a `Store`."""
+"""A prefix in an S3 or S3-compatible bucket, as a `FileTree`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import obstore
 from obstore.exceptions import PreconditionError
 
 from winnow.storage.creating import create_file
+from winnow.storage.file_tree import StoredFile, size_changed
 from winnow.storage.guarded import open_file
 from winnow.storage.local import LocalStorage
 from winnow.storage.s3.bucket import S3Bucket, key_of
 from winnow.storage.s3.client import bucket_and_key, connect, errors, modified_ns, mtime_of
-from winnow.storage.store import StoredFile, size_changed
 
 
-class S3Store:
-    """Implements `winnow.storage.store.Store`.
+class S3Tree:
+    """Implements `winnow.storage.file_tree.FileTree`.
 
     A file of 16 MiB or more is uploaded in parts, so its existence is checked only beforehand.
     """

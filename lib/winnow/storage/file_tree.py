@@ -1,9 +1,9 @@
 """A tree of whole files that is read or written but never changed: a directory, HDFS path or S3
 prefix.
 
-It does less than `winnow.storage.contract.Storage`, which changes a log directory in place. It
-renames nothing and writes nothing twice, so object stores can do it, too. Names are relative, with
-`/` between their parts.
+`--output` uses it. It does less than `winnow.storage.contract.Storage`, which changes a log
+directory in place (decision 43). It renames nothing and writes nothing twice. Names are relative,
+with `/` between their parts.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Protocol
 from winnow.errors import CorruptLogError
 
 PIECE_BYTES = 8 * 2**20
-"""Size of one read or write in stores that work by requests."""
+"""Size of one read or write where each costs a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """One file. Size in bytes, mtime in ns since the epoch. `stamp` differs after any change that
-    the store can detect.
+    the place can detect.
     """
 
     name: str
@@ -30,7 +30,7 @@ class StoredFile:
     stamp: str = ""
 
 
-class Store(Protocol):
+class FileTree(Protocol):
     """What Winnow needs to read a log directory from a place or to write one there. Errors are
     OSErrors.
     """
@@ -94,17 +94,17 @@ class Store(Protocol):
 
     def settle(self) -> None:
         """Make earlier `put`, `create` and `delete` calls survive a power failure, as far as the
-        store can.
+        place can.
         """
         ...
 
 
-def size_changed(store: Store, file: StoredFile, found: int) -> CorruptLogError:
-    """Return the error that `Store.fetch` raises."""
+def size_changed(tree: FileTree, file: StoredFile, found: int) -> CorruptLogError:
+    """Return the error that `FileTree.fetch` raises."""
     return CorruptLogError(
         "a file changed while it was being read",
         expected=f"{file.size} bytes",
         found=f"{found} bytes",
-        where=f"{store.url}/{file.name}",
+        where=f"{tree.url}/{file.name}",
         hint="Something else is writing there. Stop it and run again.",
     )

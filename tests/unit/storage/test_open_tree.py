@@ -1,4 +1,4 @@
-"""From a path or URL to its store."""
+"""From a path or URL to its tree."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import UsageError
-from winnow.storage.open_store import is_remote, open_store
+from winnow.storage.open_tree import open_tree
+from winnow.storage.urls import is_remote
 
 
 def test_paths_and_file_urls_are_local(tmp_path: Path) -> None:
     for path in (str(tmp_path), f"file://{tmp_path}", f"file:{tmp_path}"):
         assert not is_remote(path)
-        assert open_store(path).local_path == str(tmp_path)
+        assert open_tree(path).local_path == str(tmp_path)
 
 
 def test_store_keeps_its_url() -> None:
-    assert open_store("s3://bucket/a/b/").url == "s3://bucket/a/b"
-    assert open_store("s3a://bucket").url == "s3://bucket"
-    assert open_store("hdfs://127.0.0.1:1/a/b/").url == "hdfs://127.0.0.1:1/a/b"
+    assert open_tree("s3://bucket/a/b/").url == "s3://bucket/a/b"
+    assert open_tree("s3a://bucket").url == "s3://bucket"
+    assert open_tree("hdfs://127.0.0.1:1/a/b/").url == "hdfs://127.0.0.1:1/a/b"
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/a", "s3:///a", "https://bucket.s3.amazonaws.com/a"])
 def test_malformed_url_is_refused(url: str) -> None:
     assert is_remote(url)
     with pytest.raises(UsageError):
-        open_store(url)
+        open_tree(url)
 
 
 @pytest.mark.parametrize(
@@ -34,5 +35,5 @@ def test_malformed_url_is_refused(url: str) -> None:
 )
 def test_credentials_in_a_url_are_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(UsageError) as refused:
-        open_store(url)
+        open_tree(url)
     assert "secret" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""A local directory as a `Store`."""
+"""A local directory as a `FileTree`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from contextlib import suppress
 from winnow.errors import UsageError
 from winnow.storage.absent import entry_if_there
 from winnow.storage.creating import create_directory, create_file, ensure_directories
+from winnow.storage.file_tree import StoredFile, size_changed
 from winnow.storage.guarded import open_dir, open_file, status_of
 from winnow.storage.local import LocalStorage
-from winnow.storage.store import StoredFile, size_changed
 
 _LOCAL = LocalStorage()
 
 
-class LocalStore:
-    """Implements `winnow.storage.store.Store`. New sub-directories get the attributes of the
+class LocalTree:
+    """Implements `winnow.storage.file_tree.FileTree`. New sub-directories get the attributes of the
     directory that a file is put from.
     """
 

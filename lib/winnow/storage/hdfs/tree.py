@@ -1,4 +1,4 @@
-"""A directory in HDFS as a `Store`."""
+"""A directory in HDFS as a `FileTree`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import Any
 
 from winnow.storage.creating import create_file
+from winnow.storage.file_tree import PIECE_BYTES, StoredFile, size_changed
 from winnow.storage.guarded import open_file, status_of
 from winnow.storage.hdfs.client import SCHEME, connect, hdfs_errors, split_url
 from winnow.storage.local import LocalStorage
-from winnow.storage.store import PIECE_BYTES, StoredFile, size_changed
 
 
-class HdfsStore:
-    """Implements `winnow.storage.store.Store`. Times are in ms there."""
+class HdfsTree:
+    """Implements `winnow.storage.file_tree.FileTree`. Times are in ms there."""
 
     def __init__(self, url: str) -> None:
         authority, self._root = split_url(url)
