@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.kafka.dead_broker.disk import MIB, free_bytes, small_disk
 from tests.kafka.dead_broker.load import Acks, Load, read_acks
-from tests.kafka.judge.broker import Broker, BrokerFailedError
+from tests.kafka.judge.broker import START_SECONDS, STARTED, Broker, BrokerFailedError
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
@@ -33,6 +33,7 @@ FRESH = {
     "log.flush.offset.checkpoint.interval.ms": "300",
 }
 """With it, recovery points are at most a moment old. Without it there is none: the default is 60 s."""
+RECOVERS = r"Recovering unflushed segment [1-9]\d*\. .* recovered for d-old-"
 FULL = "Stopping serving logs in dir"
 
 
@@ -107,15 +108,21 @@ def _fill(broker: Broker, load: Load, topics: Path, acks: Path, *, seed: int, ha
         if halts:
             broker.wait_until_dead(timeout_seconds=FILL_SECONDS)
             return
-        deadline = time.monotonic() + FILL_SECONDS
-        while FULL not in broker.log:
-            if time.monotonic() > deadline:
-                message = f"the disk is not full after {FILL_SECONDS} s\n{broker.log[-4000:]}"
-                raise BrokerFailedError(message)
-            time.sleep(0.1)
+        broker.wait_until_logged(FULL, timeout_seconds=FILL_SECONDS)
     finally:
         load.stop_filling()
     broker.kill()
+
+
+def kill_in_recovery(dead: Dead) -> None:
+    """Start the broker, as its supervisor does, and kill it when it recovers a second segment
+    of `d-old`."""
+    dead.broker.launch()
+    dead.broker.wait_until_logged(RECOVERS, timeout_seconds=START_SECONDS)
+    dead.broker.kill()
+    if STARTED in dead.broker.log:
+        message = "the broker had recovered all before it was killed"
+        raise BrokerFailedError(message)
 
 
 def missing(dead: Dead, load: Load, scratch: Path) -> list[str]:

@@ -130,6 +130,12 @@ class Broker:
         ]
 
     def start(self) -> Self:
+        self.launch()
+        self._wait_until_started()
+        return self
+
+    def launch(self) -> None:
+        """Start the process and return at once."""
         self.home.mkdir(parents=True, exist_ok=True)
         self.log_dir.mkdir(parents=True, exist_ok=True)
         properties = self.home / "server.properties"
@@ -148,8 +154,18 @@ class Broker:
             self._process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, cwd=self.home
             )
-        self._wait_until_started()
-        return self
+
+    def wait_until_logged(self, pattern: str, *, timeout_seconds: float) -> None:
+        """Wait until the regular expression is found in the log of a running broker."""
+        deadline = time.monotonic() + timeout_seconds
+        while not re.search(pattern, self.log):
+            if self._process is None or self._process.poll() is not None:
+                message = f"the broker stopped and never logged {pattern!r}\n{self.log[-4000:]}"
+                raise BrokerFailedError(message)
+            if time.monotonic() > deadline:
+                message = f"no {pattern!r} in the log after {timeout_seconds} s\n{self.log[-4000:]}"
+                raise BrokerFailedError(message)
+            time.sleep(0.01)
 
     def stop(self, *, timeout_seconds: float = 60) -> None:
         """A clean shutdown, as by SIGTERM."""
