@@ -22,7 +22,7 @@ README = PAGE.read_text(encoding="utf-8")
 SCRATCH = re.compile(r"\S*/winnow-demo-\w+")
 
 
-def test_the_demo_prints_what_the_readme_shows() -> None:
+def test_demo_prints_the_output_in_the_readme() -> None:
     [shown] = [block.text for block in blocks(PAGE, "text")]
     piped = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     printed = subprocess.run(
@@ -35,7 +35,7 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
 
 
 @pytest.mark.parametrize("verb", ["plan", "clean"])
-def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
+def test_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     words = [PROGRAM, *words_of(verb, log_dir)]
     run = subprocess.run(
         [*words, "--json", "--profile"], cwd=ROOT, check=False, capture_output=True, text=True
@@ -57,7 +57,7 @@ def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
 @pytest.mark.parametrize(
     "verb", ["doctor", "doctor --deep", "explain", "inspect", "plan --estimate", "verify"]
 )
-def test_the_commands_that_look_run(verb: str, spark: SparkSession, log_dir: Path) -> None:
+def test_reading_commands_run(verb: str, spark: SparkSession, log_dir: Path) -> None:
     code, out, err = run_here(spark, [*words_of(verb, log_dir), "--json"])
     assert code == 0, err
     assert json.loads(out)
@@ -70,7 +70,7 @@ def words_of(verb: str, log_dir: Path) -> list[str]:
     return shlex.split(line.replace(LOG_DIR, str(log_dir)), comments=True)[1:]
 
 
-def test_what_a_clean_did_is_history(log_dir: Path, tmp_path: Path) -> None:
+def test_history_lists_the_clean_run(log_dir: Path, tmp_path: Path) -> None:
     state = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
     subprocess.run(
         [ROOT / "spark-submit.sh", "clean", log_dir, "--json"],
@@ -87,7 +87,7 @@ def test_what_a_clean_did_is_history(log_dir: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_python_example_runs(
+def test_python_example_runs(
     spark: SparkSession, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [example] = [block.text for block in blocks(PAGE, "python") if "winnow.plan" in block.text]
@@ -99,7 +99,7 @@ def test_the_python_example_runs(
 
 
 @pytest.mark.spark
-def test_segment_files_are_a_data_frame(
+def test_kafka_log_example_shows_counts(
     spark: SparkSession, log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [example] = [block.text for block in blocks(PAGE, "python") if "kafka-log" in block.text]
@@ -107,7 +107,7 @@ def test_segment_files_are_a_data_frame(
     assert re.search(r"^\|\s*c-tomb\|\s*[0-9]+\|", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_every_file_that_is_named_is_there() -> None:
+def test_every_named_file_exists() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", README)
     files = re.findall(r"`((?:tests|docs|benchmarks|conf)/[\w./-]+)`", README)
     missing = [
@@ -118,6 +118,6 @@ def test_every_file_that_is_named_is_there() -> None:
     assert not missing
 
 
-def test_every_verb_of_the_readme_is_one() -> None:
+def test_table_lists_every_verb() -> None:
     named = set(re.findall(r"^\| `([a-z]+)[ `]", README, re.MULTILINE))
     assert named == LESSONS.keys() - {"demo", "package"}

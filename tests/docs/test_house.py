@@ -38,7 +38,7 @@ def test_no_folder_holds_too_many_files() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(LIBRARY)))
-def test_every_folder_says_what_lives_there(folder: Path) -> None:
+def test_every_folder_has_a_docstring(folder: Path) -> None:
     text = (folder / "__init__.py").read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text)), f"{folder} needs a docstring in its __init__.py"
 

@@ -69,7 +69,7 @@ def night(tmp_path: Path) -> Night:
     return Night(tmp_path, script, os.environ | own | {"PATH": path})
 
 
-def test_a_night(night: Night) -> None:
+def test_script_cleans_and_restarts_the_broker(night: Night) -> None:
     assert night.run() == 0
     told = json.loads((night.place / "winnow-nightly.json").read_text())
     assert told["status"] == "done"
@@ -77,21 +77,21 @@ def test_a_night(night: Night) -> None:
     assert night.asked == ["stop kafka", "start kafka"]
 
 
-def test_a_mistake_leaves_no_broker_stopped(night: Night) -> None:
+def test_broker_starts_again_after_a_failed_cleaning(night: Night) -> None:
     (night.place / "server.properties").unlink()
     assert night.run() == 2
     assert night.asked == ["stop kafka", "start kafka"]
     assert json.loads((night.place / "winnow-nightly.json").read_text())["status"] == "failed"
 
 
-def test_two_nights_do_not_meet(night: Night) -> None:
+def test_second_script_at_the_same_time_exits_with_5(night: Night) -> None:
     with (night.place / "winnow-nightly.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert night.run() == 5
     assert night.asked == []
 
 
-def test_the_broker_starts_when_a_cleaning_that_was_told_to_end_has_ended(night: Night) -> None:
+def test_broker_starts_only_after_a_stopped_cleaning_has_ended(night: Night) -> None:
     cleaning = night.place / "spark-submit.sh"
     cleaning.unlink()
     cleaning.write_text(
@@ -109,7 +109,7 @@ def test_the_broker_starts_when_a_cleaning_that_was_told_to_end_has_ended(night:
     assert night.asked == ["stop kafka", "cleaning", "cleaned", "start kafka"]
 
 
-def test_the_units_are_units(tmp_path: Path) -> None:
+def test_systemd_units_are_valid(tmp_path: Path) -> None:
     units = {}
     for block in blocks(PAGE, "ini"):
         unit = configparser.ConfigParser(interpolation=None)

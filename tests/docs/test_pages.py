@@ -37,11 +37,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return checkout(tmp_path / "winnow")
 
 
-def test_the_tutorial(spark: SparkSession, place: Path) -> None:
+def test_tutorial_runs_as_shown(spark: SparkSession, place: Path) -> None:
     Reader(spark, place).follow(DOCS / "tutorial.md")
 
 
-def test_every_page_with_something_to_run_has_a_reader() -> None:
+def test_every_page_with_commands_is_run_by_a_test() -> None:
     runnable = {
         str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if blocks(page, *RUNNABLE)
     }
@@ -52,7 +52,7 @@ def test_every_page_with_something_to_run_has_a_reader() -> None:
 
 
 @pytest.mark.parametrize("page", HOW_TO)
-def test_how_to(page: str, spark: SparkSession, place: Path) -> None:
+def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) -> None:
     reader = Reader(spark, place, instead=_own(place))
     reader.follow(DOCS / "how-to" / f"{page}.md")
 

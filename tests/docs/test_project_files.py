@@ -35,7 +35,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_of_a_page_lead_to_files_that_exist(page: Path) -> None:
+def test_links_of_a_page_exist(page: Path) -> None:
     broken = []
     for link in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
         target, _, anchor = link.partition("#")

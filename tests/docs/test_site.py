@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.pages import DOCS, ROOT, blocks, commands
 
 
-def test_the_site_is_built_without_a_broken_link_and_has_every_page(tmp_path: Path) -> None:
+def test_site_has_every_page_and_no_broken_link(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
         cwd=ROOT,
@@ -23,7 +23,7 @@ def test_the_site_is_built_without_a_broken_link_and_has_every_page(tmp_path: Pa
     assert {page.replace("README", "index") for page in pages} - built == set()
 
 
-def test_the_proofs_that_safety_names_are_there() -> None:
+def test_proofs_named_in_safety_exist() -> None:
     """They are tests, and take long: each is named as it is started."""
     lines = [
         command.line.partition("#")[0]

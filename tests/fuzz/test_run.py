@@ -17,7 +17,7 @@ def command(output: Path, executions: int) -> list[str]:
     return [sys.executable, str(ROOT / "fuzz" / "run.py"), *numbers, "--target", *targets]
 
 
-def test_a_run_is_recorded(tmp_path: Path) -> None:
+def test_finished_run_records_its_results(tmp_path: Path) -> None:
     output = tmp_path / "results.md"
     assert (
         subprocess.run(command(output, 3000), check=False, stderr=subprocess.DEVNULL).returncode

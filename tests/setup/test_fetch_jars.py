@@ -53,7 +53,7 @@ def test_jar_with_wrong_checksum_is_refused(mirror: Path) -> None:
     assert list((mirror / "jars").iterdir()) == []
 
 
-def test_a_damaged_jar_is_fetched_again(mirror: Path) -> None:
+def test_damaged_jar_is_fetched_again(mirror: Path) -> None:
     fetch(mirror)
     (mirror / "jars" / "a-1.jar").write_bytes(b"the j")
     fetch(mirror)

@@ -236,7 +236,7 @@ def test_options_of_the_verb_are_passed_unchanged(machine: Path) -> None:
     assert split(machine, *arguments) == ([], arguments)
 
 
-def test_everything_after_two_dashes_goes_to_the_verb(machine: Path) -> None:
+def test_words_after_two_dashes_are_passed_to_the_verb(machine: Path) -> None:
     assert split(machine, "plan", "--", "--master", "x") == ([], ["plan", "--", "--master", "x"])
 
 

@@ -102,7 +102,7 @@ def test_spark_imports_nothing_from_working_directory_and_keeps_its_files_privat
     wait_until_empty(tmp_path)
 
 
-def test_script_finds_what_lies_beside_it(tmp_path: Path) -> None:
+def test_script_imports_modules_beside_it(tmp_path: Path) -> None:
     (tmp_path / "beside_me.py").write_text("WORDS = 'found it'\n", encoding="utf-8")
     (tmp_path / "script.py").write_text(
         "import beside_me\nprint(beside_me.WORDS)\n", encoding="utf-8"

@@ -167,7 +167,7 @@ def test_free_at_least_frees_space_on_a_full_disk(
     assert stray_files(expired) == []
 
 
-def test_free_at_least_deletes_what_kafka_would_and_reports_shortfall(
+def test_free_at_least_deletes_the_segments_that_kafka_would_and_reports_shortfall(
     expired: Path, disk: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     theirs = tmp_path / "theirs"

@@ -178,7 +178,7 @@ def test_no_whole_batch_is_lost(quarantine: Quarantine, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_remaining_log_is_what_kafka_makes_of_it(
+def test_remaining_log_equals_kafkas(
     quarantine: Quarantine, name: str, kafka: Kafka, tmp_path: Path
 ) -> None:
     """Kafka gets the damaged segments with the same bytes cut out, and builds their indexes itself."""

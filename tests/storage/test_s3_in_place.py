@@ -393,7 +393,7 @@ def test_directory_with_pending_changes_is_not_copied(root: str, bucket: S3Bucke
         look_at(open_tree(root))
 
 
-def test_in_place_run_refuses_what_s3_does_not_support(root: str, bucket: S3Bucket) -> None:
+def test_in_place_run_refuses_unsupported_options_on_s3(root: str, bucket: S3Bucket) -> None:
     key = bucket_and_key(root)[1]
     with pytest.raises(UsageError, match="moved aside only on a file system"):
         check_in_place([root], on_corrupt="quarantine")

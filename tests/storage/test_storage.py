@@ -111,7 +111,7 @@ def test_rename_replaces_the_target(root: str) -> None:
         STORAGE.rename(f"{root}/new", f"{root}/newer")
 
 
-def test_removed_file_is_gone(root: str) -> None:
+def test_removed_file_does_not_exist(root: str) -> None:
     STORAGE.create(f"{root}/a", b"")
     with STORAGE.changing(root):
         STORAGE.unlink(f"{root}/a")

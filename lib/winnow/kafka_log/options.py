@@ -28,7 +28,7 @@ OPTIONS: Mapping[str, Option] = {
     "paths": Option("", "a JSON list of them, as Spark makes it when `load` is given several"),
     "topics": Option(
         "",
-        "all, or globs, with commas between them: `orders*,returns`. One that begins with `!` leaves topics out",
+        "all, or globs, separated by commas: `orders*,returns`. A glob that begins with `!` excludes topics",
     ),
     "partitions": Option("", "all, or numbers: `0,2,4-7`"),
     "startingOffsets": Option(
@@ -36,29 +36,29 @@ OPTIONS: Mapping[str, Option] = {
         'also an offset for all partitions, or Spark\'s JSON, `{"orders":{"0":23,"1":-2}}`, -2 for earliest; '
         "partitions that it does not name are read from their beginning",
     ),
-    "endingOffsets": Option("latest", "likewise, exclusive; -1 for latest"),
+    "endingOffsets": Option("latest", "the same, exclusive; -1 for latest"),
     "startingTimestamp": Option(
         "",
-        "ms since 1970 or ISO-8601: from the first record on that is as new, as `offsetsForTimes` finds it. Nothing, "
-        "where no record is",
+        "ms since 1970 or ISO-8601: from the first record that is at or after it, as `offsetsForTimes` finds it. If "
+        "there is none, the read is empty",
     ),
-    "endingTimestamp": Option("", "likewise: up to that record, exclusive"),
+    "endingTimestamp": Option("", "the same: up to that record, exclusive"),
     "timestampFrom": Option(
         "",
         "ms since 1970 or ISO-8601: only records whose own timestamp is at or after it, wherever they are in the log",
     ),
-    "timestampBefore": Option("", "likewise: only records whose own timestamp is before it"),
+    "timestampBefore": Option("", "the same: only records whose own timestamp is before it"),
     "isolationLevel": Option("read_uncommitted", "or `read_committed`"),
-    "includeControl": Option("false", "`true` shows transaction markers, too"),
+    "includeControl": Option("false", "`true` also shows transaction markers"),
     "belowLogStart": Option(
         "false",
-        "`true` begins at the first segment: records that no consumer gets any more, and that are still on the disk",
+        "`true` begins at the first segment, and shows records on the disk that no consumer gets any more",
     ),
     "mode": Option("PERMISSIVE", "or `DROPMALFORMED`, `FAILFAST`: see below"),
     "maxBytesPerPartition": Option(
         "64m",
-        "bytes of logs that one task reads. A segment is cut at entries of its offset index; without one it is one "
-        "task",
+        "bytes of logs that one task reads. A segment is divided at entries of its offset index; without an index, one "
+        "task reads it",
     ),
 }
 EARLIEST, LATEST = -2, -1

@@ -65,7 +65,7 @@ def of(spark: SparkSession, log_dir: Path) -> list[str]:
     return sorted(line for isolation, frame in frames.items() for line in lines(frame, isolation))
 
 
-def test_rows_are_what_consumers_get(registered: SparkSession, tmp_path: Path) -> None:
+def test_rows_equal_the_records_of_consumers(registered: SparkSession, tmp_path: Path) -> None:
     """From the directory of a running broker, and from the same directory after it has stopped."""
     log_dir = copy_log_dir("clean", tmp_path / "log-dir")
     with Broker(log_dir, home=tmp_path / "broker", settings=AS_IT_IS) as broker:

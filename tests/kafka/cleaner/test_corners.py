@@ -195,7 +195,7 @@ def cleaned(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.parametrize("name", CORNERS)
-def test_run_leaves_what_kafka_leaves(name: str, cleaned: Cleaned, kafka: Kafka) -> None:
+def test_run_leaves_the_same_files_as_kafka(name: str, cleaned: Cleaned, kafka: Kafka) -> None:
     partition = f"{name}-0"
     result = cleaned.results[partition]
     assert (result.error, result.left_alone) == (None, False)

@@ -69,7 +69,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_passes_leave_what_kafka_left(
+def test_passes_leave_the_files_that_kafka_left(
     name: str, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("legacy", tmp_path / "log-dir")

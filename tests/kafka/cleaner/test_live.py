@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return home / "log-dir", topic_configs
 
 
-def test_each_pass_leaves_what_kafka_leaves(
+def test_each_pass_leaves_the_same_files_as_kafka(
     made: tuple[Path, str], spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     source, topic_configs = made

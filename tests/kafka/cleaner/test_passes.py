@@ -120,7 +120,7 @@ def passes(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathF
     return found
 
 
-def test_every_pass_leaves_what_kafka_leaves(passes: Passes) -> None:
+def test_every_pass_leaves_the_same_files_as_kafka(passes: Passes) -> None:
     assert passes.differences == []
     assert all(ours == kafkas for ours, kafkas in passes.checkpoints)
     assert {

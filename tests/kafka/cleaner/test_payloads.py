@@ -87,7 +87,7 @@ def _batch(codec: Codec, payload: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_winnow_reads_what_kafka_reads(name: str, kafka: Kafka, tmp_path: Path) -> None:
+def test_winnow_reads_the_same_payloads_as_kafka(name: str, kafka: Kafka, tmp_path: Path) -> None:
     batch = _batch(*PAYLOADS[name])
     directory = tmp_path / "t-0"
     directory.mkdir()

@@ -73,7 +73,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_run_leaves_what_kafka_left(
+def test_run_leaves_the_files_that_kafka_left(
     case: Case, spark: SparkSession, kafka: Kafka, log_dir: Path
 ) -> None:
     names = [directory.name for directory in partition_dirs(log_dir)]

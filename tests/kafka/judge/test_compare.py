@@ -40,13 +40,13 @@ def test_copies_are_equal(found: Path, kafkas: Path) -> None:
     assert_same_log_dir(found.parent, kafkas.parent)
 
 
-def test_a_changed_header_field_is_named(found: Path, kafkas: Path) -> None:
+def test_changed_header_field_is_reported(found: Path, kafkas: Path) -> None:
     change_byte(a_log(found), 60)
     with pytest.raises(AssertionError, match="in the batch at 0\n  record count: found"):
         assert_same_log_dir(found.parent, kafkas.parent)
 
 
-def test_a_changed_record_is_placed(found: Path, kafkas: Path) -> None:
+def test_changed_record_is_reported_with_its_position(found: Path, kafkas: Path) -> None:
     change_byte(a_log(found), 100)
     with pytest.raises(
         AssertionError,
@@ -55,7 +55,7 @@ def test_a_changed_record_is_placed(found: Path, kafkas: Path) -> None:
         assert_same_partition(found, kafkas)
 
 
-def test_a_changed_index_entry_is_shown(found: Path, kafkas: Path) -> None:
+def test_changed_index_entry_is_reported(found: Path, kafkas: Path) -> None:
     change_byte(a_log(found).with_suffix(".index"), 9)
     with pytest.raises(
         AssertionError, match=r"\.index: .* in entry 1 \(relative offsets\)\n  found \(65"
@@ -64,7 +64,7 @@ def test_a_changed_index_entry_is_shown(found: Path, kafkas: Path) -> None:
     assert_same_partition(found, kafkas, but=[".index"])
 
 
-def test_a_changed_time_is_seen(found: Path, kafkas: Path) -> None:
+def test_changed_modification_time_is_reported(found: Path, kafkas: Path) -> None:
     log = a_log(found)
     time = log.stat().st_mtime_ns + 1_000_000
     os.utime(log, ns=(time, time))
@@ -85,7 +85,7 @@ def test_dumps_of_different_logs_differ() -> None:
         assert_same_dump(expected("merge")["c-none-0"], expected("untouched")["c-none-0"])
 
 
-def test_a_logical_comparison_ignores_layout_but_not_records() -> None:
+def test_logical_comparison_ignores_layout_but_not_records() -> None:
     lines = expected("merge")["c-lz4-0"]
     relaid = [line.replace('"size":', '"size":1') for line in lines]
     assert_same_dump(relaid, lines, logical=True)

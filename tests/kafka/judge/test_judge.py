@@ -66,9 +66,7 @@ def test_loading_after_a_crash_truncates_a_torn_tail(kafka: Kafka, tmp_path: Pat
     )
 
 
-def test_the_high_watermark_comes_from_the_checkpoint_if_asked(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_high_watermark_comes_from_the_checkpoint_on_request(kafka: Kafka, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["d-time-0"])
     (log_dir / "replication-offset-checkpoint").write_text("0\n1\nd-time 0 1500\n")
     assert (

@@ -33,7 +33,7 @@ def shown(*findings: Finding) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_sound_result_lists_what_was_checked() -> None:
+def test_result_without_findings_lists_the_checks() -> None:
     assert shown() == [
         "Nothing is wrong.",
         "Checked: 2 partitions, 1 segment, 3.0 MiB, 7 batches, 70 records",

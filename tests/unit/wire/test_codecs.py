@@ -40,7 +40,7 @@ def test_incompressible_bytes_decompress_to_the_same(codec: Codec) -> None:
     assert back(codec, compress(codec, data)) == data
 
 
-def test_other_libraries_read_what_is_written() -> None:
+def test_other_libraries_read_compressed_batches() -> None:
     assert gzip.decompress(compress(Codec.GZIP, WORDS)) == WORDS
     assert lz4.frame.decompress(compress(Codec.LZ4, WORDS)) == WORDS
     assert (

@@ -68,7 +68,7 @@ def test_kernel_agrees_with_twin_on_any_bytes(data: bytes) -> None:
         bytes
     )
 )
-def test_shortest_form_is_what_java_writes(data: bytes) -> None:
+def test_java_writes_the_shortest_form(data: bytes) -> None:
     for read, longest, top in ((varint.read_varint, 5, 15), (varint.read_varlong, 10, 1)):
         try:
             value, after = read(data, 0)
