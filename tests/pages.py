@@ -43,14 +43,14 @@ class Block:
     language: str
     text: str
     where: str
-    """Page and line, for whoever has to find it."""
+    """Page and line, for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     line: str
     shown: str
-    """What the page says that it prints; empty: nothing is said."""
+    """The output on the page; empty if it shows none."""
     where: str
 
 
@@ -64,7 +64,7 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 
 def commands(block: Block) -> Iterator[Command]:
-    """Those of a `console` block; a backslash at the end of a line goes on in the next one."""
+    """The commands of a `console` block. A backslash at the end of a line continues it."""
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         line, _, shown = part.replace("\\\n", "").partition("\n")
         yield Command(line, shown, block.where)
@@ -152,9 +152,7 @@ class Reader:
 
 
 def run_here(spark: SparkSession, words: list[str]) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command line over a session that stays; they are pipes to
-    it.
-    """
+    """Exit code, stdout and stderr (both pipes) of a command line in a session that stays open."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.delenv("COLUMNS", raising=False)
@@ -163,7 +161,7 @@ def run_here(spark: SparkSession, words: list[str]) -> tuple[int, str, str]:
 
 
 def run_over(spark: SparkSession, words: list[str]) -> int:
-    """The exit code of a command line over a session that stays."""
+    """The exit code of a command line in a session that stays open."""
     with pytest.MonkeyPatch.context() as patch:
         verbs_use(spark, patch)
         return run(words, program=PROGRAM)

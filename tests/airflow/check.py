@@ -30,7 +30,7 @@ TASKS = ("clean_broker_1", "clean_broker_2")
 
 
 def write_broker(path: Path, node: int) -> Path:
-    """A topic of which most records are superseded."""
+    """A topic whose records are mostly superseded."""
     with LogDirWriter(path, clock=lambda: WRITTEN, node_id=node) as log_dir:
         log = log_dir.partition("orders", 0)
         for round_ in range(20):

@@ -44,7 +44,7 @@ CASES = {
     "delete": Case(
         "delete", NAME, NOW, _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000}
     ),
-    # The same, and nothing that goes is gone.
+    # The same, with `--keep-replaced`.
     "kept": Case(
         "kept",
         NAME,

@@ -49,9 +49,7 @@ class Effect:
 
 
 class RecordingStorage(Places):
-    """Does what it is told and remembers each effect, but for the making of directories that comes
-    first.
-    """
+    """Performs each effect and records it, except the directories that are made first."""
 
     def __init__(
         self, root: Path | str, *, before_first: Callable[[], object] = lambda: None

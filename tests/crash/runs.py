@@ -308,8 +308,8 @@ class MustHold:
         )
         lost = self.after.by_offset.keys() - found.by_offset.keys()
         assert not lost, f"{label}: lost offsets {sorted(lost)}"
-        # A key's newest record may go, if the run lets it go, but then all of the key goes: no
-        # older one comes back.
+        # The newest record of a key may be dropped only if all records of the key are: no older
+        # one comes back.
         for key, newest in found.newest.items():
             assert newest == self.before.newest[key], f"{label}: {newest} was superseded"
         # Retention takes from the start on: of what it took, nothing below is left.

@@ -30,11 +30,11 @@ SEGMENTS = (
     # One group: nothing is left of it but an empty segment.
     "a b cf",
     "r d ac",
-    # One group: the second source goes whole, and lies beyond the end of what replaces both.
+    # One group: the second source loses all records, and is beyond the end of the replacement.
     "i 7jk c r",
     "a c d f",
-    # One group: the first source goes whole. `q` was deleted so long ago that its tombstone goes as
-    # well.
+    # One group: the first source loses all records. The tombstone of `q` has expired and is
+    # dropped, too.
     "j r",
     "a c d f Q~ B j k r",
     "a s B",

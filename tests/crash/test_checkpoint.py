@@ -27,7 +27,7 @@ def test_crash_leaves_old_or_new_checkpoint(tmp_path: Path) -> None:
         found = read_offset_checkpoint(LocalStorage(), f"{point.root}/{_NAME}")
         assert found in (old, new), point.label
         seen.append(found)
-        # A temporary file of the crashed run is in nobody's way.
+        # A temporary file of the crashed run does no harm.
         act(RecordingStorage(point.root), point.root)
         assert (point.root / _NAME).read_text() == "0\n2\na 0 50\nb 1 7\n"
         assert [path.name for path in point.root.iterdir()] == [_NAME]

@@ -37,9 +37,7 @@ from winnow.wire.key_search import key_set_of
 STORAGE = LocalStorage()
 CONFIG = {"index.interval.bytes": INTERVAL_BYTES}
 KEYS = frozenset([b"b", b"j", b"k", b"r"])
-"""Nothing is left of the one batch with a producer id, nor of a whole segment; one segment has none
-of them.
-"""
+"""These keys empty the batch with a producer id and a whole segment. One segment has none of them."""
 SET = key_set_of(sorted(KEYS), (1, 2))
 UNLIMITED = 2**31 - 9
 

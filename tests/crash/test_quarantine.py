@@ -128,7 +128,7 @@ def without_damage(directory: Path, base: int) -> bytes:
 
 
 def check_set_aside(directory: Path, pristine: Path) -> None:
-    """Every damaged byte is there, and the manifest tells where it was."""
+    """Every damaged byte is kept, and the manifest has its position."""
     aside = directory / f".winnow-quarantine-{RUN}"
     manifest = json.loads((aside / "manifest.json").read_text())
     found = {}

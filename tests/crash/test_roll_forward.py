@@ -118,7 +118,7 @@ def cut_journal(root: Path) -> None:
 
 
 def add_segment(root: Path) -> None:
-    """A broker that had started would have made one only behind the active one: this is nobody's."""
+    """Add a segment that no broker would make: a broker adds segments only after the active one."""
     log = sorted((root / str(T)).glob("*.log"))[-2]
     copy = log.with_name(f"{int(log.stem) + 1:020d}.log")
     shutil.copy2(log, copy)
@@ -184,7 +184,7 @@ def test_damaged_staged_file_is_reported_and_nothing_removed(
         assert caught.value.hint, point.label
         assert path.exists(), point.label
         lost = sources - _segments(point.root)
-        # The groups before it are finished; of its own sources none goes.
+        # The groups before it are finished; none of its own sources is removed.
         assert not {name for name in lost if name >= f"{_last_group(point)[0]:020d}"}, point.label
         places.add(path.suffix if path.suffix in {".swap", suffix} else "staged")
     assert places == {"staged", ".swap"}

@@ -90,7 +90,7 @@ def test_crash_at_any_instant_loses_nothing(
         _assert_nothing_lost(point, before)
         assert not any(path.is_dir() for path in Path(directory).iterdir()), point.label
         listing = logs.listing_of(point.root)
-        # Out of order a superseded source that stays may lack an index; what is new never does.
+        # With reordered effects, a remaining source may lack an index, but a new segment never does.
         new = tuple(f"{bases[0]:020d}." for bases in _GROUPS)
         problems = [
             p
@@ -170,5 +170,5 @@ def test_without_crash_only_new_segments_remain(staged: Path) -> None:
     assert leftovers(LocalStorage(), f"{staged}/{logs.T}") == (
         f"{logs.staging(staged).rpartition('/')[2]}",
     )
-    # Case 80: snapshots at the bases of removed sources are gone, the newest stays.
+    # Case 80: snapshots at the bases of removed sources are removed, the newest is kept.
     assert logs.listing_of(staged).snapshot_offsets == (6, 12, 15, 18, 20)

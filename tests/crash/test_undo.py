@@ -221,10 +221,9 @@ def test_kafka_loads_same_log_after_undo_as_before_run(
 
 
 def assert_as_before(run: CrashRun, root: Path, label: str, *, checkpoints: bool = True) -> None:
-    """Byte for byte. If all was deleted a new active segment has come, and stays.
+    """Byte for byte. If all segments were deleted, the new active segment is kept.
 
-    Kafka's loader writes snapshots and epochs as it likes them, so that after it only the log
-    counts.
+    Kafka's loader rewrites snapshots and epochs, so after it only the log is compared.
     """
     directory, before = root / str(T), run.before / str(T)
     suffixes = (LOG, *INDEX_SUFFIXES) + ((SNAPSHOT, LEADER_EPOCHS) if checkpoints else ())

@@ -43,14 +43,14 @@ BOTH = COMPACT | {"cleanup.policy": "compact,delete", "retention.bytes": 400, "r
 
 
 def aborted(s: Script) -> None:
-    """The marker lies in the segment that is active when the run compacts the first one."""
+    """The marker is in the segment that is active when the run compacts the first one."""
     s.data(1, "a", "b")
     s.put("c")
     s.roll()
     s.put("x")
     s.roll()
     s.abort(1)
-    s.idempotent(1, "z")  # so that nothing of the data has to stay for the producer's sake
+    s.idempotent(1, "z")  # so that no data batch must be kept for the producer
 
 
 def committed(s: Script) -> None:
@@ -157,7 +157,7 @@ def test_undo_is_refused_when_a_tombstone_was_written_and_cleaned(
     go_on(kafka, directory, tombstone="secret")
     assert b"secret" not in read_log(directory).newest, "not even as a tombstone"
     assert_refused(directory, result.run_id, "the log has moved on since the run")
-    # Nor when the checkpoint that told is lost: what was appended is no longer complete.
+    # It is also refused if the checkpoint is lost, because appended records are missing.
     (tmp_path / "log" / CLEANER_CHECKPOINT).unlink()
     assert_refused(directory, result.run_id, "the log has moved on since the run")
 

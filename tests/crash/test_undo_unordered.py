@@ -22,7 +22,7 @@ from winnow.wire.plain import Record
 
 STORAGE = LocalStorage()
 SURVIVORS = {1, 4, 6, 8}
-"""Of the segments 0, 3 and 6: what replaces the first two lies below the base of the second."""
+"""Of segments 0, 3 and 6. The replacement of the first two ends below the base of the second."""
 
 
 @pytest.fixture
@@ -45,9 +45,7 @@ def staged(before: Path, tmp_path: Path) -> Path:
 
 
 def _clean(storage: RecordingStorage, root: Path) -> None:
-    """Two segments become one, and then that one goes as well. In between the run learns where the
-    checkpoint goes.
-    """
+    """Merge two segments into one, then delete it. In between the run decides the checkpoint."""
     state = logs.state_of(root)
     staging = logs.staging(root)
     paths = {
@@ -122,7 +120,7 @@ def _assert_as_before(before: Path, point: CrashPoint) -> None:
 
 
 def _files(root: Path, point: CrashPoint) -> list[Path]:
-    """Out of order a segment that stays may lose an index, which a broker builds again, or a
+    """With reordered effects a kept segment may lose an index, which a broker rebuilds, or a
     snapshot.
     """
     suffixes = (LOG, *INDEX_SUFFIXES, SNAPSHOT) if point.in_order else (LOG,)

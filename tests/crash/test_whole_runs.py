@@ -195,6 +195,6 @@ def _assert_kafka_agrees(
     ], label
     assert files_of(theirs, LOG) == files_of(ours, LOG), label
     if point.in_order and not unclean:
-        # After an unclean shutdown Kafka builds indexes anew. Out of order one may be lost: Kafka
-        # builds it again, and we leave the partition alone and say so.
+        # After an unclean shutdown Kafka rebuilds indexes. With reordered effects one may be lost:
+        # Kafka rebuilds it, and Winnow leaves the partition alone and reports it.
         assert files_of(theirs, *INDEXES) == files_of(ours, *INDEXES), label

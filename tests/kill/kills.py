@@ -81,9 +81,7 @@ class Field:
 
 
 def choose(rng: random.Random, number: int, lengths: Lengths) -> Kill:
-    """Victims take turns; half of the moments lie in the commits, which are the shortest part of a
-    run.
-    """
+    """Victims take turns. Half of the moments are in the commits, the shortest part of a run."""
     victim: Victim = VICTIMS[number % len(VICTIMS)]
     if victim in SURVIVED:
         # From the first task on: before, there is none of them, and commits are none of their
@@ -101,7 +99,7 @@ def choose(rng: random.Random, number: int, lengths: Lengths) -> Kill:
 
 
 def measure(field: Field) -> Lengths:
-    """A run that nobody disturbs; what it leaves must be `field.undisturbed`."""
+    """An undisturbed run. Its result must be `field.undisturbed`."""
     log_dir = fresh(field)
     with (field.scratch / "output").open("wb") as output:
         run = Run(log.arguments(log_dir), output=output)
@@ -231,8 +229,8 @@ def state_of(log_dir: Path, field: Field) -> str:
 
 
 def ask_kafka(kafka: Kafka, log_dir: Path, field: Field) -> None:
-    """Kafka's loader takes each partition as it was left: what a run keeps is there, and the log
-    ends where it did.
+    """Kafka's loader loads each partition as the kill left it. All kept records are there, and the
+    log end is unchanged.
     """
     for name in (*log.PARTITIONS, log.LEGACY):
         copy = field.scratch / name

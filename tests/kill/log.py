@@ -71,7 +71,7 @@ def content(log_dir: Path) -> dict[str, str]:
 
 
 def committed(log_dir: Path) -> dict[str, str]:
-    """`content` but for staging directories."""
+    """`content` without staging directories."""
     return {
         name: value for name, value in content(log_dir).items() if f"/{STAGING_PREFIX}" not in name
     }

@@ -17,7 +17,7 @@ DAEMON = "winnow.worker.daemon"
 JOB = "winnow_job.py"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 GONE_SECONDS = 30
-"""By then nothing of a run that was killed may live."""
+"""By then no process of a killed run may be alive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class ProducerSnapshots:
             self.table.append(data, rows[rows["last_offset"] >= self._end])
 
     def _remove_strays(self) -> None:
-        """Of those at no segment's base only the newest stays, and that only above all bases."""
+        """Remove snapshots at no segment's base, except the newest if it is above all bases."""
         strays = [offset for offset in self._offsets() if offset not in self._bases]
         for offset in strays[:-1] if strays and strays[-1] >= self._bases[-1] else strays:
             self._storage.unlink(self._path(offset))

@@ -123,9 +123,7 @@ class SegmentWriter:
             trial._index_batches(rows)
 
     def append(self, data: bytes, rows: Rows, *, now_ms: int) -> None:
-        """Writes whole batches, `rows` of which say where they are in `data`, and indexes them
-        (S1.6, S1.7).
-        """
+        """Write whole batches and index them (S1.6, S1.7). `rows` holds their positions in `data`."""
         self._index_batches(rows)
         self._log.write(data)
         self._written_ms = now_ms

@@ -27,8 +27,7 @@ from winnow.wire.walk import first_bad_crc
 
 
 class LogWriter:
-    """The log of one partition, from a new directory or going on with what lies in one after a
-    clean shutdown.
+    """The log of one partition: in a new directory, or continued after a clean shutdown.
 
     with LogWriter("/logs/t-0", SegmentConfig(segment_bytes=65536), clock=lambda: 1_800_000_000_000) as log:
         log.append_records([Record(0, 1_800_000_000_000, b"key", b"value")])
@@ -221,8 +220,8 @@ class LogWriter:
         self._assign_epoch(epoch, self._log_end_offset, magic=MAX_MAGIC)
 
     def raise_log_start_offset(self, offset: int) -> None:
-        """As after `DeleteRecords`: what lies below is not served any more; segments stay until
-        retention takes them.
+        """As after `DeleteRecords`: records below are no longer served. Retention deletes their
+        segments later.
 
         Raises ValueError for an offset outside of the log. A lower one than before changes nothing,
         as in Kafka.

@@ -138,7 +138,7 @@ def _assert_recovered(holds: MustHold, point: CrashPoint, url: str, found: Path)
 
 
 def _told(effect: Effect) -> str:
-    """Names that are drawn anew in every run are left out."""
+    """Names that differ in every run are left out."""
     return re.sub(r"[0-9a-f]{32}", "ID", str(effect))
 
 

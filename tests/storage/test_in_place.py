@@ -29,7 +29,7 @@ ONE_IN_CI = pytest.mark.parametrize(
     indirect=True,
 )
 OF_NOW = ("-checkpoint", ".txnindex")
-"""Ends of names of files that have the time at which they are written anew."""
+"""Suffixes of files that are rewritten and get the current time."""
 
 
 @pytest.fixture

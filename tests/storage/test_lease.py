@@ -47,9 +47,7 @@ class Clock:
 
 @pytest.fixture
 def clock() -> Clock:
-    """Stands still unless it is set: a lease of an hour that it tells of is renewed by the test
-    only.
-    """
+    """Stands still unless it is set, so only the test renews a lease."""
     return Clock()
 
 
@@ -207,7 +205,7 @@ with take_lease(log_dir, lease_file_of(log_dir), length_s=float(sys.argv[2])):
 
 @pytest.fixture
 def sleeper(log_dir: str) -> Iterator[subprocess.Popen[str]]:
-    """Takes the lease and makes a file whenever it is told to."""
+    """Takes the lease, and creates a file on each request."""
     command = [sys.executable, "-c", SLEEPER, log_dir, str(LENGTH_S)]
     environment = {**os.environ, "PYTHONPATH": "lib"}
     with (

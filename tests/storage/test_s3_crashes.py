@@ -37,7 +37,7 @@ CHANGES = {"c-tomb-0": 1, "cd-mixed-0": 2, "d-start-0": 1, "t-closed-0": 1}
 each.
 """
 SETS = ("c-*:internal.segment.bytes=8192", "cd-*:retention.ms=1000")
-"""Of `cd-mixed` all goes, and its active segment is rolled."""
+"""All segments of `cd-mixed` are deleted, and its active segment is rolled."""
 
 
 @dataclass(frozen=True)

@@ -75,14 +75,14 @@ CORNERS = {
         {0: run(0, "aab"), 1000: run(1000, "c")}, 1001, clean=2, bases=(0, 1000)
     ),
     # The whole log is filtered, also below its start, and what is below feeds nothing (S4, S5.1).
-    # Then segments that lie below it go.
+    # Then segments below it are deleted.
     "start-inside": Corner(
         {0: run(0, "abc"), 3: run(3, "cad"), 6: run(6, "a")}, 7, start=4, clean=1, bases=(3, 6)
     ),
     "start-removes": Corner(
         {0: run(0, "abc"), 3: run(3, "cad"), 6: run(6, "a")}, 7, start=5, bases=(3, 6)
     ),
-    # The last batch stays, without records (case 15).
+    # The last batch is kept without records (case 15).
     "last-batch": Corner({0: run(0, "ab"), 2: run(2, "AB"), 4: run(4, "c")}, 5, bases=(0, 4)),
     # Case 70: to the last offset that fits, and one more.
     "span-fits": Corner(

@@ -40,7 +40,7 @@ THEN = 1_450_100_000_000
 
 @dataclass(frozen=True)
 class Pass:
-    """How Winnow is told what Kafka was told (a line of `cmd.txt`)."""
+    """Winnow's arguments for Kafka's (a line of `cmd.txt`)."""
 
     now: int
     topic_sets: tuple[str, ...]

@@ -23,7 +23,7 @@ IN_BETWEEN = 1_790_867_600_000
 
 @dataclass(frozen=True)
 class Case:
-    """How Winnow is told what Kafka was told (`cmd.txt` of the set)."""
+    """Winnow's arguments for Kafka's (`cmd.txt` of the set)."""
 
     name: str
     now: int

@@ -48,7 +48,7 @@ class Twins:
 
     @property
     def before_late(self) -> Path:
-        """A copy of ours as it was before the pass that forgot all producers."""
+        """A copy of Winnow's log before the pass that forgot all producers."""
         return self.ours.parent / "before-late"
 
     @property
@@ -135,16 +135,16 @@ def passes(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathF
 KEPT_FOR_ITS_PRODUCER = "| 2e 3c | 4 aborted 0-3 in 0"
 OPEN = "| 0 2 3c | 4 6 7c | 8 10 11c | 12 | 13"
 PICTURES = {
-    # The last batch of the producer stays without records, thus its marker, thus the entry: until
-    # it is forgotten.
+    # The last batch of the producer is kept without records until the producer is forgotten. So
+    # its marker and the index entry are kept as well.
     (24, FIRST): KEPT_FOR_ITS_PRODUCER,
     (24, AT): KEPT_FOR_ITS_PRODUCER,
     (24, LATE): "| 3c | 4 aborted 0-3 in 0",
-    # Nothing at or above the first offset of what is open is cleaned: here all but the first
-    # segment's.
+    # Nothing at or above the first offset of an open transaction is cleaned: here only the first
+    # segment is.
     (27, FIRST): OPEN,
     (27, LATE): OPEN,
-    # The committed value at 0 survives the aborted one at 2, of which the marker goes in the end.
+    # The committed value at 0 survives the aborted one at 2, whose marker is dropped at the end.
     (28, FIRST): "| 0 1c | 3c | 4 5c | 6 aborted 2-3 in 2",
     (28, SECOND): "| 0 1c | 3ch | 4 5c | 6",
     (28, BEFORE): "| 0 1c | 3ch | 4 5c | 6",
@@ -231,8 +231,8 @@ def test_case_41_cleaning_stops_at_decisions_above_high_watermark(
     (tmp_path / "ours" / "replication-offset-checkpoint").write_text(
         f"0\n1\nt 0 {high_watermark}\n"
     )
-    # Snapshots behind a marker know nothing of its transaction. A broker that loads one cleans up
-    # to the high watermark; one that went on running does not, nor do we.
+    # Snapshots after a marker do not have its transaction. A broker that loads one cleans up to the
+    # high watermark. A broker that kept running does not, and neither does Winnow.
     _remove_snapshots(tmp_path / "ours" / "t-0", above=high_watermark)
     copy_tree(tmp_path / "ours", tmp_path / "theirs")
     results = run_winnow(
@@ -250,7 +250,7 @@ def test_case_41_cleaning_stops_at_decisions_above_high_watermark(
         "the transaction of producer 1 from offset 2 on ends at 5, not below"
         in results["t-0"].reason
     )
-    _remove_snapshots(tmp_path / "theirs" / "t-0", above=high_watermark)  # Kafka wrote them anew
+    _remove_snapshots(tmp_path / "theirs" / "t-0", above=high_watermark)  # Kafka rewrote them
     assert_same_partition(tmp_path / "ours" / "t-0", tmp_path / "theirs" / "t-0")
 
 
@@ -289,7 +289,7 @@ def test_emptied_marker_restores_its_producer_but_protects_nothing(
     for directory in (ours, theirs):
         _remove_snapshots(
             directory, above=-1
-        )  # Kafka wrote the newest anew and has no use for the other
+        )  # Kafka rewrote the newest and does not need the other
     assert_same_partition(ours, theirs)
     left = [line for line in kafka.dump(ours) if line["t"] == "batch"]
     assert [(batch["base"], batch["pid"], batch["count"]) for batch in left] == [

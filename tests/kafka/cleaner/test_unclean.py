@@ -61,7 +61,7 @@ POINTS = {
     # Nothing is known of it.
     "c-4p-0": Point(None, 2009, 0, ("none",)),
     "d-time-0": Point(1500, 4000, 1468, ("retained",)),
-    # An open transaction: what lies below it goes.
+    # An open transaction: everything below it is removed.
     "t-open-0": Point(2279, 2279, 0, ("retained",)),
 }
 

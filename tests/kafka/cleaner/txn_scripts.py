@@ -35,7 +35,7 @@ class Script:
         return self.log.append_records(self._records(keys), producer=self._producer(producer))
 
     def put(self, *keys: str) -> int:
-        """A batch of nobody's."""
+        """A batch without a producer id."""
         return self.log.append_records(self._records(keys))
 
     def commit(self, producer: int, *, bump: bool = False) -> int:
@@ -208,9 +208,7 @@ CASES: dict[str, Callable[[Script], None]] = {
 
 
 def anything(s: Script, seed: int) -> None:
-    """Transactions of a few producers at random, in small segments; what is open at the end stays
-    open.
-    """
+    """Random transactions of a few producers, in small segments. Some stay open at the end."""
     drawn = random.Random(seed)
     opened: set[int] = set()
     bumps = drawn.random() < 0.5
@@ -258,7 +256,7 @@ def write_log_dir(path: Path) -> None:
 
 
 def write_more(path: Path, seed: int) -> None:
-    """More of the same to what lies there, by producers that were there before and by others."""
+    """Append more of the same, by known and by new producers."""
     with LogDirWriter(path, clock=lambda: NOW - HOUR_MS + 1) as log_dir:
         for topic in (*CASES, *RANDOM):
             script = Script(log_dir.partition(topic, 0))

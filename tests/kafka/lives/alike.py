@@ -1,4 +1,4 @@
-"""What must be equal in a partition left by Winnow and the one left by Kafka, and what may differ.
+"""Compares a partition cleaned by Winnow with one cleaned by Kafka: equal parts, allowed differences.
 
 Every function raises AssertionError with the first difference.
 """
@@ -24,7 +24,7 @@ _IN_INDEXES = ("index", "timeindex")
 
 
 def assert_same_answer(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Kafka says the same of both, before and after it appended."""
+    """Kafka reports the same about both, before and after an append."""
     mine, judged = (
         {k: v for k, v in answer.items() if k not in _TIMES} for answer in (ours, theirs)
     )
@@ -38,7 +38,7 @@ def assert_same_answer(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> No
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Where a log begins and ends, and up to where all is committed."""
+    """Start, end and high watermark of a log."""
 
     start: int
     end: int
@@ -46,12 +46,12 @@ class Log:
 
 
 def differing(ours: Path, theirs: Path, log: Log) -> list[str]:
-    """Names of files whose bytes are not the same; all names and times of logs are.
+    """Names of files whose bytes differ. Names and times of logs must be equal.
 
-    What a loader does anyway does not count (S6.3, S8.4): it removes snapshots at or below the log
+    Changes that a loader makes anyway do not count (S6.3, S8.4). It removes snapshots at or below the log
     start offset and all between segments but the last, folds leader epochs, removes that of a
-    leader that wrote nothing, and does without indexes of an empty segment. Nor do snapshots above
-    the high watermark, which `machine` takes away.
+    leader that wrote nothing, and does without indexes of an empty segment. Snapshots above the
+    high watermark do not count either; `machine` removes them.
     """
     found, expected = _names(ours, log), _names(theirs, log)
     assert found == expected, (
@@ -108,9 +108,9 @@ def _epochs(directory: Path, log: Log) -> list[tuple[int, int]]:
 def assert_same_but_compressed(
     kafka: Kafka, ours: Path, theirs: Path, names: Iterable[str]
 ) -> None:
-    """These files differ in nothing but in how well records are compressed.
+    """These files differ only in the compressed size of records.
 
-    What is in the indexes of such a log depends on it: see `assert_indexes_as_rebuilt`.
+    The indexes of such a log depend on it: see `assert_indexes_as_rebuilt`.
     """
     dumps = [
         [l for l in kafka.dump(d) if l["t"] not in {"epochs", "snapshot"}] for d in (ours, theirs)
@@ -131,7 +131,7 @@ def assert_same_but_compressed(
 
 
 def _in_segments(dump: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    """With `base` of the segment for that of the batch."""
+    """Lines with the base offset of their segment as `base`."""
     segment = 0
     for line in dump:
         if line["t"] == "segment":
@@ -140,16 +140,14 @@ def _in_segments(dump: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
 
 
 def _plain(line: dict[str, Any]) -> dict[str, Any]:
-    """What is not compressed is the same to the byte."""
+    """Uncompressed batches are compared by length and CRC."""
     return (
         line | {"sum": line["crc"], "length": line["size"]} if line.get("codec") == "none" else line
     )
 
 
 def assert_indexes_as_rebuilt(rebuilt: Path, ours: Path, names: Iterable[str]) -> None:
-    """The indexes of these logs are those that Kafka, which had to read the logs for it, made in a
-    copy.
-    """
+    """The indexes of these logs equal those that Kafka rebuilt in a copy."""
     for name in names:
         for suffix in INDEXES if name.endswith(LOG) else ():
             assert_same_bytes(ours / (name[:20] + suffix), rebuilt / (name[:20] + suffix))

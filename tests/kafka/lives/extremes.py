@@ -25,7 +25,7 @@ from tests.kafka.lives.life import (
 _SMALL = Config(index_interval_bytes=0)
 _FIRST, _LAST = PASSES[0], PASSES[-1]
 _NEWEST = -(LONG_MAX - _LAST)
-"""Age of a record whose timestamp is within an hour or some of 2^63-1, whatever the pass."""
+"""Age of a record whose timestamp is within some hours of 2^63-1 in every pass."""
 
 _WRITTEN: tuple[Step, ...] = (
     Append((Rec(0), Rec(1)), producer=3),

@@ -13,8 +13,8 @@ from typing import Any
 HOUR_MS = 3_600_000
 NOW = 1_700_000_000_000
 PASSES = tuple(NOW + number * HOUR_MS for number in range(5))
-"""The clock at each pass, ms. It is years before any file's own time, which tells what was touched
-a moment ago.
+"""The clock at each pass, in ms. It is years before the time of any file, so files that were just
+written are recognised.
 """
 BEGINNING = NOW - 3 * HOUR_MS
 PRODUCER_EXPIRATION_MS = 2 * HOUR_MS
@@ -116,7 +116,7 @@ class End(_Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fence(_Brief):
-    """A producer comes back with its next epoch."""
+    """A producer continues with its next epoch."""
 
     producer: int = 1
 

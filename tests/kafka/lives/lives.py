@@ -112,8 +112,8 @@ def lives(draw: st.DrawFn) -> Life:
 
 
 def _steps(draw: st.DrawFn) -> st.SearchStrategy[Step]:
-    """Steps to the taste of one life. Each is one choice among all that are to it: choices are what
-    takes the time.
+    """Steps that suit one life. Each is one choice among all possible ones, because choices take the
+    time.
     """
 
     def some(choices: Sequence[Sequence[T]]) -> Sequence[T]:

@@ -28,18 +28,18 @@ from winnow.wire.crc import crc32c
 from winnow.wire.plain import Record, encode_batch
 
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"", MARKER_KEY.pack(0, COMMIT), b"long" * 40)
-"""The key of a marker is a key like any other."""
+"""One of them is the key of a marker, used as an ordinary key."""
 FIRST_TRANSACTIONAL = 3
 """Producers from here on are transactional, those below are idempotent, 0 is none."""
 BEGIN_AT_THE_END = 2
-"""This one's sequences soon go from 2^31-1 back to 0."""
+"""The sequences of this producer soon wrap from 2^31-1 to 0."""
 _SEQUENCES = 2**31
 _NOT_WORTH_COMPRESSING = bytes((number * 167 + number // 7 * 59) % 251 for number in range(1200))
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One span: the file of steps, and where the log and the clock stand then."""
+    """One span: the file of steps, and the log end and the clock after it."""
 
     steps: bytes
     log_end_offset: int
@@ -164,7 +164,7 @@ class _Teller:
         return made
 
     def _record(self, rec: Rec, offset: int, *, keyed: bool) -> Record:
-        """`keyed`: a leader takes nothing without a key into a compacted log."""
+        """`keyed`: a leader refuses records without a key in a compacted log."""
         key = (b"" if keyed else None) if rec.key is None else KEYS[rec.key % len(KEYS)]
         value = None
         if rec.size is not None:
@@ -212,7 +212,7 @@ class _Teller:
 
 
 def tell(life: Life) -> list[Told]:
-    """Of each span its steps."""
+    """The steps of each span."""
     teller = _Teller()
     told = []
     for number, now in enumerate(PASSES):

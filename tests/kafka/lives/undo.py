@@ -1,5 +1,5 @@
-"""Undo among the lives: at once it restores every byte. After another pass, of Winnow or of Kafka,
-it is refused.
+"""Undo in random lives. Directly after the run it restores every byte. After another pass of Winnow
+or Kafka it is refused.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ Content = Mapping[str, tuple[bytes, int]]
 
 
 class Undo:
-    """`root`: a directory to work in. Works on copies, so that the lives go on as if nothing had
-    been kept.
-    """
+    """`root`: a working directory. Works on copies, so the lives continue as if nothing had been kept."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -45,8 +43,8 @@ class Undo:
         }
 
     def at_once(self, log_dir: Path, run_id: str, names: Iterable[str]) -> dict[str, str]:
-        """After a run that kept what it replaced: what is wrong with its undo, by partition. Then
-        nothing is kept in `log_dir` any more.
+        """After a run with `--keep-replaced`: problems of its undo, by partition. Afterwards
+        `log_dir` has no kept files.
         """
         kept = self._kept_in(log_dir, run_id, names)
         problems: dict[str, str] = {}
@@ -82,7 +80,7 @@ class Undo:
         return {name: f"undo after another pass: {error}" for name, error in problems.items()}
 
     def forget(self) -> None:
-        """What was kept so far."""
+        """Files kept so far."""
         shutil.rmtree(self._kept, ignore_errors=True)
         self._run_id = None
 
@@ -106,7 +104,7 @@ class Undo:
             (log_dir / name / f"{KEPT_PREFIX}{run_id}").rename(self._kept / name)
 
     def _difference(self, log_dir: Path, name: str) -> str | None:
-        """A run that deletes all there is makes a new active segment, which stays."""
+        """A run that deletes everything creates a new active segment, which an undo keeps."""
         found, before = _content(log_dir / name), self._before[name]
         wrong = sorted(file for file in before if found.get(file) != before[file])
         wrong += sorted(file for file in found.keys() - before.keys() if found[file][0])

@@ -10,7 +10,7 @@ from winnow.cli.signals import Signals
 from winnow.runtime.stop import Stop
 
 NO_SPARK: Any = None
-"""Under spark-submit only is there a JVM to be told."""
+"""There is a JVM only under spark-submit."""
 
 
 @pytest.fixture(autouse=True)

@@ -162,8 +162,8 @@ def test_batches_of_any_codec_are_read(tmp_path: Path, codec: Codec) -> None:
 
 
 def test_log_is_applied_from_the_snapshot_end_on(tmp_path: Path) -> None:
-    """Part of the log's first segment lies before the snapshot's end. Its records there make no
-    sense a second time.
+    """The first segment begins before the snapshot's end. Records before it must not be applied
+    twice.
     """
     log(
         tmp_path,
@@ -370,7 +370,7 @@ def test_newer_partition_record_is_noted_and_its_ids_are_read(tmp_path: Path) ->
 
 
 def test_changed_byte_gives_the_same_result_or_an_error(tmp_path: Path) -> None:
-    """Only a batch's leader epoch is covered neither by a checksum nor by the order of offsets."""
+    """Neither a checksum nor the order of offsets covers the leader epoch of a batch."""
     whole = (RECORDED / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes()
     sound = read(RECORDED / "__cluster_metadata-0")
     last_base = int(batches_of(as_bytes(whole), "log", 0)["base_offset"][-1])

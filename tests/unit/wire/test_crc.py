@@ -49,7 +49,7 @@ def test_all_implementations_agree_on_any_part(data: bytes, head: int, tail: int
 
 @given(st.binary(min_size=1, max_size=40), st.integers(0, 2100), st.integers(0, 9))
 def test_all_implementations_agree_on_any_length(some: bytes, size: int, start: int) -> None:
-    """This includes lengths of which a part is folded and some bytes are left over."""
+    """Includes lengths where a part is folded and some bytes are left over."""
     data = (some * 2110)[: start + size]
     buf = as_bytes(data)
     assert (

@@ -20,7 +20,7 @@ from winnow.worker import package
 
 LIBRARY = Path(package.__file__).parents[1]
 ROOMS = ("clean", "verbs", "kafka_log", "runtime", "logdir", "policy", "storage", "wire")
-"""What tasks run lies in these."""
+"""Folders with the code that tasks run."""
 OF_SPARK = {"pyspark", "py4j"}
 WITH_NUMBA = {"llvmlite"}
 

@@ -17,7 +17,7 @@ STORAGE = LocalStorage()
 FILES = (".log", ".index", ".timeindex")
 SEGMENTS = {base: [logs.record(o, o % 3) for o in range(base, base + 3)] for base in (0, 3, 6, 9)}
 CLEANED = {4, 5}
-"""What cleaning leaves of segments 0 and 3; the record at 3 is the one that goes last."""
+"""Offsets that a cleaning of segments 0 and 3 keeps. The record at 3 is removed last."""
 
 
 @pytest.fixture
