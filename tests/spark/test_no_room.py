@@ -97,7 +97,7 @@ def test_disk_full_at_driver_write_leaves_log_unchanged(
     disk: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process has also used up the reserved space."""
-    monkeypatch.setattr("winnow.storage.free_space.SPARE_BYTES", 0)
+
     log_dir, other = new_log_dir(disk / "d"), new_log_dir(tmp_path / "other")
     add_partition(log_dir, "fails-0", "c-4p-1")
     add_partition(other, "fine-0", "c-tomb-0")
@@ -111,7 +111,7 @@ def test_disk_full_at_driver_write_leaves_log_unchanged(
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalStorage, "create", full)
-        result = run(clean, spark, log_dir, other, sets=COMPACTED)
+        result = run(clean, spark, log_dir, other, sets=COMPACTED, keep_free=0)
     named = by_name(result)
     assert (named["fails-0"].error_code, named["fails-0"].left_alone) == (
         NoSpaceError.exit_code,

@@ -16,10 +16,11 @@ from winnow.clean.compact import NOT_BEGUN, Run, compact
 from winnow.clean.next_round import compacted_next
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared
-from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
+from winnow.clean.plan.rounds import Round, dirtiest_first, make_round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
-from winnow.clean.space import waves
+from winnow.clean.space import needed_bytes, waves
+from winnow.clean.tight import compact_tight
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.plan import CompactionPlan
 from winnow.runtime.failure import failure
@@ -42,6 +43,7 @@ def carry_out(
 ) -> CarriedOut:
     """Does what the plans say."""
     rounds: dict[int, Round] = {}
+    tight: dict[int, Round] = {}
     split = split_first(sc, prepared, request, run_id=run_id)
     current = [split.get(number, item) for number, item in enumerate(prepared)]
     results, compacted = _without_rounds(current, request, run_id)
@@ -59,16 +61,11 @@ def carry_out(
     for number, (item, plan) in compacted.items():
         try:
             made = make_round(item, plan, now=request.now, run_id=run_id)
-            why = why_no_room(
-                made.job, run.room().at(made.job.directory), at_once=request.keep_replaced
-            )
+            fits = needed_bytes(made.job, request) <= run.room().at(made.job.directory)
         except FAILS_ONE_PARTITION as error:
             results[number] = report.failed(item, failure(error))
             continue
-        if why is None:
-            rounds[number] = made
-        else:
-            results[number] = report.failed(item, why)
+        (rounds if fits else tight)[number] = made
     order = dirtiest_first(rounds)
     done = 0
     for wave in waves([rounds[number].job for number in order], run.room):
@@ -80,6 +77,10 @@ def carry_out(
         results |= dict(
             zip(numbers, compact(run, [rounds[number] for number in numbers]), strict=True)
         )
+    if _stops(request, results.values()):
+        results |= {number: report.failed(made.item, NOT_BEGUN) for number, made in tight.items()}
+    else:
+        results |= compact_tight(run, tight)
     results |= {
         number: report.followed(first, results[number]) for number, first in retained.items()
     }

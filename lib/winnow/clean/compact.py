@@ -28,8 +28,8 @@ from winnow.clean.result import PartitionResult
 from winnow.clean.rewrite.compaction import Outcome, run_compaction
 from winnow.clean.rewrite.rewrite import RewrittenGroup
 from winnow.clean.scan.job import CompactionJob, PartitionJob
-from winnow.clean.space import Room, fitting, within
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
+from winnow.clean.space import Room, fitting, no_space, room_for, within
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.logdir.commit.journal import leave_journal, with_staged
 from winnow.logdir.commit.staging import remove_staging
 from winnow.policy.decide import retention_reason
@@ -62,8 +62,7 @@ class Run:
 
     def room(self) -> Room:
         """As it is now, with nothing staged."""
-        limit = self.request.max_extra_space
-        return Room(None if limit is None else limit - self.kept_bytes)
+        return room_for(self.request, held=self.kept_bytes)
 
 
 def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
@@ -113,11 +112,7 @@ def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failur
     count = fitting(job.groups[first:], room)
     if count and not (run.request.keep_replaced and count < len(job.groups)):
         return job.part(first, count)
-    return Failure(
-        f"not enough space: the next group of segments needs up to {job.groups[first].most_bytes} bytes, and "
-        f"{max(room, 0)} are free for it",
-        NoSpaceError.exit_code,
-    )
+    return no_space(job.groups[first].most_bytes, room, run.request)
 
 
 def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Failure]:

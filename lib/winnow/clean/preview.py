@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from winnow.clean.carry_out import CarriedOut
 from winnow.clean.commit.split import split_bytes
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.estimate import Weighed, estimated
 from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared
-from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
+from winnow.clean.plan.rounds import Round, dirtiest_first, make_round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult, Setting
 from winnow.clean.scan.job import PartitionJob
-from winnow.clean.space import Room, waves
+from winnow.clean.space import Room, needed_bytes, no_space, waves
+from winnow.clean.tight import measure
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.policy.free import file_bytes
 from winnow.runtime.failure import failure
 from winnow.storage.free_space import free_bytes
 from winnow.storage.places import Places
@@ -26,22 +28,25 @@ def preview(
     prepared: Sequence[Prepared],
     request: Request,
     *,
-    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]] | None = None,
+    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
 ) -> CarriedOut:
     """Return what `clean` would do, as far as this is known without reading records; all of it if
-    `weigh` is given.
+    the request asks for an estimate. Where space is short, records are read to know whether it is
+    enough.
 
     Does not predict how overflowing segments split (S6.5), nor what follows from that.
     """
     freed = _freed_first(prepared)
 
     def free(directory: str) -> int:
-        return free_bytes(directory) + freed[Places().volume(directory).key]
+        spare = free_bytes(directory, keep_free=request.keep_free)
+        return spare + freed[Places().volume(directory).key]
 
     settings: dict[int, tuple[Setting, ...]] = {}
     """By the identity of a topic's config, which its partitions share."""
     results: list[PartitionResult] = []
     rounds: dict[int, Round] = {}
+    tight: dict[int, Round] = {}
     for number, item in enumerate(prepared):
         if isinstance(item, LeftAlone):
             results.append(report.left_alone(item))
@@ -55,19 +60,15 @@ def preview(
         if item.plan.compaction is not None:
             try:
                 made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
-                why = why_no_room(
-                    made.job,
-                    Room(request.max_extra_space, free=free).at(made.job.directory),
-                    at_once=request.keep_replaced,
-                )
+                left = Room(request.max_extra_space, free=free).at(made.job.directory)
             except FAILS_ONE_PARTITION as error:
                 results[number] = report.failed(item, failure(error))
                 continue
-            if why is None:
-                rounds[number] = made
-            else:
-                results[number] = report.failed(item, why)
-    if weigh is not None:
+            (rounds if needed_bytes(made.job, request) <= left else tight)[number] = made
+    peak, of_tight = _fit(tight, weigh, request, free)
+    for number, result in of_tight.items():
+        results[number] = result
+    if request.estimate:
         sure = {number: made for number, made in rounds.items() if not made.item.overflowed}
         for (number, made), weighed in zip(
             sure.items(), weigh([made.job for made in sure.values()]), strict=True
@@ -78,13 +79,40 @@ def preview(
         [rounds[number].job for number in dirtiest_first(rounds)],
         lambda: Room(None, free=_boundless),
     )
-    peak = 0
     for wave in together:
         needed: Counter[str] = Counter()
         for job in wave:
             needed[job.directory] += job.most_bytes
         peak = max(peak, _within(needed, room))
     return CarriedOut(results, max(peak, split_bytes(prepared)))
+
+
+def _fit(
+    rounds: Mapping[int, Round],
+    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
+    request: Request,
+    free: Callable[[str], int],
+) -> tuple[int, dict[int, PartitionResult]]:
+    """Return the most bytes that are written at one time, and the results of rounds that fit only
+    by their exact sizes, if at all.
+    """
+    measured, room, peak = measure(rounds, weigh, request), Room(None, free=free), 0
+    results = {
+        number: estimated(rounds[number], weighed, request)
+        for number, weighed in measured.weighed.items()
+    }
+    for number, made in measured.rounds.items():
+        needed, directory = needed_bytes(made.job, request), made.job.directory
+        left = room.at(directory)
+        if request.max_extra_space is not None:
+            left = min(left, request.max_extra_space)
+        if needed > left:
+            results[number] = report.failed(made.item, no_space(needed, left, request))
+            continue
+        peak = max(peak, needed)
+        sources = sum(file_bytes(s) for group in made.job.groups for s in group.segments)
+        room.take(directory, made.job.most_bytes - (0 if request.keep_replaced else sources))
+    return peak, results
 
 
 def _boundless(_directory: str) -> int:

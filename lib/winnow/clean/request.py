@@ -13,6 +13,7 @@ from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.stop import Stop
 from winnow.storage.contract import Storage
+from winnow.storage.free_space import KEEP_FREE_BYTES
 from winnow.storage.places import Places
 
 Only = Literal["retention", "compaction"]
@@ -47,6 +48,7 @@ class RunOptions(LookOptions, total=False):
     topics: Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
+    keep_free: int | None
     free_at_least: int | None
     throttle: float | None
     estimate: bool
@@ -78,6 +80,8 @@ class Request:
     on_corrupt: OnCorrupt = "leave"
     max_extra_space: int | None = None
     """Bytes that may be written before as many are removed; None: what is free."""
+    keep_free: int = KEEP_FREE_BYTES
+    """Bytes that stay free on each disk."""
     free_at_least: int | None = None
     """Only delete, of what retention allows, the oldest segments until so many bytes are freed."""
     throttle: float | None = None
@@ -112,6 +116,10 @@ class Request:
             if given not in known:
                 expected = ", ".join(map(repr, known))
                 raise UsageError(f"no such value of {name}", expected=expected, found=repr(given))
+        if self.keep_free < 0:
+            raise UsageError(
+                "keep_free is negative", expected="0 or more", found=str(self.keep_free)
+            )
         if self.free_at_least is not None and (self.only == "compaction" or self.keep_replaced):
             raise UsageError(
                 "freeing space goes neither with compaction only nor with keeping what is replaced",

@@ -67,7 +67,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             elif request.touch:
                 done = carry_out_with_quarantine(sc, dirs, prepared, request, run_id=run_id)
             else:
-                done = preview(prepared, request, weigh=weighing if request.estimate else None)
+                done = preview(prepared, request, weigh=weighing)
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))
         skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
         short = (

@@ -6,10 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from winnow.clean.request import Request
 from winnow.clean.scan.job import GroupJob, PartitionJob
+from winnow.errors import NoSpaceError
 from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.policy.config import TopicConfig
+from winnow.policy.free import file_bytes
+from winnow.policy.words import size
+from winnow.runtime.failure import Failure
 from winnow.state import Segment
 from winnow.storage.free_space import free_bytes
 from winnow.storage.places import Places
@@ -49,7 +55,7 @@ class Room:
     limit: int | None
     """Bytes that may be written to all file systems together."""
     free: Callable[[str], int] = field(default=free_bytes, kw_only=True)
-    """Returns the free bytes of a directory's file system."""
+    """Returns the bytes that may be written to a directory's file system."""
     _left: dict[Hashable, int] = field(default_factory=dict, init=False)
 
     def at(self, directory: str) -> int:
@@ -66,6 +72,42 @@ class Room:
         if volume not in self._left:
             self._left[volume] = self.free(directory)
         return volume
+
+
+def room_for(request: Request, *, held: int = 0) -> Room:
+    """Return the room that there is now. `held`: bytes of `max_extra_space` that are used up."""
+    limit = request.max_extra_space
+    return Room(
+        None if limit is None else limit - held,
+        free=partial(free_bytes, keep_free=request.keep_free),
+    )
+
+
+def needed_bytes(job: PartitionJob, request: Request) -> int:
+    """Return the most bytes that are written at one time before as many are removed.
+
+    Groups are committed one after the other, ascending, and each commit removes its sources: that
+    makes room on the disk, but raises no limit. With `keep_replaced` it removes nothing.
+    """
+    if request.keep_replaced:
+        return job.most_bytes
+    needed = freed = 0
+    for group in job.groups:
+        needed = max(needed, group.most_bytes - freed)
+        if request.max_extra_space is None:
+            freed += max(0, sum(map(file_bytes, group.segments)) - group.most_bytes)
+    return needed
+
+
+def no_space(needed: int, room: int, request: Request) -> Failure:
+    """Return the failure of what needs more bytes than there is room for."""
+    return Failure(
+        f"not enough space: {size(needed)} are written before as much is removed, and there is room "
+        f"for {size(max(room, 0))}; {size(request.keep_free)} stay free (--keep-free). Free some "
+        "first with `clean --free-at-least SIZE` or `clean --only retention`, or write the cleaned "
+        "log to another disk with `clean --output DIR`",
+        NoSpaceError.exit_code,
+    )
 
 
 def fitting(groups: Sequence[GroupJob], room: int) -> int:

@@ -122,6 +122,9 @@ class CommandLine:
         "Never write more than this, for example 10GiB, before as much is removed; default: what is free.",
         metavar="SIZE",
     )
+    keep_free: str | None = _option(
+        "Leave this much free on each disk, for example 0 or 10GiB; default: 1MiB.", metavar="SIZE"
+    )
     free_at_least: str | None = _option(
         "Only delete, of what retention lets go, the oldest segments until so much is freed; needs no free space.",
         metavar="SIZE",

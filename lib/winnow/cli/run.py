@@ -86,6 +86,7 @@ def prepare(
         open_tree(path)  # which asks nobody yet
     sizes = {
         "max_extra_space": request.max_extra_space,
+        "keep_free": request.keep_free,
         "free_at_least": request.free_at_least,
         "work_space": request.work_space,
     }

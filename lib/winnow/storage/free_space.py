@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from winnow.storage.places import Places
 
-SPARE_BYTES = 64 * 2**20
-"""Left free on every disk, for checkpoints and for other writers."""
+KEEP_FREE_BYTES = 2**20
+"""Default of what stays free on every disk, for checkpoints, journals and other writers."""
 
 
-def free_bytes(directory: str) -> int:
+def free_bytes(directory: str, *, keep_free: int = KEEP_FREE_BYTES) -> int:
     """Return how many bytes this process may still write to the directory's file system, less
-    `SPARE_BYTES`. Below 0 if less than that is free.
+    `keep_free`. Below 0 if less than that is free.
     """
-    return Places().volume(directory).free_bytes - SPARE_BYTES
+    return Places().volume(directory).free_bytes - keep_free

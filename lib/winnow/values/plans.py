@@ -47,7 +47,8 @@ class Plan(Result):
         request = replace(self.request, settings=settings)
         prepared = rethink(self.facts.prepared, request, self.facts.walk)
         refusal = damaged_first(prepared, request)
-        weigh = self.facts.weigher(request.now) if self.estimated else None
+        request = replace(request, estimate=self.estimated)
+        weigh = self.facts.weigher(request.now)
         done = (
             preview(prepared, request, weigh=weigh) if refusal is None else CarriedOut(refusal, 0)
         )
@@ -85,6 +86,7 @@ class Plan(Result):
             keep_replaced=keep_replaced,
             on_corrupt=request.on_corrupt,
             max_extra_space=request.max_extra_space,
+            keep_free=request.keep_free,
             ledger=ledger,
             seen=None if refresh else self._check,
             progress=progress,

@@ -49,6 +49,7 @@ class PlanOptions(SourceOptions, total=False):
     topics: str | Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
+    keep_free: int | None
     estimate: bool
     progress: Progress | None
 
@@ -59,6 +60,7 @@ class CleanOptions(SourceOptions, total=False):
     topics: str | Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
+    keep_free: int | None
     keep_replaced: bool
     free_at_least: int | None
     ledger: str | None

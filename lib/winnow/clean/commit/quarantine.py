@@ -218,7 +218,7 @@ def _stage(
     request: Request,
     staging: str,
 ) -> StagedQuarantine:
-    room = free_bytes(state.directory)
+    room = free_bytes(state.directory, keep_free=request.keep_free)
     if segment.log_bytes > room:
         raise NoSpaceError(
             "not enough space to rewrite a damaged segment",

@@ -21,8 +21,8 @@ from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared, look_again
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
-from winnow.clean.space import Room
-from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
+from winnow.clean.space import no_space, room_for
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.names import STAGING_PREFIX
@@ -94,13 +94,9 @@ def _bytes(item: PartitionWork) -> int:
 def _stage_all(
     sc: SparkContext, item: PartitionWork, request: Request, run_id: str
 ) -> list[StagedSplit | Failure]:
-    needed, room = _bytes(item), Room(request.max_extra_space).at(item.state.directory)
+    needed, room = _bytes(item), room_for(request).at(item.state.directory)
     if needed > room:
-        message = (
-            f"not enough space: {needed} bytes are written before as many are removed, "
-            f"and {max(room, 0)} are free for it"
-        )
-        return [Failure(message, NoSpaceError.exit_code)]
+        return [no_space(needed, room, request)]
     works = _works(item, run_id)
     try:
         request.storage.mkdir(_staging(item, run_id))

@@ -32,12 +32,17 @@ Weighed = list[WeighedGroup] | Failure
 
 
 def weigh(
-    sc: SparkContext, jobs: Sequence[PartitionJob], *, now: int, progress: Progress
+    sc: SparkContext,
+    jobs: Sequence[PartitionJob],
+    *,
+    now: int,
+    progress: Progress,
+    secret: tuple[int, int] | None = None,
 ) -> list[Weighed]:
     """Weigh each job, in as few Spark jobs as their size allows. Nothing is written, so space does
-    not matter.
+    not matter. `secret`: that of keys which were read before.
     """
-    secret = (secrets.randbits(64), secrets.randbits(64))
+    secret = secret or (secrets.randbits(64), secrets.randbits(64))
 
     def weighed(some: Sequence[PartitionJob]) -> list[list[WeighedGroup | Failure]]:
         return run_weighing(sc, CompactionJob(now, secret, tuple(some)), progress)

@@ -10,7 +10,6 @@ from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.prefetch import with_usable_keys
 from winnow.clean.space import most_index_bytes, most_log_bytes
 from winnow.clean.survey.transactions import Transactions
-from winnow.errors import NoSpaceError
 from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX
@@ -19,7 +18,6 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.producers import last_records
 from winnow.policy.transactions import Carried
-from winnow.runtime.failure import Failure
 from winnow.state import PartitionState
 
 
@@ -105,21 +103,6 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
 
 def _carried(group: JournalGroup) -> Carried:
     return Carried(frozenset(group.open_producers), frozenset(group.lingering))
-
-
-def why_no_room(job: PartitionJob, room: int, *, at_once: bool) -> Failure | None:
-    """Return why the job does not fit into `room` bytes, or None. All groups must fit if they are
-    written `at_once`, otherwise only the largest one.
-    """
-    needed = job.most_bytes if at_once else max(group.most_bytes for group in job.groups)
-    if needed <= room:
-        return None
-    return Failure(
-        f"not enough space: up to {needed} bytes are written before as many are removed, "
-        f"and {max(room, 0)} are free for it. Free some first, for example with "
-        "`clean --free-at-least SIZE` or `clean --only retention`",
-        NoSpaceError.exit_code,
-    )
 
 
 def _new_journal(

@@ -19,8 +19,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.clean.request import Request
-from winnow.clean.space import Room, most_index_bytes, most_log_bytes
-from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError, WinnowError
+from winnow.clean.space import most_index_bytes, most_log_bytes, no_space, room_for
+from winnow.errors import FAILS_ONE_PARTITION, WinnowError
 from winnow.logdir.commit.kept import close_kept
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import swap_group
@@ -179,9 +179,9 @@ def _erase(
     staged: set[str] = set()
     while works:
         works = [work for work in works if done[work.partition].why is None]
-        wave = _fitting(works)
+        wave = _fitting(works, request)
         if works and not wave:
-            done[works[0].partition].why = _no_room(works[0])
+            done[works[0].partition].why = _no_room(works[0], request)
             continue
         works = works[len(wave) :]
         for work in wave:
@@ -232,8 +232,8 @@ def _works(number: int, found: _Found, run_id: str) -> list[_Work]:
     return works
 
 
-def _fitting(works: Sequence[_Work]) -> list[_Work]:
-    room, wave = Room(None), list[_Work]()
+def _fitting(works: Sequence[_Work], request: Request) -> list[_Work]:
+    room, wave = room_for(request), list[_Work]()
     for work in works:
         if work.most_bytes > room.at(work.segment.directory):
             break
@@ -242,12 +242,8 @@ def _fitting(works: Sequence[_Work]) -> list[_Work]:
     return wave
 
 
-def _no_room(work: _Work) -> Failure:
-    return Failure(
-        f"not enough space: up to {work.most_bytes} bytes are written before as many are removed, and "
-        f"{max(Room(None).at(work.segment.directory), 0)} are free for it",
-        NoSpaceError.exit_code,
-    )
+def _no_room(work: _Work, request: Request) -> Failure:
+    return no_space(work.most_bytes, room_for(request).at(work.segment.directory), request)
 
 
 def _made(request: Request, staging: str) -> Failure | None:

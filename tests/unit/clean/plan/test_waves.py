@@ -12,7 +12,7 @@ from winnow.clean.scan.job import PartitionJob
 from winnow.clean.space import Room, waves
 from winnow.storage.free_space import free_bytes
 
-SPARE = 64 * 2**20
+SPARE = 2**20
 SIZE = len(batch(record(0)))
 
 

@@ -1,0 +1,135 @@
+"""A disk with little free space: a log whose copy would not fit shrinks if what it keeps fits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.compare import assert_same_dump
+from tests.fixtures.data import copy_tree
+from tests.kafka.judge.judge import Kafka
+from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.segment_writer import SegmentConfig
+from tests.spark.runs import NOW, by_name, changes, clean, files_of, plan, run, stray_files
+from winnow.errors import NoSpaceError, UsageError
+from winnow.wire.plain import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+MIB = 2**20
+SETS = ("*:cleanup.policy=compact", "*:min.cleanable.dirty.ratio=0")
+CONFIG = SegmentConfig(segment_bytes=8 * MIB)
+
+
+def write_log(log_dir: LogDirWriter, topic: str, *, records: int, keys: int) -> None:
+    """Records of 1 KiB over closed segments of 8 MiB, and an active segment of one record."""
+    log = log_dir.partition(topic, 0, CONFIG)
+    value = os.urandom(1000)
+    for first in range(0, records, 100):
+        log.append_records(
+            [
+                Record(n, NOW - 10**9 + n, f"key-{(first + n) % keys}".encode(), value)
+                for n in range(100)
+            ]
+        )
+    log.roll()
+    log.append_records([Record(0, NOW - 10**8, b"last", b"")])
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 48 MiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48m", "winnow-test", str(path)],
+        check=False,
+        capture_output=True,
+    )
+    if done.returncode:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.decode().strip()}")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def fill_up_to(disk: Path, left: int) -> None:
+    """Leave so many bytes free."""
+    status = os.statvfs(disk)
+    (disk / "ballast").write_bytes(bytes(status.f_bavail * status.f_frsize - left))
+
+
+def bytes_of(partition: Path) -> int:
+    return sum(log.stat().st_size for log in partition.glob("*.log"))
+
+
+def test_log_of_few_keys_shrinks_with_2_mib_free(
+    disk: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "users", records=33_000, keys=500)
+    fill_up_to(disk, 2 * MIB)
+    copy_tree(disk / "d", tmp_path / "roomy")
+    assert bytes_of(disk / "d" / "users-0") > 32 * MIB
+    previewed = run(plan, spark, disk / "d", sets=SETS)
+    (result,) = run(clean, spark, disk / "d", sets=SETS).partitions
+    assert (result.actions, result.error) == (("compacted",), None)
+    assert previewed.partitions[0].bytes_after == result.bytes_after
+    assert bytes_of(disk / "d" / "users-0") < MIB
+    run(clean, spark, tmp_path / "roomy", sets=SETS)
+    assert changes(files_of(tmp_path / "roomy" / "users-0"), files_of(disk / "d" / "users-0")) == []
+    assert stray_files(disk / "d") == []
+    theirs, ours = (
+        kafka.load(path / "users-0", now=NOW) for path in (tmp_path / "roomy", disk / "d")
+    )
+    assert_same_dump(theirs.lines, ours.lines)
+
+
+def test_smallest_log_makes_room_for_the_next(disk: Path, spark: SparkSession) -> None:
+    """`large` keeps more than is free. Cleaning `small` first frees enough."""
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "large", records=16_000, keys=4_000)
+        write_log(log_dir, "small", records=16_000, keys=100)
+    fill_up_to(disk, 2 * MIB)
+    large_alone = run(plan, spark, disk / "d", sets=SETS, topics=["large"])
+    assert large_alone.partitions[0].error_code == NoSpaceError.exit_code
+    result = run(clean, spark, disk / "d", sets=SETS)
+    assert {name: p.actions for name, p in by_name(result).items()} == {
+        "large-0": ("compacted",),
+        "small-0": ("compacted",),
+    }
+    assert stray_files(disk / "d") == []
+
+
+def test_log_that_cannot_fit_is_unchanged_and_others_go_on(disk: Path, spark: SparkSession) -> None:
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "unique", records=8_000, keys=8_000)
+        write_log(log_dir, "few", records=200, keys=10)
+    fill_up_to(disk, 2 * MIB)
+    before = files_of(disk / "d" / "unique-0")
+    for verb in (plan, clean):
+        named = by_name(run(verb, spark, disk / "d", sets=SETS))
+        partition = named["unique-0"]
+        assert partition.error_code == NoSpaceError.exit_code
+        assert named["few-0"].actions == ("compacted",)
+        assert "; 1 MiB stay free (--keep-free)" in (partition.error or "")
+        assert changes(before, files_of(disk / "d" / "unique-0")) == []
+        assert stray_files(disk / "d") == []
+
+
+def test_keep_free_leaves_that_much(disk: Path, spark: SparkSession) -> None:
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "users", records=8_000, keys=500)
+    refused = run(clean, spark, disk / "d", sets=SETS, keep_free=48 * MIB)
+    assert refused.partitions[0].error_code == NoSpaceError.exit_code
+    done = run(clean, spark, disk / "d", sets=SETS, keep_free=0)
+    assert done.partitions[0].actions == ("compacted",)
+    with pytest.raises(UsageError, match="keep_free is negative"):
+        run(plan, spark, disk / "d", sets=SETS, keep_free=-1)
