@@ -133,7 +133,7 @@ def test_partition_is_unchanged_if_not_even_one_group_fits(
             name = f"{p.topic}-{p.partition}"
             assert "and there is room for 100 B" in (p.error or "")
             assert changes(files_of(before / name), files_of(log_dir / name)) == []
-        assert {p.topic for p in failed} == {"b-cleaned", "b-txn", "cd-mixed"}
+        assert {"b-cleaned", "b-txn", "cd-mixed"} <= {p.topic for p in failed}
 
 
 @pytest.fixture
