@@ -1,16 +1,20 @@
-"""Read the batches of a file in order, in pieces. The file is never mapped, so truncating it
-meanwhile does not crash the reader.
+"""Walk through the batches of a log in order.
+
+There are two ways. `HeaderWalk` goes through bytes that are in memory or mapped: it touches only
+headers. `read_batches` reads a file in pieces: it never maps the file, so truncating it meanwhile
+does not crash the reader. It reads every byte, and walks each piece with a `HeaderWalk`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import Storage
+from winnow.storage.segment_io import release
 from winnow.wire.batch import (
     BATCH,
     FRAME,
@@ -31,7 +35,77 @@ MAX_BATCH_BYTES = 64 << 20
 of up to thirty times its size.
 """
 SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
+BLOCK_ROWS = 4_096
+"""Batches in a block of a walk. With batches of 16 KiB, that is 64 MiB of a segment."""
 _ROWS = 1 << 14
+
+
+class HeaderWalk:
+    """Iterate over blocks of BATCH rows, as far as headers make sense.
+
+    `end`, `least_offset` and `status` describe the walk up to the end of the last block: the
+    position of the next entry, the lowest offset it may have, and why the walk stopped there. The
+    rows of a block are invalid once the next one is requested, unless `room` returns other rows
+    each time.
+    """
+
+    def __init__(
+        self,
+        buf: Bytes,
+        least_offset: int,
+        *,
+        start: int = 0,
+        most: int | None = None,
+        room: Callable[[int], Rows] | None = None,
+        passes: bool = False,
+    ) -> None:
+        """`start`: byte of `buf` at which the first batch begins. `most`: batches in a block,
+        BLOCK_ROWS if None. `room`: returns as many rows, to fill with the next block.
+        `passes`: release the pages of a mapped `buf` after each block.
+        """
+        self.end = start
+        self.least_offset = least_offset
+        self.status = WalkStatus.FULL
+        self._buf = buf
+        self._most = BLOCK_ROWS if most is None else most
+        self._room = room
+        self._passes = passes
+
+    def __iter__(self) -> Iterator[Rows]:
+        room = self._room
+        rows = np.empty(0 if room else self._most, BATCH)
+        while self.status is WalkStatus.FULL:
+            if room is not None:
+                rows = room(self._most)
+            count, self.end, self.status = walk_batches(
+                self._buf, self.end, self.least_offset, rows
+            )
+            if count:
+                self.least_offset = int(rows["last_offset"][count - 1]) + 1
+                yield rows[:count]
+                if self._passes:
+                    release(self._buf, self.end)
+
+    def whole(self, path: str) -> Iterator[Rows]:
+        """Yield all blocks. Raises CorruptLogError, before the block it ends, at the first entry
+        that is not a batch. `path` is used only in the text.
+        """
+        for rows in self:
+            self.check(path)
+            yield rows
+        self.check(path)
+
+    def check(self, path: str) -> None:
+        """Raise CorruptLogError if the walk stopped before the end of the bytes."""
+        if self.status not in (WalkStatus.FULL, WalkStatus.END):
+            least = self.least_offset
+            raise describe(self.status, self._buf, self.end, least_offset=least, file_name=path)
+
+
+def first_headers(buf: Bytes, start: int, least_offset: int, *, most: int) -> Rows:
+    """Return the BATCH rows of at most `most` batches from byte `start` on."""
+    blocks = iter(HeaderWalk(buf, least_offset, start=start, most=most))
+    return next(blocks, np.empty(0, BATCH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +173,6 @@ def read_to_stop(
     """Like `read_batches`, but a `Stop` as the last item replaces the error."""
     at, least = start, least_offset
     usual = wanted = max(piece_bytes, HEADER_V2_SIZE)  # less would not show a batch's length
-    rows = np.empty(_ROWS, BATCH)
     while at < size:
         length = min(wanted, size - at)
         data = as_bytes(storage.read_range(path, at, length))
@@ -111,18 +184,15 @@ def read_to_stop(
                 where=path,
                 hint="Something else is writing to it.",
             )
-        count, end, status = walk_batches(data, 0, least, rows)
-        if count:
-            found = rows[:count].copy()
-            yield Piece(data, found, at)
-            least = int(found[-1]["last_offset"]) + 1
-            at, wanted = at + end, usual
+        walk = HeaderWalk(data, least, most=_ROWS)
+        if (found := next(iter(walk), None)) is not None:
+            yield Piece(data, found.copy(), at)
+            least = walk.least_offset
+            at, wanted = at + walk.end, usual
             continue
         wanted = _needed(data, size - at)
-        if status is not WalkStatus.TORN or wanted <= length:
-            yield Stop(
-                status, at, _fault(status, data, path, at=at, left=size - at, least_offset=least)
-            )
+        if walk.status is not WalkStatus.TORN or wanted <= length:
+            yield Stop(walk.status, at, _fault(walk, data, path, at=at, left=size - at))
             return
 
 
@@ -164,9 +234,8 @@ def _needed(data: Bytes, left: int) -> int:
     return int(needed) if needed <= left else 0
 
 
-def _fault(
-    status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, least_offset: int
-) -> CorruptLogError:
+def _fault(walk: HeaderWalk, data: Bytes, path: str, *, at: int, left: int) -> CorruptLogError:
+    status = walk.status
     where = f"{path} at byte {at}"
     if left < SMALLEST_ENTRY:
         return TornLogError(
@@ -176,7 +245,7 @@ def _fault(
             found=f"{left} bytes",
             where=where,
         )
-    error = describe(status, data, 0, least_offset=least_offset, file_name=path)
+    error = describe(status, data, 0, least_offset=walk.least_offset, file_name=path)
     found = f"{left} bytes up to the end" if status is WalkStatus.TORN else error.found
     kind = TornLogError if status is WalkStatus.TORN or not data.any() else CorruptLogError
     return kind(error.problem, expected=error.expected, found=found, where=where)

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from winnow.logdir.batches import HeaderWalk, first_headers
 from winnow.storage.segment_io import map_range
-from winnow.wire.batch import BATCH, FRAME, FRAME_SIZE, RECORD_OVERHEAD_V0
+from winnow.wire.batch import FRAME, FRAME_SIZE, RECORD_OVERHEAD_V0
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.search import find_batch
-from winnow.wire.walk import WalkStatus, first_bad_crc, walk_batches
-
-_ROWS = 65_536
+from winnow.wire.walk import first_bad_crc
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +83,7 @@ class _End:
 
 def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
     """Yield BATCH rows in chunks from byte `start` on, as far as headers make sense."""
-    rows = np.empty(_ROWS, BATCH)
-    status = WalkStatus.FULL
-    while status is WalkStatus.FULL:
-        count, start, status = walk_batches(buf, start, least_offset, rows)
-        if count:
-            least_offset = int(rows["last_offset"][count - 1]) + 1
-            yield rows[:count]
+    return iter(HeaderWalk(buf, least_offset, start=start))
 
 
 def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]:
@@ -116,7 +109,7 @@ def _reaches_too_far(buf: Bytes, last: _End, end: _End, end_offset: int) -> bool
     It has if the next batch would be in order without it and also ends where its own successor
     begins, or if both of these lie below the end of the batch.
     """
-    rows = _headers(buf, end.position, last.least_offset, count=2)
+    rows = first_headers(buf, end.position, last.least_offset, most=2)
     if not len(rows) or first_bad_crc(buf, rows) >= 0 or int(rows["last_offset"][-1]) >= end_offset:
         return False
     following = int(rows["base_offset"][1]) if len(rows) > 1 else end_offset
@@ -145,25 +138,17 @@ def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
 
 
 def _is_whole(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
-    rows = _headers(buf, position, least, count=1)
+    rows = first_headers(buf, position, least, most=1)
     return (
         len(rows) == 1 and int(rows["last_offset"][0]) < end_offset and first_bad_crc(buf, rows) < 0
     )
 
 
 def _is_followed(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
-    rows = _headers(buf, position, least, count=2)
+    rows = first_headers(buf, position, least, most=2)
     return _after(rows[0]).position == len(buf) or (
         len(rows) == 2 and int(rows["last_offset"][1]) < end_offset
     )
-
-
-def _headers(buf: Bytes, position: int, least: int, *, count: int) -> Rows:
-    rows = np.empty(count, BATCH)
-    if position >= len(buf):
-        return rows[:0]
-    found, _, _ = walk_batches(buf, position, least, rows)
-    return rows[:found]
 
 
 def _after(row: Any) -> _End:  # noqa: ANN401 - one BATCH row

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.damage import damage_in
 from winnow.logdir.names import LOG, base_offset_of, segment_file
 from winnow.storage.contract import Storage
@@ -26,14 +27,13 @@ from winnow.wire.buffers import Bytes, Rows, as_bytes
 from winnow.wire.control import ControlType, control_type
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, read_records
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+from winnow.wire.walk import first_bad_crc
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Decompressed. A controller writes no batch of more than 8 MiB."""
-_ROWS = 65_536
 _ANY_OFFSET = 2**63 - 1
 
 
@@ -175,17 +175,11 @@ def _gap(expected: int, found: int, where: str) -> CorruptLogError:
 
 def _batches(buf: Bytes, path: str, *, least_offset: int) -> Iterator[Rows]:
     """Yield all batches of a file in chunks of rows, with their CRCs checked."""
-    position, status, least = 0, WalkStatus.FULL, least_offset
-    while status is WalkStatus.FULL:
-        out = np.zeros(min(_ROWS, len(buf) // HEADER_V2_SIZE + 1), BATCH)
-        count, position, status = walk_batches(buf, position, least, out)
-        rows = out[:count]
-        if count:
-            least = int(rows["last_offset"][-1]) + 1
-            _check(buf, rows, path)
-            yield rows
-    if status is not WalkStatus.END:
-        raise describe(status, buf, position, least_offset=least, file_name=path)
+    walk = HeaderWalk(buf, least_offset)
+    for rows in walk:
+        _check(buf, rows, path)
+        yield rows.copy()
+    walk.check(path)
 
 
 def _check(buf: Bytes, rows: Rows, path: str) -> None:

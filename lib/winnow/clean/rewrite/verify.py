@@ -7,14 +7,14 @@ transaction index is compared with the markers that were read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from winnow.clean.scan.chunks import next_offset
 from winnow.clean.survey.gather import Array, aborted_rows, control_columns
 from winnow.errors import CorruptLogError, VerificationError
+from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.logdir.txnindex import read_txn_index
@@ -24,9 +24,8 @@ from winnow.storage.segment_io import Bytes, drop_cached, map_range, release
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
 from winnow.wire.crc import crc32c_extended
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+from winnow.wire.walk import first_bad_crc
 
-_ROWS = 4_096
 _AT_ONCE = 64 * 2**20
 """Bytes of a segment in memory at once."""
 
@@ -71,20 +70,11 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
         index_interval_bytes=meant.index_interval_bytes,
         max_index_bytes=meant.segment_index_bytes,
     )
-    rows = np.empty(_ROWS, BATCH)
-    position, least_offset, found, checksum = 0, meant.base_offset, 0, 0
+    found, checksum = 0, 0
     aborting = [np.empty(0, BATCH)]
     with map_range(path, 0, size, gradually=True) as buf:
-        status = WalkStatus.FULL
-        while status == WalkStatus.FULL:
-            count, position, status = walk_batches(buf, position, least_offset, rows)
-            if status not in (WalkStatus.FULL, WalkStatus.END):
-                after = next_offset(rows[:count], least_offset)
-                what = str(describe(status, buf, position, least_offset=after, file_name=path))
-                raise VerificationError(what, hint="Run again.")
-            if not count:
-                break
-            seen = rows[:count]
+        walk = HeaderWalk(buf, meant.base_offset, passes=True)
+        for seen in _whole(walk, path):
             wrong, checksum = _first_bad_crc(buf, seen, checksum)
             if wrong >= 0:
                 raise VerificationError(
@@ -96,18 +86,15 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
                 _abort_markers(buf, seen, path) if meant.same_txn_index is None else seen[:0]
             )
             found += int(seen["record_count"].astype(np.int64).sum())
-            least_offset = int(seen["last_offset"][-1]) + 1
             try:
                 index.append(seen)
             except CorruptLogError as error:
                 raise VerificationError(str(error), where=path, hint="Run again.") from error
-            release(buf, position)
     if found != meant.records:
         raise _mismatch("records in the staged log", meant.records, found, path)
-    if least_offset > meant.end_offset or least_offset - 1 - meant.base_offset > MAX_OFFSET_SPAN:
-        raise _mismatch(
-            "the staged log's last offset below", meant.end_offset, least_offset - 1, path
-        )
+    last_offset = walk.least_offset - 1
+    if last_offset >= meant.end_offset or last_offset - meant.base_offset > MAX_OFFSET_SPAN:
+        raise _mismatch("the staged log's last offset below", meant.end_offset, last_offset, path)
     checksums = {LOG: checksum, **_check_indexes(paths, index)}
     _check_meant(
         paths, meant.without_horizons if meant.same_txn_index is None else meant.same_txn_index
@@ -118,6 +105,13 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
     if TXNINDEX in paths:
         checksums[TXNINDEX] = crc32c_extended(0, Places().read_bytes(paths[TXNINDEX]))
     return checksums
+
+
+def _whole(walk: HeaderWalk, path: str) -> Iterator[Array]:
+    try:
+        yield from walk.whole(path)
+    except CorruptLogError as error:
+        raise VerificationError(str(error), hint="Run again.") from error
 
 
 def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import (
     BATCH,
     CODEC_MASK,
-    FRAME_SIZE,
     MAX_MAGIC,
-    RECORD_OVERHEAD_V0,
     Codec,
     is_wrapper,
 )
-from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 _CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of batches that are decompressed together."""
@@ -29,7 +27,6 @@ PLAIN_CHUNK_BYTES = 16 * 2**20
 buffer of this size for reuse; it gets a larger one from the system each time, page by page.
 """
 _ALL = 2**62
-_SMALLEST_BATCH = FRAME_SIZE + RECORD_OVERHEAD_V0
 USUAL_BYTES_IN_WRAPPER = 34
 """Usual compressed bytes of a record in a wrapper."""
 
@@ -38,17 +35,8 @@ def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]
     """Return BATCH rows of all batches in `buf`, positions relative to it. Raises
     CorruptLogError.
     """
-    rows = np.empty(buf.shape[0] // _SMALLEST_BATCH + 1, BATCH)
-    count, position, status = walk_batches(buf, 0, least_offset, rows)
-    if status != WalkStatus.END:
-        raise describe(
-            status,
-            buf,
-            position,
-            least_offset=next_offset(rows[:count], least_offset),
-            file_name=path,
-        )
-    return rows[:count]
+    walk = HeaderWalk(buf, least_offset, most=buf.shape[0] // SMALLEST_ENTRY + 1)
+    return next(walk.whole(path), np.empty(0, BATCH))
 
 
 def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -97,8 +85,3 @@ def changed(*, expected: str, found: str, where: str | None = None) -> CorruptLo
         where=where,
         hint="Something else is writing to this directory. Stop it and run again.",
     )
-
-
-def next_offset(rows: np.ndarray[Any, Any], least_offset: int) -> int:
-    """Return the offset after the last of these batches, `least_offset` if there is none."""
-    return int(rows["last_offset"][-1]) + 1 if len(rows) else least_offset

@@ -13,14 +13,15 @@ import numpy as np
 
 from winnow.clean.result import Holder
 from winnow.errors import CorruptLogError
-from winnow.storage.segment_io import Bytes, release
-from winnow.wire.batch import BATCH, CODEC_MASK
+from winnow.logdir.batches import HeaderWalk
+from winnow.storage.segment_io import Bytes
+from winnow.wire.batch import CODEC_MASK
 from winnow.wire.buffers import Rows
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.names import NameCounts, count_names
 from winnow.wire.records import RecordColumns, crc_error
-from winnow.wire.walk import WalkStatus, first_bad_crc, walk_batches
+from winnow.wire.walk import first_bad_crc
 
 SHOWN = 5
 MOST_NAMES = 16_384
@@ -32,7 +33,6 @@ _MOST_BYTES = 32 * 2**20
 """Decompressed bytes of a batch, and of those before it in a part. No broker writes larger batches
 to these topics.
 """
-_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,8 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
     if topic not in INTERNAL_TOPICS:
         return None
     counter = HoldingsCounter(buf, topic)
-    position, least_offset, status = 0, base_offset, WalkStatus.FULL
-    rows = np.empty(_ROWS, BATCH)
-    while status is WalkStatus.FULL:
-        count, position, status = walk_batches(buf, position, least_offset, rows)
-        if count:
-            least_offset = int(rows["last_offset"][count - 1]) + 1
-            counter.add(rows[:count])
-            release(buf, position)
+    for rows in HeaderWalk(buf, base_offset, passes=True):
+        counter.add(rows)
     return counter.holdings()
 
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from winnow.clean.scan.chunks import next_offset
 from winnow.clean.scan.cut import Cutter, Split
 from winnow.clean.scan.prefetch import KeyKeeper, Prefetch
 from winnow.clean.scan.topic_usage import Holdings, HoldingsCounter
 from winnow.clean.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
 from winnow.errors import CorruptLogError
+from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.index import check_index_against, read_offset_index
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
 from winnow.logdir.txnindex import read_txn_index
@@ -30,16 +30,13 @@ from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
 from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range, release
-from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL, is_wrapper
+from winnow.wire.batch import CONTROL, TRANSACTIONAL, is_wrapper
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 _INDEXED = np.dtype(
     [("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True
 )
 """Columns that the offset index is compared with."""
-_ROWS = 4_096
-"""Batches in memory at once. With batches of 16 KiB, that is 64 MiB of a segment."""
 
 
 @pickled_by_fields
@@ -165,48 +162,33 @@ def _walk(
     check_index: bool,
     transactions: TransactionsWanted | None,
 ) -> SegmentWalk:
-    rows = np.empty(_ROWS, BATCH)
     cutter = Cutter(base_offset, path)
-    position, least_offset = 0, base_offset
+    # A keeper reads bytes again, and releases pages itself.
+    room = None if keeper is None else keeper.room
+    walk = HeaderWalk(buf, base_offset, room=room, passes=keeper is None)
     log_start = None if transactions is None else transactions.log_start_offset
     first_live: int | None = None
     indexed: list[np.ndarray[Any, Any]] = []
-    status = WalkStatus.FULL
-    while status == WalkStatus.FULL:
-        if keeper is not None:
-            rows = keeper.room(_ROWS)
-        count, position, status = walk_batches(buf, position, least_offset, rows)
-        if status not in (WalkStatus.FULL, WalkStatus.END):
-            raise describe(
-                status,
-                buf,
-                position,
-                least_offset=next_offset(rows[:count], least_offset),
-                file_name=path,
-            )
-        if count == 0:
-            break
-        seen = rows[:count]
+    for seen in walk.whole(path):
         cutter.add(seen)
-        least_offset = int(seen["last_offset"][-1]) + 1
-        if log_start is not None and first_live is None and least_offset > log_start:
+        if log_start is not None and first_live is None and walk.least_offset > log_start:
             first_live = int(seen["base_offset"][np.searchsorted(seen["last_offset"], log_start)])
         if gatherer is not None:
             gatherer.add(seen)
         if check_index:
-            indexed.append(np.empty(count, _INDEXED))
+            indexed.append(np.empty(len(seen), _INDEXED))
             indexed[-1]["position"], indexed[-1]["last_offset"] = (
                 seen["position"],
                 seen["last_offset"],
             )
             indexed[-1]["wrapper"] = is_wrapper(seen) if cutter.guessed else False
         if keeper is not None:
-            keeper.add(count, cutter.ended)
+            keeper.add(len(seen), cutter.ended)
+            release(buf, keeper.done)
         elif holders is not None:
             holders.add(seen)
-        release(buf, position if keeper is None else keeper.done)
     if check_index:
-        _check_index(directory, base_offset, position, indexed)
+        _check_index(directory, base_offset, walk.end, indexed)
     splits = cutter.splits() if keeper is None else keeper.finish(cutter.splits())
     last_batches, markers = (NO_BATCHES, {}) if gatherer is None else gatherer.last_batches()
     runs, aborted = NO_RUNS, NONE_ABORTED
@@ -214,7 +196,7 @@ def _walk(
         runs, aborted = _runs(directory, base_offset, gatherer, transactions)
     return SegmentWalk(
         base_offset=base_offset,
-        next_offset=least_offset,
+        next_offset=walk.least_offset,
         batches=cutter.batches,
         records=cutter.records,
         control=bool(cutter.attributes & CONTROL),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.staged_segment import StagedSegment, staged_segment
 from winnow.logdir.commit.swap import check_replaceable, exchange
@@ -31,11 +32,8 @@ from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index, read_tx
 from winnow.state import Segment
 from winnow.storage.contract import Storage
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, MAX_OFFSET_SPAN
+from winnow.wire.batch import CODEC_MASK, MAX_MAGIC, MAX_OFFSET_SPAN
 from winnow.wire.inflate import inflate
-from winnow.wire.walk import WalkStatus, describe, walk_batches
-
-_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +106,7 @@ def stage_split(
                 index_interval_bytes=index_interval_bytes,
                 max_index_bytes=segment_index_bytes,
             )
-            for rows in _rows(data[part.start : part.end], part.base_offset, owner):
+            for rows in HeaderWalk(data[part.start : part.end], part.base_offset).whole(owner):
                 index.append(rows)
             offsets, times = index.finish()
             contents = {
@@ -185,7 +183,7 @@ def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> N
 def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:
     """Begin a new part with each batch whose last offset does not fit into the part before."""
     part: _Part | None = None
-    for rows in _rows(data, base_offset, path):
+    for rows in HeaderWalk(data, base_offset).whole(path):
         done = 0
         while done < len(rows):
             if part is not None:
@@ -208,23 +206,6 @@ def _first_offset(data: Bytes, row: np.ndarray[tuple[int], np.dtype[np.void]]) -
     if row["magic"][0] < MAX_MAGIC and row["attributes"][0] & CODEC_MASK:
         row = inflate(data, row).rows
     return int(row["base_offset"][0])
-
-
-def _rows(
-    data: Bytes, base_offset: int, path: str
-) -> Iterator[np.ndarray[tuple[int], np.dtype[np.void]]]:
-    """Yield BATCH rows of all batches of `data` in chunks. Raises CorruptLogError at the first
-    entry that is not a batch.
-    """
-    rows = np.empty(_ROWS, BATCH)
-    position, least_offset, status = 0, base_offset, WalkStatus.FULL
-    while status is WalkStatus.FULL:
-        count, position, status = walk_batches(data, position, least_offset, rows)
-        if count:
-            least_offset = int(rows["last_offset"][count - 1]) + 1
-            yield rows[:count].copy()
-    if status is not WalkStatus.END:
-        raise describe(status, data, position, least_offset=least_offset, file_name=path)
 
 
 def _stage(

@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.batches import first_headers
 from winnow.logdir.names import LOG, segment_file
 from winnow.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
-from winnow.wire.batch import BATCH
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import scan_records
-from winnow.wire.walk import walk_batches
 
 SAMPLE_BYTES = 32 * 2**20
 _ROWS = 65_536
@@ -45,14 +42,12 @@ def scan_rate(states: Sequence[PartitionState], *, limit: int) -> float | None:
 def _parse(state: PartitionState, segment: Segment, most: int, limit: int) -> int:
     """Parse whole batches from the start of the segment and return their log bytes."""
     path = f"{state.directory}/{segment_file(segment.base_offset, LOG)}"
-    rows = np.empty(_ROWS, BATCH)
     with map_range(path, 0, min(segment.log_bytes, most)) as buf:
-        count, position, _ = walk_batches(buf, 0, segment.base_offset, rows)
-        batches = rows[:count]
+        batches = first_headers(buf, 0, segment.base_offset, most=_ROWS)
         try:
             for blocks in inflate_parts(buf, batches, limit=limit):
                 scan_records(blocks, blocks.rows, (1, 2))
                 del blocks
         finally:
             del buf
-    return position
+    return int(batches["size"].sum())

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.unit.clean.partitions import INDEX_BYTES, INTERVAL, batch, indexes, record
-from winnow.clean.rewrite import verify as verify_module
 from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.errors import VerificationError, WinnowError
+from winnow.logdir import batches
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.wire.batch import Codec
 from winnow.wire.plain import encode_batch
@@ -63,7 +63,7 @@ def test_sound_segment_passes_at_any_read_size(
     staged: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for rows in (1, 2, 4, 5):
-        monkeypatch.setattr(verify_module, "_ROWS", rows)
+        monkeypatch.setattr(batches, "BLOCK_ROWS", rows)
         verify(staged)
 
 

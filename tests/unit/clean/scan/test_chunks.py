@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.clean.partitions import batch, record
 from winnow.clean.scan import chunks
-from winnow.clean.scan.chunks import batches_of, chunks_of, counted, next_offset
+from winnow.clean.scan.chunks import batches_of, chunks_of, counted
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, Codec, is_wrapper
 from winnow.wire.buffers import as_bytes
@@ -67,7 +67,7 @@ def test_batch_positions_are_relative_to_the_split() -> None:
     data = batch(record(5)) + batch(record(6), record(7))
     found = batches_of(as_bytes(data), "some.log", 5)
     assert found["position"].tolist() == [0, len(batch(record(5)))]
-    assert next_offset(found, 0) == 8
+    assert found["last_offset"].tolist() == [5, 7]
 
 
 def test_garbage_in_a_split_is_refused_with_file_and_byte() -> None:
@@ -76,5 +76,5 @@ def test_garbage_in_a_split_is_refused_with_file_and_byte() -> None:
         batches_of(as_bytes(data), "some.log", 5)
 
 
-def test_next_offset_of_no_batches_is_the_base_offset() -> None:
-    assert next_offset(batches_of(as_bytes(b""), "some.log", 42), 42) == 42
+def test_empty_split_has_no_batches() -> None:
+    assert len(batches_of(as_bytes(b""), "some.log", 42)) == 0

@@ -99,7 +99,7 @@ def test_prefetched_keys_equal_scanned_keys(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cut, "SPLIT_BYTES", rng.choice((1, 200, 2**20)))
-        patch.setattr("winnow.clean.survey.walk._ROWS", rng.choice((1, 3, 4096)))
+        patch.setattr("winnow.logdir.batches.BLOCK_ROWS", rng.choice((1, 3, 4096)))
         walk = walked(directory, asked)
         bare = walked(directory, None)
     assert [replace(split, keys=None) for split in walk.splits] == list(bare.splits)

@@ -10,6 +10,7 @@ from tests.unit.clean.partitions import batch, record
 from winnow.clean.result import Holder
 from winnow.clean.scan import topic_usage as holders
 from winnow.clean.scan.topic_usage import Holdings, holdings_of, top_holders
+from winnow.logdir import batches
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
@@ -38,7 +39,7 @@ def test_usage_is_the_same_at_any_chunk_size(monkeypatch: pytest.MonkeyPatch) ->
         "a batch of one record is all its own"
     )
     monkeypatch.setattr(holders, "_CHUNK_BYTES", 100)
-    monkeypatch.setattr(holders, "_ROWS", 2)
+    monkeypatch.setattr(batches, "BLOCK_ROWS", 2)
     assert holdings_of(log, 0, CONSUMER_OFFSETS) == whole
 
 

@@ -25,10 +25,10 @@ from winnow.clean.scan import cut
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors, resolve_bucket
 from winnow.clean.scan.scan import scan_split
-from winnow.clean.survey import walk as walk_module
 from winnow.clean.survey.transactions import Snapshot, Transactions, settle
 from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError, VerificationError
+from winnow.logdir import batches
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry
 from winnow.logdir.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
@@ -120,7 +120,7 @@ def settled(
 def test_producers_and_open_transactions_cross_chunks_and_segments(
     directory: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk_module, "_ROWS", rows)
+    monkeypatch.setattr(batches, "BLOCK_ROWS", rows)
     found = settled(directory, walked(directory))
     assert [carried.open_producers for carried in found.carried] == [set(), {7, 8}, set()]
     assert (found.last_stable_offset, str(found.undecided)) == (

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.unit.clean.partitions import batch, job_of, make_partition, record
 from winnow.clean.scan import cut
-from winnow.clean.survey import walk as walk_module
 from winnow.clean.survey.walk import SegmentWalk, walk_segment
 from winnow.errors import CorruptLogError
+from winnow.logdir import batches as batches_module
 from winnow.logdir.names import INDEX, LOG, segment_file
 from winnow.wire.plain import encode_batch
 
@@ -39,7 +39,7 @@ def test_splits_cover_the_log_once_with_all_records(
     directory = make_partition(tmp_path_factory.mktemp("walk") / "t-0", {0: batches})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cut, "SPLIT_BYTES", split_bytes)
-        patch.setattr(walk_module, "_ROWS", rows)
+        patch.setattr(batches_module, "BLOCK_ROWS", rows)
         walk = walked(directory, check_index=True)
     ends = {0}
     for one in batches:
@@ -65,7 +65,7 @@ def test_last_batch_of_each_producer_is_found_across_chunks(
 ) -> None:
     producers = [7, 8, -1, 7, 9, 8, 7, -1]
     log = [batch(record(offset), producer_id=pid) for offset, pid in enumerate(producers)]
-    monkeypatch.setattr(walk_module, "_ROWS", 3)
+    monkeypatch.setattr(batches_module, "BLOCK_ROWS", 3)
     last = walked(make_partition(tmp_path / "t-0", {0: log}), producers_from=0).last_batches
     assert list(zip(last["producer_id"].tolist(), last["last_offset"].tolist(), strict=True)) == [
         (9, 4),

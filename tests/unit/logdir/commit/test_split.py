@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.crash.by_hand import FAR, make_log, one
 from tests.unit.wire.legacy_logs import legacy_batch
 from winnow.errors import CorruptLogError
-from winnow.logdir.commit import split as split_module
+from winnow.logdir import batches
 from winnow.logdir.commit.split import StagedSplit, is_overflowed, stage_split, swap_split
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
@@ -76,7 +76,7 @@ def test_parts_keep_all_batches_and_are_as_long_as_possible(
     for gap in gaps:
         offsets.append(offsets[-1] + gap)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(split_module, "_ROWS", 3)
+        patch.setattr(batches, "BLOCK_ROWS", 3)
         _, found = staged(
             tmp_path_factory.mktemp("split") / "t-0", [one(offset, "k") for offset in offsets]
         )
