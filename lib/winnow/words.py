@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime
 
 _STEP = 1024
+_DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+_SECONDS = 10
 # A secret may contain slashes, as S3 secrets do. A number and a slash after the colon are a port.
 _USER_AND_SECRET = re.compile(
     r"""([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@:"'<>]*:(?![0-9]+/)[^\s@"'<>]*|[^\s/@"'<>]+)@"""
@@ -16,8 +18,10 @@ _SECRET_PARAMETER = re.compile(
 )
 
 
-def size(count: int) -> str:
-    """`0 B`, `17.2 KiB`, `1.0 GiB`."""
+def size(count: int | None) -> str:
+    """`0 B`, `17.2 KiB`, `1.0 GiB`. `?` if unknown."""
+    if count is None:
+        return "?"
     if abs(count) < _STEP:
         return f"{count} B"
     value = float(count)
@@ -28,13 +32,22 @@ def size(count: int) -> str:
     return f"{value / _STEP:.1f} PiB"
 
 
+def duration(ms: int) -> str:
+    """`432000000` -> `5 d`, `90000` -> `1.5 min`."""
+    for unit, name in _DURATIONS:
+        if abs(ms) >= unit:
+            return f"{ms / unit:.1f}".removesuffix(".0") + f" {name}"
+    return f"{ms} ms"
+
+
+def roughly(seconds: float) -> str:
+    """Format an estimate without false precision: `seconds`, `about 5 min`."""
+    return "seconds" if seconds < _SECONDS else f"about {duration(round(seconds) * 1000)}"
+
+
 def moment(now: int) -> str:
     """Format milliseconds since the epoch as ISO-8601 in UTC."""
-    return (
-        datetime.fromtimestamp(now / 1000, tz=UTC)
-        .isoformat(timespec="seconds")
-        .replace("+00:00", "Z")
-    )
+    return f"{datetime.fromtimestamp(now / 1000, tz=UTC).isoformat(timespec='seconds')[:-6]}Z"
 
 
 def printable(text: str) -> str:
@@ -63,6 +76,7 @@ def escaped(character: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
+    """`1 segment`, `3 segments`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

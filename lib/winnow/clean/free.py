@@ -21,9 +21,9 @@ from winnow.logdir.commit.retain import delete_segments
 from winnow.policy.free import file_bytes, oldest_first
 from winnow.policy.plan import PartitionPlan, RetentionPlan
 from winnow.policy.retention import checkpoint_entries
-from winnow.policy.words import number, size
 from winnow.runtime.failure import failure
 from winnow.runtime.stopwatch import ms_since
+from winnow.words import counted, size
 
 _TOLD = 3
 
@@ -150,7 +150,7 @@ def _with(plan: PartitionPlan, retention: RetentionPlan | None) -> PartitionPlan
     if retention is None:
         deleted = plan.retention.deleted if plan.retention else ()
         words = (
-            f"{number(len(deleted), 'segment')} could be deleted, but older segments free enough, "
+            f"{counted(len(deleted), 'segment')} could be deleted, but older segments free enough, "
             "or it is the active segment"
         )
         return replace(plan, retention=None, reason=words)

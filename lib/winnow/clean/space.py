@@ -14,11 +14,11 @@ from winnow.errors import NoSpaceError
 from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.policy.config import TopicConfig
 from winnow.policy.free import file_bytes
-from winnow.policy.words import size
 from winnow.runtime.failure import Failure
 from winnow.state import Segment
 from winnow.storage.free_space import free_bytes
 from winnow.storage.places import Places
+from winnow.words import size
 
 _GROWTH = 3
 """A segment of v0 or v1 grows by at most this factor: the smallest record, of 26 bytes, becomes a

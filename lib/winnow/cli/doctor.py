@@ -19,8 +19,7 @@ from winnow.cli.text.doctor import bold, listed, plain
 from winnow.cli.text.doctor_census import census_lines
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
-from winnow.policy.words import duration, roughly
-from winnow.words import counted, instant, moment, size
+from winnow.words import counted, duration, instant, moment, roughly, size
 
 if TYPE_CHECKING:
     from winnow.verbs.doctor.values import Advice, Diagnosis, Gain, Overdue

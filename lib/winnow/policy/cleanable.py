@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from winnow.policy.config import TopicConfig
-from winnow.policy.words import duration
 from winnow.state import PartitionState, Segment
+from winnow.words import duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.grouping import group_segments
 from winnow.policy.plan import CompactionPlan, PartitionPlan, Reason, RetentionPlan
 from winnow.policy.retention import retention_plan, why_kept
-from winnow.policy.words import duration, number, size
 from winnow.state import PartitionState
+from winnow.words import counted, duration, size
 
 ONLY = ("retention", "compaction")
 
@@ -191,5 +191,5 @@ def _why_nothing_cleanable(state: PartitionState, cleanable: CleanableRange) -> 
         )
     first_dirty = cleanable.first_dirty_offset
     if first_dirty >= state.active.base_offset:
-        return f"{number(len(state.segments) - 1, 'segment')} before the active one, all clean up to {first_dirty}"
+        return f"{counted(len(state.segments) - 1, 'segment')} before the active one, all clean up to {first_dirty}"
     return f"nothing to clean from offset {first_dirty} on: {cleanable.why}"

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from winnow import java_long
 from winnow.policy.survival import RETAIN_EMPTY, batch_retention
-from winnow.policy.words import duration
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, MAX_MAGIC
+from winnow.words import duration
 
 
 class Verdict(StrEnum):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from winnow.policy.plan import RetentionPlan
-from winnow.policy.words import number
 from winnow.state import PartitionState, Segment
+from winnow.words import counted
 
 
 def file_bytes(segment: Segment) -> int:
@@ -62,5 +62,5 @@ def _first(state: PartitionState, plan: RetentionPlan | None, count: int) -> Ret
         deleted=plan.deleted[:count],
         roll=False,
         log_start_offset=max(state.log_start_offset, state.segments[count].base_offset),
-        words=f"{plan.words}; the oldest {number(count, 'segment')} of these are enough",
+        words=f"{plan.words}; the oldest {counted(count, 'segment')} of these are enough",
     )

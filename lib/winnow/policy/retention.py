@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import Reason, RetentionPlan
-from winnow.policy.words import duration, number, size
 from winnow.state import Entries, PartitionState, Segment
+from winnow.words import counted, duration, size
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata", "__cluster_metadata"}
@@ -29,19 +29,19 @@ def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> Rete
         return None
     left = _Left(state)
     took = [
-        f"log start offset {state.log_start_offset}: {number(n, 'segment')}"
+        f"log start offset {state.log_start_offset}: {counted(n, 'segment')}"
         for n in [left.by_start_offset()]
         if n
     ]
     if config.cleanup_delete:
         bytes_limit, time_limit = size(config.retention_bytes), duration(config.retention_ms)
         took += [
-            f"retention.bytes {bytes_limit}: {number(n, 'segment')}"
+            f"retention.bytes {bytes_limit}: {counted(n, 'segment')}"
             for n in [left.by_size(config)]
             if n
         ]
         took += [
-            f"retention.ms: {number(n, 'segment')} older than {time_limit}"
+            f"retention.ms: {counted(n, 'segment')} older than {time_limit}"
             for n in [left.by_time(config, now)]
             if n
         ]

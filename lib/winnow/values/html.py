@@ -54,18 +54,14 @@ def _row(p: PartitionResult) -> str:
     cells = (
         f"{p.topic}-{p.partition}",
         "-" if p.actions == (NONE,) else "+".join(p.actions),
-        _size(p.bytes_before),
-        _size(p.bytes_after),
-        _size(freed_bytes([p]) if p.bytes_before is not None else None),
+        size(p.bytes_before),
+        size(p.bytes_after),
+        size(freed_bytes([p]) if p.bytes_before is not None else None),
         "" if p.segments_before is None else f"{p.segments_before} → {_number(p.segments_after)}",
         "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
         p.reason if p.error is None else f"{p.reason}: {p.error}",
     )
     return f"<tr>{''.join(f'<td>{escape(printable(redacted(cell)))}</td>' for cell in cells)}</tr>"
-
-
-def _size(count: int | None) -> str:
-    return "?" if count is None else size(count)
 
 
 def _number(count: int | None) -> str:

@@ -10,19 +10,19 @@ from winnow.logdir.commit.journal import Journal
 from winnow.logdir.commit.roll_forward import open_round
 from winnow.logdir.listing import SegmentListing
 from winnow.policy.plan import CompactionPlan, PartitionPlan
-from winnow.policy.words import number
 from winnow.storage.contract import Storage
+from winnow.words import counted
 
 
 def what_was_left(storage: Storage, listing: SegmentListing) -> str:
     """Describe what `clean` would repair."""
-    left = f"an interrupted run left {number(len(listing.leftovers), 'file')} here"
+    left = f"an interrupted run left {counted(len(listing.leftovers), 'file')} here"
     interrupted = open_round(storage, listing.directory, storage.list_dir(listing.directory))
     if interrupted is None:
         return f"{left}; `clean` repairs that first"
     journal = interrupted.journal
     return (
-        f"{left}: {journal.run_id} was replacing {number(len(journal.groups), 'group')} of "
+        f"{left}: {journal.run_id} was replacing {counted(len(journal.groups), 'group')} of "
         f"segments below offset {journal.end_offset}; `clean` finishes that first, "
         "or abandons it if something has changed since"
     )
@@ -51,7 +51,7 @@ def rest_of_round(plan: PartitionPlan, journal: Journal) -> PartitionPlan:
     )
     reason = (
         f"continues the cleaning up to {journal.end_offset} that {journal.run_id} began: "
-        f"{number(len(groups), 'group')} of {len(journal.groups)}"
+        f"{counted(len(groups), 'group')} of {len(journal.groups)}"
     )
     return replace(
         plan, compaction=compaction, reason=reason, rule="S5.1", first_dirty_offset=first_dirty

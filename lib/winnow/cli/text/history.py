@@ -8,8 +8,7 @@ from rich.text import Text
 
 from winnow.cli.out import Paper, aligned
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
-from winnow.policy.words import duration
-from winnow.words import counted, moment, printable, size
+from winnow.words import counted, duration, moment, printable, size
 
 MOST_RUNS = 20
 MOST_PARTITIONS = 50

@@ -160,8 +160,8 @@ def _row(p: PartitionResult, *, replicas: bool) -> Row:
     return (
         _name(p, replicas=replicas),
         "+".join(p.actions) if _acts(p) else "-",
-        _size(p.bytes_before),
-        _size(p.bytes_after),
+        size(p.bytes_before),
+        size(p.bytes_after),
         _freed(p.bytes_before, p.bytes_after),
         _segments(p.segments_before, p.segments_after),
         "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
@@ -179,7 +179,7 @@ def _sums(result: RunResult) -> Row:
         f"all {len(result.partitions)}",
         "",
         size(before),
-        _size(after),
+        size(after),
         _freed(before, after),
         _segments(segments, segments_after),
         "",
@@ -221,10 +221,6 @@ def _grouped(troubled: Sequence[PartitionResult], *, replicas: bool) -> dict[str
     for p in sorted(troubled, key=lambda p: (-counts[texts[p]], texts[p], *_name_key(p))):
         groups.setdefault(texts[p], []).append(_name(p, replicas=replicas))
     return groups
-
-
-def _size(count: int | None) -> str:
-    return "?" if count is None else size(count)
 
 
 def _freed(before: int | None, after: int | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from winnow.policy.words import number, roughly, size
 from winnow.verbs.doctor.values import (
     Advice,
     Disk,
@@ -14,6 +13,7 @@ from winnow.verbs.doctor.values import (
     Reading,
     Trouble,
 )
+from winnow.words import counted, roughly, size
 
 UNCLEAN = "--unclean-shutdown=below-recovery-point"
 NO_POLICY = "S9.2"
@@ -51,7 +51,7 @@ def advise(
         found.append(
             Advice(
                 arguments=("clean", *after_crash),
-                why=f"{both}compacts {number(gain.partitions, 'partition')}: "
+                why=f"{both}compacts {counted(gain.partitions, 'partition')}: "
                 f"frees up to {size(gain.freed_bytes)}",
             )
         )
@@ -63,7 +63,7 @@ def advise(
             for word in ("--topics", topic)
         )
         why = (
-            f"repairs the cleaner entry of {number(len(moved), 'partition')}: "
+            f"repairs the cleaner entry of {counted(len(moved), 'partition')}: "
             "one entry, beside the files"
         )
         found.append(Advice(arguments=("clean", *globs, *after_crash), why=why))
@@ -72,7 +72,7 @@ def advise(
         found.append(
             Advice(
                 arguments=("plan", "--server-properties", "FILE", *after_crash),
-                why=f"the cleanup policy of {number(len(unknown), 'topic')} is unknown; "
+                why=f"the cleanup policy of {counted(len(unknown), 'topic')} is unknown; "
                 "give the broker's properties file",
             )
         )

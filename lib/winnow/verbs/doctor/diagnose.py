@@ -13,7 +13,6 @@ from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
 from winnow.policy.cleanable import segments_between
-from winnow.policy.words import duration, number
 from winnow.verbs.doctor.advise import advise
 from winnow.verbs.doctor.census import readable, take_census
 from winnow.verbs.doctor.rate import scan_rate
@@ -28,6 +27,7 @@ from winnow.verbs.doctor.values import (
     Topic,
     Trouble,
 )
+from winnow.words import counted, duration
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -261,7 +261,7 @@ def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -
         waiting = [o for o in overdue if o.log_dir == disk.log_dir]
         if not waiting:
             continue
-        many = f"{number(len(waiting), 'partition')} in {disk.log_dir} {'is' if len(waiting) == 1 else 'are'} due"
+        many = f"{counted(len(waiting), 'partition')} in {disk.log_dir} {'is' if len(waiting) == 1 else 'are'} due"
         if disk.cleaner_checkpoint_ms is None:
             return f"{many}, and no cleaner has ever finished one there"
         since = now - disk.cleaner_checkpoint_ms

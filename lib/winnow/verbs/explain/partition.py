@@ -12,10 +12,10 @@ from winnow.policy.cleanable import CleanableRange, cleanable_range
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.retention import why_kept
-from winnow.policy.words import number
 from winnow.state import PartitionState, Segment
 from winnow.verbs.explain.retained import Gone
 from winnow.verbs.explain.values import SegmentFate
+from winnow.words import counted
 
 
 def end_of(state: PartitionState, base_offset: int) -> int:
@@ -162,7 +162,7 @@ def segment_fates(
         elif together[home] == 1:
             fate = Fate(Verdict.STAYS, "S5.2", "cleaned alone")
         else:
-            others = number(together[home] - 1, "other")
+            others = counted(together[home] - 1, "other")
             fate = Fate(Verdict.STAYS, "S5.2", f"cleaned into segment {home}, with {others}")
         taken = None if gone is None else gone.get(segment.base_offset if home is None else home)
         if taken is not None:

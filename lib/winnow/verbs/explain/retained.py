@@ -12,10 +12,10 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan, after_round
 from winnow.policy.retention import retention_plan
-from winnow.policy.words import duration, size
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.state import PartitionState
+from winnow.words import duration, size
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
