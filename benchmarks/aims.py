@@ -14,9 +14,7 @@ COPY = ("copy",)
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """`times`: the seconds of those `against` are to be so many times those of Winnow, session
-    warm.
-    """
+    """`times`: how many times as long as Winnow in a warm session those in `against` should take."""
 
     case: str
     times: float

@@ -14,7 +14,7 @@ class Shape(StrEnum):
     CLEAN = "5 % dirty"
     """Compacted before, and with some new records since."""
     OFFSETS = "commits"
-    """`__consumer_offsets`: commits of few groups, of which next to nothing stays."""
+    """`__consumer_offsets`: commits of few groups, of which hardly any are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Case:
     partitions: int = 1
     shape: Shape = Shape.HALF
     unique: float = 0.5
-    """Of `HALF`: share of the records whose key comes for the first time."""
+    """For `HALF`: share of the records whose key is new."""
     times: int = 1
     """How much larger than the other cases."""
 

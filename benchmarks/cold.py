@@ -142,7 +142,7 @@ def start(checkout: Path, data: DataSet, scratch: Path, kind: str) -> Start:
 
 
 def environment(scratch: Path) -> dict[str, str]:
-    """Nothing that this process was told about itself goes to the one that is measured."""
+    """The environment without this process's own settings, for the measured process."""
     return {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"} | {
         "TMPDIR": str(scratch)
     }

@@ -71,7 +71,7 @@ def kafka(data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Mea
 
 
 class WarmKafka:
-    """Kafka's Cleaner in one JVM that stays, as in a broker: its compiler has seen the work before."""
+    """Kafka's Cleaner in one JVM that keeps running, as in a broker, so its compiler is warm."""
 
     def __init__(self) -> None:
         self._jvm = Kafka(heap="4g", quick=False, timeout_seconds=SESSION_SECONDS)
@@ -125,7 +125,7 @@ def _kafka_measure(answers: list[dict[str, Any]], process_seconds: float | None)
 
 
 class WarmWinnow:
-    """Winnow in one Spark session that stays."""
+    """Winnow in one Spark session that keeps running."""
 
     def __init__(self, *, cores: int, patience: float = SESSION_SECONDS) -> None:
         """`patience`: seconds after which a run is given up."""

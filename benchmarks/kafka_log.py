@@ -78,7 +78,7 @@ class Measured:
     first: float
     """Seconds of the first reading of these columns in its session."""
     seconds: float
-    """Of one of those that follow: the median."""
+    """Median seconds of the later readings."""
     cpu_seconds: float
     """Of Java and Python together, compilers included."""
 

@@ -16,7 +16,7 @@ _EVERY_S = 0.5
 
 
 class PeakMemory:
-    """A context that looks at a process twice a second. Linux only: elsewhere the peak stays 0."""
+    """A context that samples a process twice a second. Linux only: elsewhere the peak is 0."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -155,8 +155,8 @@ class fresh:  # noqa: N801 - reads as a verb
 
 
 def check_same_result(data: DataSet, measures: Runs) -> None:
-    """A faster cleaner that leaves something else has not won. Codecs may come out a little
-    differently in size, and so does what takes Kafka several rounds.
+    """Fail if the cleaners leave different results. Sizes may differ a little by codec, and where
+    Kafka needs several rounds.
     """
     runs = [(name, run) for name, taken in measures.items() if name not in FLOORS for run in taken]
     in_one_round = [run.bytes_after for _, run in runs if run.rounds == 1]

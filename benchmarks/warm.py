@@ -1,4 +1,4 @@
-"""One Spark session that cleans whatever log directory it is told to, and says how long that took.
+"""One Spark session that cleans each log directory given to it and reports the time.
 
 Started by run.py, ledger.py and scaling.py. One JSON object per line on stdin: log_dir,
 topic_configs, now, ledger or null, whether a profile is wanted; one per line back: seconds, status,

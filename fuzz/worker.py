@@ -1,8 +1,8 @@
-"""One process that feeds a target until it is told to stop or dies: `python -m fuzz.worker`,
-started by `run.py`.
+"""One process that feeds a target until it is stopped or dies: `python -m fuzz.worker`, started by
+`run.py`.
 
-Before each input it is put into a file that the runner has mapped as well: after a death, or in a
-hang, it lies there.
+It first writes each input to a file that the runner has mapped as well. After a death or a hang the
+runner finds the input there.
 """
 
 from __future__ import annotations

@@ -100,8 +100,7 @@ def assert_same_dump(
     logical: bool = False,
     name: str = "",
 ) -> None:
-    """Two dumps (lines of JSON, or parsed) are equal; times of empty segments, which tell when they
-    were made, apart.
+    """Two dumps (lines of JSON, or parsed) are equal, except the creation times of empty segments.
 
     `logical`: record for record and batch header for batch header, but not where they lie and how
     long they are: for batches that were compressed again. Of offset and time indexes only whether

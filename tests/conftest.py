@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tests that ran in a process beside others: that process has to tell what it counted."""
+    """Report the counts of this worker process (pytest-xdist) to the main process."""
     if isinstance(told := getattr(session.config, "workeroutput", None), dict):
         told["crash points"] = dict(tried)
 

@@ -1,4 +1,4 @@
-"""What a target is: where its inputs come from, and what must hold for each."""
+"""A target: the source of its inputs, and the properties that must hold for each."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _kept(run: bytes, step: bytes) -> None:
 
 
 def _quarantine(data: bytes) -> None:
-    """Never an error: what is not understood stays."""
+    """Never raises: files that can't be parsed are kept."""
     _empty("quarantine/.winnow-run-quarantine")
     path = _empty("quarantine/.winnow-quarantine-run")
     written(f"quarantine/.winnow-quarantine-run/{MANIFEST}", data)

@@ -56,9 +56,7 @@ def walked(buf: Bytes, start: int = 0, least_offset: int = 0, *, twins: bool = T
 
 
 def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) -> None:
-    """Whole batches with CRCs that are right: what can be read can be filtered, and what is to stay
-    does stay.
-    """
+    """Batches with a right CRC: readable ones can be filtered, and records to keep are kept."""
     blocks = _inflated(buf, rows) if twins else inflate(buf, rows, limit=LIMIT)
     rows = blocks.rows
     columns = _scanned(blocks) if twins else scan_records(blocks, rows, SECRET, check_crc=True)

@@ -57,7 +57,7 @@ def _joined(files: dict[str, bytes]) -> bytes:
 
 
 class _Partition:
-    """The files in a directory of their own, gone afterwards."""
+    """The files in a temporary directory."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self._files = files

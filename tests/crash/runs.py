@@ -251,8 +251,8 @@ def read_log(directory: Path) -> ReadLog:
 
 
 def void_by_index(directory: Path) -> frozenset[int]:
-    """Offsets of control records and of those that a consumer drops because of the transaction
-    indexes (S1.8).
+    """Offsets of control records, and of records that a consumer skips by the transaction indexes
+    (S1.8).
     """
     aborted = [
         entry
@@ -293,7 +293,7 @@ class MustHold:
     case: Case
     before: ReadLog
     compacted: dict[int, Record]
-    """What is left, by offset, when the last group is in place; retention comes after that."""
+    """Records by offset after the last group is in place and before retention."""
     after: ReadLog
     checkpoint_before: int | None
 

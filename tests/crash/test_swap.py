@@ -152,9 +152,7 @@ def test_crash_during_recovery_changes_no_outcome(staged: Path, tmp_path: Path) 
 
 
 def _without_strays(root: Path) -> dict[str, bytes]:
-    """All files but snapshots: those at bases that are gone a broker removes, too, whenever it
-    starts.
-    """
+    """All files except snapshots. A broker also removes snapshots at removed bases when it starts."""
     return {
         path.name: path.read_bytes()
         for path in root.rglob("*")

@@ -1,5 +1,4 @@
-"""The house stays one that a stranger finds their way in: small
-folders, small rooms."""
+"""The library stays easy to find one's way in: small folders, few parameters."""
 
 from __future__ import annotations
 

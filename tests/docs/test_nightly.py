@@ -1,7 +1,7 @@
-"""The nightly script and its units, as docs/how-to/schedule.md has them.
+"""The nightly script and the systemd units of docs/how-to/schedule.md.
 
-`systemctl` is a script that notes what it is asked: there is no systemd where tests run. All else
-is real.
+`systemctl` is a script that records its arguments, because there is no systemd where tests run.
+Everything else is real.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Night:
 
     @property
     def asked(self) -> list[str]:
-        """Of systemctl."""
+        """The arguments of each call of systemctl."""
         notes = self.place / "asked"
         return notes.read_text().splitlines() if notes.exists() else []
 

@@ -1,4 +1,4 @@
-"""The pages are true: a reader does all that they say, in order, and sees what they show."""
+"""The pages are true: a reader runs all their commands in order and compares the output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHERS = {
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout to be in, with a history of its own."""
+    """A checkout as working directory, with its own history."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "winnow").mkdir()
     monkeypatch.chdir(tmp_path / "winnow")
@@ -58,9 +58,7 @@ def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) 
 
 
 def _own(place: Path) -> dict[str, str]:
-    """What a reader has in place of what the pages name. Of broker and topics as they were
-    recorded.
-    """
+    """Real paths for the names on the pages, with recorded partitions and settings."""
     (place / "server.properties").write_text("log.retention.hours=168\n", encoding="utf-8")
     (place / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
     log_dir = copy_log_dir("clean", place / "kafka", only=PARTITIONS)

@@ -1,4 +1,4 @@
-"""What a stranger expects of an open project is there and agrees with itself."""
+"""License, version, links, paths and decisions of the project exist and agree."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The reference is what the code's own tables write: `.venv/bin/python -m tests.reference` after a
-change of one.
-"""
+"""The reference is generated from the code: run `.venv/bin/python -m tests.reference` after a change."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_site_has_every_page_and_no_broken_link(tmp_path: Path) -> None:
 
 
 def test_proofs_named_in_safety_exist() -> None:
-    """They are tests, and take long: each is named as it is started."""
+    """They are slow tests. The page gives the command that starts each."""
     lines = [
         command.line.partition("#")[0]
         for block in blocks(DOCS / "safety.md")

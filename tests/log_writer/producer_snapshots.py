@@ -16,8 +16,7 @@ from winnow.wire.buffers import Rows
 
 
 class ProducerSnapshots:
-    """A `ProducerTable` that knows up to which offset it is true, and when a snapshot of it is
-    worth taking.
+    """A `ProducerTable` with the offset up to which it is valid. It decides when to take a snapshot.
 
     Made as a broker's loader does it after a clean shutdown (`UnifiedLog.rebuildProducerState`):
     from the newest snapshot, without producers that were idle for `expiration_ms` at `now_ms`, and

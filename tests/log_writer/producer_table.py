@@ -231,8 +231,8 @@ def _table_size(count: int) -> int:
 
 
 def _java_order(producer_ids: Iterable[int], table_size: int) -> list[int]:
-    """A HashMap's order of its `Long` keys: by slot, in one slot as they came (unless eight or more
-    share it).
+    """The order of `Long` keys in Java's HashMap: by slot, and in a slot by insertion (unless eight
+    or more share it).
     """
 
     def slot(producer_id: int) -> int:

@@ -108,7 +108,7 @@ def offset_back(directory: Path) -> str:
 
 
 def huge_delta(directory: Path) -> str:
-    """Nothing is wrong but what comes after it."""
+    """The batch is valid, but the next one begins below its last offset."""
     log = Log(directory, 1)
     log.put(2, LAST_OFFSET_DELTA_AT, ">i", 2**31 - 1, sealed=True)
     log.write()

@@ -28,7 +28,7 @@ LOG_START = "log-start-offset-checkpoint"
 
 @pytest.fixture
 def interrupted(tmp_path: Path) -> Path:
-    """The segment below START has gone; nothing else has followed."""
+    """The segment below START was removed, and nothing else was updated."""
     log_dir = make_log_dir(tmp_path / "log-dir")
     for topic in POLICIES:
         segments = {START: [(5, "a"), (6, "b")], 7: [(7, "c")]}

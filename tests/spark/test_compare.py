@@ -141,8 +141,8 @@ def by_topic(partitions: tuple[Comparison, ...]) -> dict[str, Comparison]:
 def test_replicas_cleaned_at_different_times_show_no_difference(
     spark: SparkSession, brokers: list[str]
 ) -> None:
-    """One broker is cleaned twice, so that its tombstones are gone, and the other only in part.
-    Neither counts as a difference.
+    """One broker is cleaned twice, which drops its tombstones, and the other only in part. Neither
+    is a difference.
     """
     first = clean(spark, brokers, settings=SETTINGS, now=NOW, topics=["both"])
     assert [(p.log_dir, p.topic, p.actions) for p in first.partitions] == [

@@ -14,8 +14,7 @@ from tests.spark.counts import COUNTS, Counts, measured, recorded
 pytestmark = pytest.mark.spark
 
 SLACK = {"shuffle_bytes_written": 1.01}
-"""How Python's pickle cuts what is shuffled into pieces depends a little on which of them come
-first.
+"""The size of pickled shuffle data depends a little on the order of its pieces.
 """
 
 RENEW = "If that is meant to be, `PYTHONPATH=lib .venv/bin/python -m tests.spark.counts` records the new figures."

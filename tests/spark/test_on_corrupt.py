@@ -112,7 +112,7 @@ ACTIVE: Mapping[str, Damage] = {"active": zeros_at_the_end, "both": active_too}
 
 @dataclass(frozen=True)
 class Quarantine:
-    """One run over a log directory of damaged partitions, and copies of these as they were."""
+    """One run over a log directory of damaged partitions, and copies of them before the run."""
 
     log_dir: Path
     damaged: Path

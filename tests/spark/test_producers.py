@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 PRODUCERS_ALIVE = 1_790_520_000_000
-"""Within `producer.id.expiration.ms` of the last records: empty batches stay for the sake of their
+"""Within `producer.id.expiration.ms` of the last records, so empty batches are kept for their
 producers.
 """
 SOURCES = ("b-cleaned", "c-multi")

@@ -22,7 +22,7 @@ SETS = ["q-*:cleanup.policy=compact", "q-*:min.cleanable.dirty.ratio=0"]
 
 @dataclass
 class Heard:
-    """Each stage with its totals and all that it was told."""
+    """Each stage with its totals and all of its updates."""
 
     stages: list[tuple[str, int | None, int | None, list[int]]] = field(default_factory=list)
     go_on: Path | None = None

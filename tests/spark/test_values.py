@@ -54,7 +54,7 @@ def plan(log_dir: Path, spark: SparkSession) -> winnow.Plan:
 
 
 def decided(partitions: tuple[PartitionResult, ...]) -> list[PartitionResult]:
-    """Without where a setting comes from: that is a what-if or an option."""
+    """Results without the sources of settings, which differ between a what-if and an option."""
     return [replace(p, settings=()) for p in partitions]
 
 

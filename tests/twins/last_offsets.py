@@ -15,9 +15,7 @@ class KeyedRecord:
 
 
 def survivors(records: Sequence[KeyedRecord]) -> set[tuple[int, int]]:
-    """(split, number) of each record that stays for its key's sake (S5.5), records given in offset
-    order.
-    """
+    """(split, number) of each record that its key keeps (S5.5). `records` are in offset order."""
     latest = {r.key: (r.split, r.number) for r in records if r.dirty}
     return {
         (r.split, r.number)

@@ -188,9 +188,7 @@ _ONE_LINE = re.compile(
 
 
 def _shortened(lines: Iterable[str]) -> Iterator[str]:
-    """Without keys and payloads, where these are bytes, cut into lines wherever a byte is a line
-    feed.
-    """
+    """Lines without keys and payloads. These are bytes, and may contain line feeds."""
     for line in lines:
         if _ONE_LINE.match(line):
             yield line

@@ -57,8 +57,7 @@ def is_compressed(dump: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def as_loaded(dump: Iterable[dict[str, Any]], log_start_offset: int) -> list[dict[str, Any]]:
-    """What a loading broker makes of side files that a log start offset inside a segment has
-    overtaken (S6.3, S8.4).
+    """The dump after a broker has loaded it with a log start offset inside a segment (S6.3, S8.4).
 
     It removes producer snapshots at or below it and folds leader epochs up to it into one. Recorded
     results went through a loader; what Winnow leaves did not.

@@ -64,8 +64,8 @@ class Both:
 
 
 def _committed(script: Script) -> None:
-    """A transaction from 2 to its COMMIT marker at 5; the snapshot at the end of the log knows that
-    it is over.
+    """A transaction from 2 to its COMMIT marker at 5. In the snapshot at the end of the log it has
+    ended.
     """
     script.put("a")
     script.put("a")

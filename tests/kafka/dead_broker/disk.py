@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 class NoDiskError(Exception):
-    """This machine lets nobody mount a file system, and why."""
+    """This machine does not allow mounting a file system; the message says why."""
 
 
 @contextmanager

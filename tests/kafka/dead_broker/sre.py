@@ -31,7 +31,7 @@ Run = Callable[[str], Answer]
 
 
 def by_script(state: Path) -> Run:
-    """The real command. Its history goes to `state`."""
+    """Run the real command. Its history is written to `state`."""
 
     def run(command: str) -> Answer:
         done = subprocess.run(

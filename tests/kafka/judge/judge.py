@@ -35,7 +35,7 @@ class KafkaFailedError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What Kafka's loader makes of a partition directory, and what lies on disk afterwards."""
+    """A partition directory as Kafka's loader sees it, and its files afterwards."""
 
     error: str | None
     state: Mapping[str, Any]
@@ -126,7 +126,7 @@ class Kafka:
         )
 
     def load(self, directory: Path, *, now: int, **options: Option) -> Loaded:
-        """What a starting broker makes of one directory; fast. `unclean=True`: without a
+        """Load one directory as a starting broker does; fast. `unclean=True`: without a
         clean-shutdown marker.
         """
         head, *lines = self.ask(

@@ -22,7 +22,7 @@ LONG_MAX = 2**63 - 1
 
 
 class _Brief:
-    """Shows the fields that are not as they are by default."""
+    """Shows only fields that differ from their defaults."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class Fence(_Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Term(_Brief):
-    """The leader epoch goes up."""
+    """The leader epoch rises."""
 
     by: int = 1
 
@@ -140,7 +140,7 @@ class Tick(_Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeleteRecords(_Brief):
-    """The log start offset goes up, to so many thousandths of the log end offset."""
+    """The log start offset rises to so many thousandths of the log end offset."""
 
     permille: int = 500
 

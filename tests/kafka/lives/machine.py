@@ -125,7 +125,7 @@ class _Run:
         return self._outcome
 
     def _write(self, number: int, now: int) -> None:
-        """What is told of a span, by Kafka, to both."""
+        """Let Kafka write the steps of a span to both logs."""
         when = f"written to before pass {number}"
         steps = self._steps(number)
         found = {name: self._times_found(name) for name in self._lives} if number else {}
@@ -330,8 +330,8 @@ class _Run:
     def _go_on_with_ours(
         self, recompressed: Mapping[str, Sequence[str]], when: str, now: int
     ) -> None:
-        """What was compressed again has other sizes, on which later passes depend: Kafka goes on
-        with what we have.
+        """Recompressed batches have other sizes, on which later passes depend. So Kafka continues
+        with Winnow's files.
         """
         if not recompressed:
             return
@@ -385,7 +385,7 @@ class _Run:
 
     @contextmanager
     def _judging(self, name: str, when: str) -> Iterator[None]:
-        """A partition that fails is told of, and dropped."""
+        """Report a partition that fails, and drop it."""
         if name not in self._lives:
             yield
             return

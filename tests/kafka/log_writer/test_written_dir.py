@@ -28,7 +28,7 @@ from winnow.wire.batch import CONTROL
 NOW = 1_795_200_000_000
 """Later than all records; how long ago does not matter, since all of them have a time."""
 COMPACTED = {"b-cleaned-0", "b-txn-0"}
-"""The broker cleaned these, so that their segments are not as they were written."""
+"""The broker cleaned these, so their segments differ from what was written."""
 MOST = 30
 
 

@@ -84,8 +84,8 @@ class Twin:
         self._step(ROLL)
 
     def assert_alike(self) -> dict[str, bytes]:
-        """Closes both and compares all files, lets Kafka load ours, and opens both again. The files
-        by name.
+        """Close both, compare all files, let Kafka load ours, open both again, and return the files by
+        name.
         """
         self.log.close()
         steps = self._root / "steps"

@@ -219,8 +219,8 @@ def test_entry_that_contradicts_the_log_is_reported(
 
 
 def test_entry_may_name_a_batch_that_was_cleaned_away(tmp_path: Path) -> None:
-    """All data of producer 3, at 4, is gone. The entry of 2 still names it, and so may that
-    of 3.
+    """All data of producer 3, at 4, was removed. The entry of 2 still names it, and that of 3 may,
+    too.
     """
     log_dir = _script(tmp_path / "log-dir")
     log = Log(log_dir / "t-0", 0)
