@@ -20,7 +20,7 @@ from winnow.storage.guarded import (
     parent_of,
     status_of,
 )
-from winnow.storage.io_counters import MOVED
+from winnow.storage.io_counters import count_io
 from winnow.storage.size_limits import size_limit, too_large
 
 
@@ -85,8 +85,7 @@ class LocalStorage:
         finally:
             os.close(fd)
         data = b"".join(parts)
-        MOVED.read += len(data)
-        MOVED.files += 1
+        count_io(read=len(data), files=1)
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -100,13 +99,13 @@ class LocalStorage:
                 parts.append(part)
                 start += len(part)
                 length -= len(part)
-                MOVED.read += len(part)
+                count_io(read=len(part))
         except OSError as error:
             error.filename = path
             raise
         finally:
             os.close(fd)
-        MOVED.files += 1
+        count_io(files=1)
         return b"".join(parts)
 
     def create(self, path: str, data: bytes) -> None:
@@ -115,8 +114,7 @@ class LocalStorage:
             view = memoryview(data)
             while view.nbytes:
                 view = view[os.write(fd, view) :]
-            MOVED.written += len(data)
-            MOVED.files += 1
+            count_io(written=len(data), files=1)
             os.fsync(fd)
         except OSError as error:  # half a file is useless and blocks a second attempt
             self.unlink(path)

@@ -14,7 +14,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.storage.guarded import open_file
-from winnow.storage.io_counters import MOVED
+from winnow.storage.io_counters import count_io
 from winnow.storage.places import Places
 from winnow.storage.size_limits import LOG_SUFFIX, size_limit, too_large
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
@@ -97,8 +97,7 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
             mapped.madvise(mmap.MADV_SEQUENTIAL)
     finally:
         os.close(fd)
-    MOVED.read += end - start
-    MOVED.files += 1
+    count_io(read=end - start, files=1)
     if throttle is not None:
         _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
     # No mapped.close(): it would raise while an array still refers to the map. The last reference
@@ -161,7 +160,7 @@ class SegmentWriter:
         self._limit = limit
         self._throttle = current_throttle()
         self._file = Places().new_file(path, mtime_ns=mtime_ns)
-        MOVED.files += 1
+        count_io(files=1)
 
     def write(self, data: Bytes | bytes) -> None:
         view = memoryview(data.data if isinstance(data, np.ndarray) else data)
@@ -180,7 +179,7 @@ class SegmentWriter:
                 self._throttle.take(piece.nbytes)
             written = self._file.write(piece)
             self.size += written
-            MOVED.written += written
+            count_io(written=written)
             view = view[written:]
 
     def __enter__(self) -> Self:

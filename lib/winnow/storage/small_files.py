@@ -14,7 +14,7 @@ from numba import njit
 from numba.core import types
 from numpy.typing import NDArray
 
-from winnow.storage.io_counters import MOVED
+from winnow.storage.io_counters import count_io
 from winnow.storage.segment_io import Bytes
 
 Offsets: TypeAlias = NDArray[np.int64]
@@ -39,8 +39,7 @@ def read_small_files(
     listed = np.frombuffer(os.fsencode("\0".join((*names, ""))), np.uint8)
     if not _read_all(directory, listed, most, room, bounds):
         return None
-    MOVED.read += int(bounds[-1])
-    MOVED.files += len(names)
+    count_io(read=int(bounds[-1]), files=len(names))
     return bounds
 
 

@@ -17,7 +17,7 @@ from hdfs_native import FileStatus, FileWriter, WriteOptions
 
 from winnow.storage.contract import Entry, NewFile, Volume
 from winnow.storage.hdfs.client import SCHEME, canonical_url, connect, hdfs_errors
-from winnow.storage.io_counters import MOVED
+from winnow.storage.io_counters import count_io
 
 _NS = 10**6
 _ERASURE_CODED = "hsync is not supported"
@@ -58,8 +58,7 @@ class HdfsStorage:
     def read_bytes(self, path: str) -> bytes:
         with hdfs_errors(path):
             data: bytes = self._client.read(_path(path)).read()
-        MOVED.read += len(data)
-        MOVED.files += 1
+        count_io(read=len(data), files=1)
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -67,8 +66,7 @@ class HdfsStorage:
             file = self._client.read(_path(path))
             length = min(length, len(file) - start)
             data: bytes = file.read_range(start, length) if length > 0 else b""
-        MOVED.read += len(data)
-        MOVED.files += 1
+        count_io(read=len(data), files=1)
         return data
 
     def create(self, path: str, data: bytes) -> None:
@@ -80,8 +78,7 @@ class HdfsStorage:
             with suppress(OSError):
                 self.unlink(path)
             raise
-        MOVED.written += len(data)
-        MOVED.files += 1
+        count_io(written=len(data), files=1)
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         del mtime_ns

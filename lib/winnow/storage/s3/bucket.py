@@ -15,7 +15,7 @@ import obstore
 from obstore.exceptions import NotFoundError
 
 from winnow.storage.file_tree import PIECE_BYTES
-from winnow.storage.io_counters import MOVED
+from winnow.storage.io_counters import count_io
 from winnow.storage.s3.client import (
     ObjectChangedError,
     connect,
@@ -115,8 +115,7 @@ class S3Bucket:
         with errors(self._url(key)):
             answer = obstore.get(self._store, key)
             data = bytes(answer.bytes())
-        MOVED.read += len(data)
-        MOVED.files += 1
+        count_io(read=len(data), files=1)
         return data, _stored(answer.meta)
 
     def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
@@ -138,8 +137,7 @@ class S3Bucket:
             if self.look(key).stored.size > start:
                 raise
             return b""
-        MOVED.read += len(data)
-        MOVED.files += 1
+        count_io(read=len(data), files=1)
         return data
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
@@ -216,8 +214,7 @@ class S3Bucket:
             told = obstore.put(
                 self._store, key, data, mode=mode, use_multipart=False, attributes=attributes
             )
-        MOVED.written += len(data)
-        MOVED.files += 1
+        count_io(written=len(data), files=1)
         return _tag(told)
 
     def _parts(self, key: str, file: IO[bytes], mtime_ns: int | None) -> None:
