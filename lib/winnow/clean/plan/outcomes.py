@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
+from winnow.clean.plan.counted import (
+    CleanedGroup,
+    holdings_after,
+    holdings_before,
+    records_after,
+    records_counted,
+    records_removed,
+    segment_fates,
+    tombstones_left,
+)
 from winnow.clean.plan.prepare import LeftAlone, PartitionWork
 from winnow.clean.result import (
     COMPACTED,
     NONE,
     RETAINED,
-    Fate,
     Output,
     PartitionResult,
-    RecordsRemoved,
-    SegmentFate,
     Setting,
 )
-from winnow.clean.scan.topic_usage import Holdings, top_holders
+from winnow.clean.scan.topic_usage import top_holders
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
 from winnow.policy.decide import after_retention
@@ -26,31 +33,6 @@ from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
 from winnow.runtime.failure import Failure
 from winnow.state import PartitionState
-
-
-class CleanedGroup(Protocol):
-    """A group that became one segment, or would."""
-
-    @property
-    def base_offset(self) -> int: ...
-    @property
-    def source_bases(self) -> tuple[int, ...]: ...
-    @property
-    def records_before(self) -> int: ...
-    @property
-    def records_after(self) -> int: ...
-    @property
-    def bytes_after(self) -> int: ...
-    @property
-    def removed(self) -> RecordsRemoved: ...
-    @property
-    def tombstones(self) -> tuple[int, ...]: ...
-    @property
-    def checksum(self) -> int: ...
-    @property
-    def source_checksums(self) -> Mapping[int, int]: ...
-    @property
-    def holdings(self) -> Holdings | None: ...
 
 
 def left_alone(item: LeftAlone) -> PartitionResult:
@@ -89,8 +71,8 @@ def previewed(
         "first_dirty_offset_after": _first_dirty(
             item, compaction.end_offset if compaction else None
         ),
-        "records_before": _records(item),
-        "records_removed": None if compaction else _removed(item, (), retention),
+        "records_before": records_counted(item),
+        "records_removed": None if compaction else records_removed(item, (), retention),
         "settings": settings_of(item.config) if settings is None else settings,
         "segments": segment_fates(
             state,
@@ -190,7 +172,7 @@ def partly(
         segments=segment_fates(
             item.state, compacted=[base for group in done for base in group.source_bases]
         ),
-        tombstones=_tombstones(done),
+        tombstones=tombstones_left(done),
         duration_ms=duration_ms,
         left_alone=True,
     )
@@ -232,7 +214,7 @@ def done(
     gone = [segment.base_offset for segment in retention.deleted] if retention else []
     acted = bool(groups) or item.finished is not None or retention is not None
     first_dirty = _first_dirty(item, first_dirty_offset)
-    holders, _ = top_holders(_holdings(item), _holdings_after(item, groups, retention))
+    holders, _ = top_holders(holdings_before(item), holdings_after(item, groups, retention))
     return _as_it_is(
         item,
         item.plan.rule,
@@ -245,8 +227,8 @@ def done(
         log_start_offset_after=after.log_start_offset,
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
-        records_before=_records(item, groups),
-        records_after=_records_after(item, groups, retention),
+        records_before=records_counted(item, groups),
+        records_after=records_after(item, groups, retention),
         oldest_dirty_timestamp=_oldest_dirty(item, after, _first_dirty(item, first_dirty_offset)),
         holders=holders,
         segments=segment_fates(
@@ -267,27 +249,10 @@ def done(
             )
             for group in sorted(groups, key=lambda group: group.base_offset)
         ),
-        records_removed=_removed(item, groups, retention),
-        tombstones=_tombstones([group for group in groups if group.base_offset not in gone]),
+        records_removed=records_removed(item, groups, retention),
+        tombstones=tombstones_left([group for group in groups if group.base_offset not in gone]),
         duration_ms=duration_ms if acted else None,
     )
-
-
-def _removed(
-    item: PartitionWork, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
-) -> RecordsRemoved | None:
-    if item.finished is not None:
-        return None  # only an earlier run knew
-    counts = _records_left(item, groups)
-    gone = [counts.get(segment.base_offset) for segment in retention.deleted] if retention else []
-    known = [count for count in gone if count is not None]
-    if len(known) < len(gone):
-        return None
-    return sum((group.removed for group in groups), RecordsRemoved(retention=sum(known)))
-
-
-def _tombstones(groups: Sequence[CleanedGroup]) -> tuple[int, ...]:
-    return tuple(map(sum, zip(*(group.tombstones for group in groups), strict=True)))
 
 
 def _dirty_ratio(item: PartitionWork, after: PartitionState, now: int) -> float | None:
@@ -301,7 +266,7 @@ def _dirty_ratio(item: PartitionWork, after: PartitionState, now: int) -> float 
 def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
     """Describe an unchanged partition. `changed`: fields with other values."""
     state, plan = item.state, item.plan
-    holders, holders_total = top_holders(_holdings(item), None)
+    holders, holders_total = top_holders(holdings_before(item), None)
     replaced = item.finished.groups if item.finished else ()
     log_bytes, segments = state.log_bytes, len(state.segments)
     if "segments" not in changed:
@@ -348,25 +313,6 @@ def _oldest_dirty(
     )
 
 
-def _holdings(item: PartitionWork) -> list[Holdings | None]:
-    return [walk.holdings for walk in item.walks or ()]
-
-
-def _holdings_after(
-    item: PartitionWork, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
-) -> list[Holdings | None]:
-    if item.walks is None:
-        return []
-    left = {walk.base_offset: walk.holdings for walk in item.walks}
-    for group in groups:
-        for source in group.source_bases:
-            del left[source]
-        left[group.base_offset] = group.holdings
-    for segment in retention.deleted if retention else ():
-        left.pop(segment.base_offset, None)  # missing without a walk
-    return list(left.values())
-
-
 def settings_of(config: TopicConfig) -> tuple[Setting, ...]:
     """Return all settings that decided, defaults included."""
     values = ((key.name, getattr(config, key.attribute), config.sources[key.name]) for key in KEYS)
@@ -405,70 +351,3 @@ def _first_dirty(item: PartitionWork, reached: int | None) -> int | None:
     if item.plan.checkpoint_reset is not None:
         return item.plan.checkpoint_reset
     return item.plan.first_dirty_offset
-
-
-def _records(item: PartitionWork, groups: Sequence[CleanedGroup] = ()) -> int | None:
-    """Return the number of records, known only if every batch header was read. Headers of v0 and v1
-    don't contain the count, but `groups` have counted.
-    """
-    if item.walks is None or item.state.trusted_end is not None:
-        return None
-    rewritten = {source for group in groups for source in group.source_bases}
-    left = [walk for walk in item.walks if walk.base_offset not in rewritten]
-    if any(walk.guessed for walk in left):
-        return None
-    return sum(walk.records for walk in left) + sum(group.records_before for group in groups)
-
-
-def _records_after(
-    item: PartitionWork, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
-) -> int | None:
-    if item.walks is None or item.state.trusted_end is not None:
-        return None
-    records = _records_left(item, groups)
-    for segment in retention.deleted if retention else ():
-        del records[segment.base_offset]
-    left = [count for count in records.values() if count is not None]
-    return sum(left) if len(left) == len(records) else None
-
-
-def _records_left(item: PartitionWork, groups: Sequence[CleanedGroup]) -> dict[int, int | None]:
-    """Return the records of each segment after `groups` are in place; None where headers don't say.
-    Empty if no header was read.
-    """
-    records = {
-        walk.base_offset: None if walk.guessed else walk.records for walk in item.walks or ()
-    }
-    for group in groups:
-        for source in group.source_bases:
-            records.pop(source, None)
-        records[group.base_offset] = group.records_after
-    return records
-
-
-def segment_fates(
-    state: PartitionState,
-    *,
-    compacted: Collection[int] = (),
-    deleted: Collection[int] = (),
-    checksums: Mapping[int, int] | None = None,
-) -> tuple[SegmentFate, ...]:
-    """Return the fates of all segments of `state`.
-
-    `compacted`, `deleted`: base offsets; a segment in both was compacted, then deleted.
-    `checksums`: of compacted segments, by base offset.
-    """
-    fates: dict[int, Fate] = {
-        **dict.fromkeys(compacted, "compacted"),
-        **dict.fromkeys(deleted, "deleted"),
-    }
-    return tuple(
-        SegmentFate(
-            segment.base_offset,
-            segment.log_bytes,
-            segment.largest_timestamp,
-            fates.get(segment.base_offset, "kept"),
-            (checksums or {}).get(segment.base_offset),
-        )
-        for segment in state.segments
-    )

@@ -1,0 +1,93 @@
+"""Kafka's own server.properties, parsed as a broker does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from winnow.errors import UsageError
+from winnow.policy.describe import Entry
+from winnow.policy.keys import BY_BROKER_NAME, BY_TOPIC_NAME, parse_broker_value, unknown_key
+
+_OF_THE_BROKER = frozenset({"node.id", "broker.id", "log.dirs", "log.dir", "metadata.log.dir"})
+_NODE_ID = re.compile(r"\+?[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProperties:
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+    metadata_log_dir: str | None = None
+    """Where the broker keeps its `__cluster_metadata-0`, if not in the first directory of log.dirs.
+    """
+    file: str = "--server-properties"
+    node_id: int | None = None
+    """`node.id`, else `broker.id`. None if neither is set or the broker would choose one."""
+    log_dirs: tuple[str, ...] = ()
+    """`log.dirs`, else `log.dir`, as written in the file."""
+
+
+def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
+    """Parse Kafka's own file as it is. UsageError, naming the line, for a wrong value of a key that
+    matters here.
+
+    As in a broker, the last of several equal keys wins and unknown keys are no error. A topic's
+    name of a key, which a broker would ignore, is noted.
+    """
+    import javaproperties  # noqa: PLC0415 - it loads http, email and XML, and most runs are given no such file
+
+    entries: dict[str, Entry] = {}
+    notes: list[str] = []
+    own: dict[str, str] = {}
+    line = 1
+    try:
+        for element in javaproperties.parse(text.lstrip("\ufeff")):
+            where = f"{file} line {line}"
+            line += len(element.source.splitlines())
+            if not isinstance(element, javaproperties.KeyValue):
+                continue
+            if element.key in _OF_THE_BROKER:
+                own[element.key] = element.value.strip()
+            parsed = parse_broker_value(element.key, element.value, where=where)
+            if parsed is not None:
+                entries[element.key] = Entry(element.key, parsed, where)
+            elif element.key in BY_TOPIC_NAME:
+                notes.append(
+                    f"{where}: {element.key} is a topic config, which a broker ignores here"
+                )
+            elif element.key.startswith("log."):
+                notes.append(
+                    f"{unknown_key(element.key, list(BY_BROKER_NAME), where=where)} Ignored, as by a broker."
+                )
+    except javaproperties.InvalidUEscapeError as error:
+        raise UsageError(
+            "a line that can't be understood",
+            found=str(error),
+            expected="a properties file",
+            where=f"{file} line {line}",
+        ) from error
+    node_id = own.get("node.id") or own.get("broker.id") or ""
+    places = own.get("log.dirs") or own.get("log.dir") or ""
+    if not _can_be_paths(places):
+        raise UsageError(
+            "log.dirs of server.properties can't name directories",
+            expected="paths without zero bytes and lone surrogates",
+            found=repr(places),
+            where=file,
+            hint="A broker does not start with it either.",
+        )
+    return ServerProperties(
+        tuple(entries.values()),
+        tuple(notes),
+        metadata_log_dir=own.get("metadata.log.dir") or None,
+        file=file,
+        node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
+        log_dirs=tuple(place.strip() for place in places.split(",") if place.strip()),
+    )
+
+
+def _can_be_paths(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
