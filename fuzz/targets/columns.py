@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fuzz.targets.base import require
-from winnow.wire.columns import Places, gathered, header_places, record_places, records_plain
+from tests.twins.records import records_plain
+from winnow.wire.columns import Places, gathered, header_places, record_places
 from winnow.wire.inflate import RecordBlocks
 
 

@@ -11,6 +11,7 @@ from fuzz.targets.base import Target, require
 from fuzz.targets.batches import log_seeds, sealed
 from fuzz.targets.properties import walked
 from tests.fixtures.data import unpacked
+from tests.twins.files import index_plain
 from winnow.errors import UsageError
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
@@ -26,7 +27,6 @@ from winnow.logdir.index import (
     decode_time_index,
     without_preallocated,
 )
-from winnow.logdir.index_kernels import index_plain
 from winnow.logdir.meta import read_meta
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES, PARTITION_METADATA
 from winnow.logdir.partition_metadata import read_topic_id

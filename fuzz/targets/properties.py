@@ -13,20 +13,27 @@ from fuzz.targets.base import LIMIT, require, same_outcome
 from fuzz.targets.columns import check_columns
 from tests.twins.filtering import filter_batches_plain
 from tests.twins.legacy import legacy_records
+from tests.twins.records import (
+    count_names_plain,
+    decode_control_plain,
+    first_fault_plain,
+    scan_records_plain,
+)
+from tests.twins.walk import walk_batches_plain
 from tests.unit.wire.logs import NOW
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.control_records import decode_control, decode_control_plain
+from winnow.wire.control_records import decode_control
 from winnow.wire.filtering import Filtered, filter_batches
 from winnow.wire.inflate import RecordBlocks, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
-from winnow.wire.names import count_names, count_names_plain
+from winnow.wire.names import count_names
 from winnow.wire.plain import read_records
-from winnow.wire.record_checks import check_records, first_fault_plain
+from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault
-from winnow.wire.records import RecordColumns, scan_records, scan_records_plain
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches, walk_batches_plain
+from winnow.wire.records import RecordColumns, scan_records
+from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
 _ROWS = 64

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.twins.walk import decode_batch
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.fast_listing import list_sound
@@ -18,7 +19,7 @@ from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
 from winnow.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH
-from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.plain import Record, encode_batch
 
 COMPACTED = Entries(compacted=True, remote=False)
 T = TopicPartition("t", 0)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tests.crash.replay import CrashPoint, Effect, RecordingStorage, crash_states, replay
 from tests.fixtures.data import copy_file, copy_tree
 from tests.kafka.cleaner.runs import CHECKPOINTS, write_checkpoint
+from tests.twins.walk import decode_batch
 from winnow.clean.carry_out import carry_out
 from winnow.clean.plan.prepare import prepare
 from winnow.clean.request import Request
@@ -31,7 +32,7 @@ from winnow.storage.places import Places
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 from winnow.wire.buffers import Rows
 from winnow.wire.control import ControlType, control_type
-from winnow.wire.plain import Record, decode_batch
+from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from tests.crash.runs import read_log
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
 from tests.spark.runs import NOW
+from tests.twins.walk import decode_batch
 from winnow.cli.main import run as run_command
-from winnow.wire.plain import decode_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

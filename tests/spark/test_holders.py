@@ -13,8 +13,8 @@ import pytest
 
 from tests.fixtures.data import copy_log_dir
 from tests.spark.runs import by_name, clean, plan, run
+from tests.twins.walk import decode_batch
 from winnow.wire.internal_topics import decode_key
-from winnow.wire.plain import decode_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

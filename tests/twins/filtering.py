@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.twins.legacy import legacy_records
+from tests.twins.walk import read_header
 from winnow.errors import CorruptLogError
 from winnow.java_long import delete_horizon
 from winnow.wire.batch import (
@@ -26,7 +27,6 @@ from winnow.wire.buffers import Rows, as_bytes
 from winnow.wire.filtering import Filtered, Retention
 from winnow.wire.plain import Record, encode_batch, read_records
 from winnow.wire.records import record_total
-from winnow.wire.walk import read_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -75,24 +75,3 @@ def index_chunk(
     state[LAST_TIME_ENTRY] = last_time_entry
     state[WITHOUT_TIME] = without_time
     return count, time_count
-
-
-def index_plain(batches: Array, *, base_offset: int, interval: int) -> tuple[bytes, bytes]:
-    """Build both index files of a whole segment, slow and obvious: the twin of `IndexBuilder`."""
-    index, timeindex = bytearray(), bytearray()
-    counter, largest, entered = 0, (-1, -1), -1
-    for batch in batches:
-        if batch["max_timestamp"] > largest[0]:
-            largest = (int(batch["max_timestamp"]), int(batch["last_offset"]))
-        if counter > interval:
-            index += (int(batch["last_offset"]) - base_offset).to_bytes(4) + int(
-                batch["position"]
-            ).to_bytes(4)
-            if largest[0] > entered:
-                timeindex += largest[0].to_bytes(8) + (largest[1] - base_offset).to_bytes(4)
-                entered = largest[0]
-            counter = 0
-        counter += int(batch["size"])
-    if largest[0] > entered:
-        timeindex += largest[0].to_bytes(8) + (largest[1] - base_offset).to_bytes(4)
-    return bytes(index), bytes(timeindex)

@@ -68,16 +68,6 @@ def _read_all(directory: int, names: Bytes, most: int, room: Bytes, bounds: Offs
     return True
 
 
-def read_small_files_plain(directory: int, names: Sequence[str], most: int) -> list[bytes]:
-    """The plain twin of `read_small_files`, for files that can be read."""
-    heads = []
-    for name in names:
-        file = os.open(name, _FLAGS, dir_fd=directory)
-        heads.append(os.read(file, most))
-        os.close(file)
-    return heads
-
-
 def warm_up() -> None:
     """Compile the kernel, or load it from numba's cache."""
     read_small_files(0, (), 0, np.empty(1, np.uint8))

@@ -15,7 +15,6 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.kernels.column import gather, locate, locate_headers
-from winnow.wire.plain import Record, read_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
 
@@ -183,8 +182,3 @@ class TooManyBytesError(CorruptLogError):
     """More bytes than an Arrow array holds: retry with fewer batches. A single batch that raises it
     is corrupt.
     """
-
-
-def records_plain(blocks: RecordBlocks, batches: Rows) -> list[Record]:
-    """The plain twin of all three: returns the records themselves."""
-    return [record for i, row in enumerate(batches) for record in read_records(blocks.area(i), row)]

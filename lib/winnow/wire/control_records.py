@@ -14,10 +14,9 @@ from numba import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import LOG_APPEND_TIME
 from winnow.wire.buffers import Bytes, Rows, as_rows
-from winnow.wire.control import ControlType, control_type, coordinator_epoch
+from winnow.wire.control import ControlType
 from winnow.wire.kernels.memory import load_be16, load_be32
 from winnow.wire.kernels.varint import read_varint, read_varlong
-from winnow.wire.plain import read_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,21 +79,6 @@ def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
     )
     if fault != _SOUND:
         raise _corrupt(fault, rows[i])
-    return columns
-
-
-def decode_control_plain(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
-    """The plain twin of `decode_control`. It also refuses faults behind the value."""
-    columns = _columns(len(batches))
-    for i, row in enumerate(batches):
-        columns.type[i], columns.timestamp[i] = EMPTY, row["max_timestamp"]
-        for record in read_records(blocks.area(i), row)[:1]:
-            if record.key is None or len(record.key) < _KEY_SIZE or record.key[0] & 0x80:
-                raise _corrupt(_BAD_KEY, row)
-            epoch = coordinator_epoch(record.value)
-            columns.type[i] = control_type(record.key)
-            columns.coordinator_epoch[i] = -1 if epoch is None else epoch
-            columns.timestamp[i] = record.timestamp
     return columns
 
 

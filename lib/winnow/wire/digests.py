@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from winnow.wire.buffers import Bytes
 from winnow.wire.kernels.record import kernel
-from winnow.wire.kernels.siphash import siphash, siphash_plain
+from winnow.wire.kernels.siphash import siphash
 from winnow.wire.kernels.varint import read_varint
 
 if TYPE_CHECKING:
     from winnow.wire.columns import RecordPlaces
     from winnow.wire.inflate import RecordBlocks
-    from winnow.wire.plain import Record
 
 _MASK = (1 << 64) - 1
 Digests = NDArray[np.uint64]
@@ -55,21 +54,6 @@ def record_digests(
         message = "these places are not in these batches"
         raise ValueError(message)
     return keys, contents
-
-
-def digests_plain(
-    record: Record, secret: tuple[int, int]
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The plain twin, for one record."""
-
-    def hashed(text: bytes | None, first: int, second: int) -> tuple[int, int]:
-        size = -1 if text is None else len(text)
-        return siphash_plain(text or b"", (first, second ^ (size & _MASK)))
-
-    content = hashed(record.value, secret[0] ^ (record.timestamp & _MASK), secret[1])
-    for name, value in record.headers:
-        content = hashed(value, *hashed(name, *content))
-    return siphash_plain(record.key or b"", secret), content
 
 
 @kernel

@@ -17,7 +17,6 @@ from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
 from winnow.wire.kernels.memory import load_byte, load_word
 from winnow.wire.kernels.record import AHEAD, check_area, kernel, parse_record, prefetch
 from winnow.wire.kernels.siphash import siphash
-from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
 
@@ -124,16 +123,6 @@ def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
     if fault:
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
     return found
-
-
-def find_keys_plain(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> list[int]:
-    """The plain twin of `find_keys`: numbers only."""
-    number_of = {keys[number]: number for number in range(len(keys))}
-    return [
-        NOT_FOUND if record.key is None else number_of.get(record.key, NOT_FOUND)
-        for i, row in enumerate(batches)
-        for record in read_records(blocks.area(i), row)
-    ]
 
 
 def _read_only(array: NDArray[_Item]) -> NDArray[_Item]:

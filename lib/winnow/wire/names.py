@@ -6,20 +6,16 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
-from winnow.wire import varint
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Bytes, Rows, as_rows
-from winnow.wire.internal_topics import key_types, name_in_key
+from winnow.wire.internal_topics import key_types
 from winnow.wire.kernels.memory import load_be16, load_byte, load_word
 from winnow.wire.kernels.record import check_area, inlined, kernel, parse_record
 from winnow.wire.kernels.siphash import siphash
-from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
 
@@ -258,32 +254,3 @@ def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
             sums[run_name, 0] += run
             sums[run_name, 1] += on_disk * (pos - begun) // whole
     return 0, 0, count
-
-
-def count_names_plain(
-    blocks: RecordBlocks, batches: Rows, topic: str
-) -> dict[bytes, tuple[int, int]]:
-    """The plain twin of `count_names`: records and bytes of every name."""
-    found: dict[bytes, tuple[int, int]] = {}
-    for i, row in enumerate(batches):
-        if row["attributes"] & CONTROL:
-            continue
-        area = blocks.area(i)
-        try:
-            records = read_records(area, row)
-        except CorruptLogError as error:
-            where = f"batch at byte {row['position']}"
-            raise error.at(where) from error
-        pos = 0
-        for name, run in groupby(records, lambda record: name_in_key(topic, record.key)):
-            begun, count = pos, 0
-            for _ in run:
-                size, start = varint.read_varint(area, pos)
-                pos, count = start + size, count + 1
-            if name is not None:
-                so_far = found.get(name, (0, 0))
-                found[name] = (
-                    so_far[0] + count,
-                    so_far[1] + int(row["size"]) * (pos - begun) // len(area),
-                )
-    return found

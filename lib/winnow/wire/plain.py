@@ -14,7 +14,6 @@ from winnow.errors import CorruptLogError
 from winnow.java_long import wrapped
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
-    BATCH,
     CONTROL,
     CRC_AT,
     DELETE_HORIZON,
@@ -22,19 +21,16 @@ from winnow.wire.batch import (
     HEADER_V2,
     HEADER_V2_SIZE,
     LOG_APPEND_TIME,
-    MAGIC_AT,
     MAX_MAGIC,
     NO_PRODUCER,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     Codec,
 )
-from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes
+from winnow.wire.buffers import Bytes
 from winnow.wire.codecs import compress
-from winnow.wire.crc import crc32, crc32c_plain
-from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, inflate
+from winnow.wire.crc import crc32c_plain
 from winnow.wire.varint import read_varint, read_varlong, write_varint
-from winnow.wire.walk import WalkStatus, describe, read_header, walk_batches_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +44,6 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
-
-
-def decode_batch(
-    buf: Buffer, position: int, *, limit: int = MAX_DECOMPRESSED_BYTES
-) -> tuple[Rows, list[Record]]:
-    """Return the header of the batch at `position` as stored (one BATCH row, shape ()), and its
-    records.
-
-    Raises CorruptLogError if there is no sound batch there; this includes its CRC.
-    """
-    data = as_bytes(buf)
-    rows = np.zeros(1, BATCH)
-    count, _, status = walk_batches_plain(data, position, 0, rows)
-    if count == 0:
-        if status is WalkStatus.END:
-            status = WalkStatus.TORN
-        raise describe(status, data, position, least_offset=0, file_name="buffer")
-    row = rows[0]
-    legacy = row["magic"] < MAX_MAGIC
-    covered = data[position + (MAGIC_AT if legacy else ATTRIBUTES_AT) : position + int(row["size"])]
-    crc = crc32(covered) if legacy else crc32c_plain(covered)
-    if crc != row["crc"]:
-        raise CorruptLogError(
-            "wrong CRC", expected=str(row["crc"]), found=str(crc), where=f"at byte {position}"
-        )
-    blocks = inflate(data, rows, limit=limit)
-    return read_header(data, position), read_records(blocks.area(0), blocks.rows[0])
 
 
 def read_records(area: Bytes, row: np.void) -> list[Record]:

@@ -5,15 +5,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
 from winnow.wire.batch import LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.kernels.record import check_area, kernel, parse_record
-from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault
 
 if TYPE_CHECKING:
@@ -97,22 +95,3 @@ def _check(
             pos = begin[i]
         faults[i] = fault
         positions[i] = pos - begin[i]
-
-
-def first_fault_plain(blocks: RecordBlocks, i: int) -> str | None:
-    """The plain twin of `check_records`, for batch `i`: returns the fault in words, not as the
-    kernel's number.
-    """
-    row: Any = blocks.rows[i]
-    try:
-        records = read_records(blocks.area(i), row)
-    except CorruptLogError as error:
-        return error.what
-    if row["magic"] < MAX_MAGIC or row["attributes"] & LOG_APPEND_TIME or not records:
-        return None
-    largest = max(NO_TIMESTAMP, *(record.timestamp for record in records))
-    return (
-        None
-        if largest == row["max_timestamp"]
-        else f"largest timestamp {largest}, not {row['max_timestamp']}"
-    )

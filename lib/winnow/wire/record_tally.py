@@ -10,10 +10,8 @@ import numpy as np
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.kernels.record import check_area, kernel, parse_record
-from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
-from winnow.wire.varint import read_varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,22 +105,3 @@ def _tally(
         if pos != stop:
             return _LEFT_OVER, i, pos
     return 0, 0, 0
-
-
-def tally_records_plain(blocks: RecordBlocks) -> RecordTally:
-    """The plain twin of `tally_records`."""
-    tally = _none(len(blocks.rows))
-    for i, row in enumerate(blocks.rows):
-        area, pos = blocks.area(i), 0
-        for record in read_records(area, row):
-            size, start = read_varint(area, pos)
-            bytes_of_record, pos = start + size - pos, start + size
-            if int(row["attributes"]) & CONTROL:
-                continue
-            if record.key is None:
-                tally.keyless[i] += 1
-                tally.keyless_bytes[i] += bytes_of_record
-            elif record.value is None:
-                tally.tombstones[i] += 1
-                tally.tombstone_bytes[i] += bytes_of_record
-    return tally

@@ -13,11 +13,9 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
 from winnow.wire.buffers import Bytes, Rows, as_rows
-from winnow.wire.crc import crc32c, crc32c_plain
+from winnow.wire.crc import crc32c
 from winnow.wire.kernels.record import SMALLEST_RECORD, check_area, kernel, parse_record, prefetch
-from winnow.wire.kernels.siphash import siphash_plain
 from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
-from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
 
 if TYPE_CHECKING:
@@ -187,30 +185,3 @@ def _scan(  # noqa: PLR0911 - one return per fault
             hash_rest(area, hashes, hashed, n, k0, k1)
             hashed = n
     return 0, 0, 0
-
-
-def scan_records_plain(
-    blocks: RecordBlocks, batches: Rows, secret: tuple[int, int], *, check_crc: bool = False
-) -> RecordColumns:
-    """The plain twin of `scan_records`."""
-    columns = _allocated(record_total(blocks, batches))
-    n = 0
-    for i, row in enumerate(batches):
-        start, end = int(row["position"]), int(row["position"] + row["size"])
-        if (
-            check_crc
-            and row["magic"] == MAX_MAGIC
-            and crc32c_plain(blocks.raw[start + ATTRIBUTES_AT : end]) != row["crc"]
-        ):
-            raise crc_error(row)
-        try:
-            records = read_records(blocks.area(i), row)
-        except CorruptLogError as error:
-            where = f"batch at byte {row['position']}"
-            raise error.at(where) from error
-        for record in records:
-            columns.hash[n] = (0, 0) if record.key is None else siphash_plain(record.key, secret)
-            columns.offset[n], columns.batch[n] = record.offset, i
-            columns.null_key[n], columns.null_value[n] = record.key is None, record.value is None
-            n += 1
-    return columns

@@ -6,7 +6,6 @@ import numpy as np
 
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
-    BATCH,
     CRC_AT,
     FRAME_SIZE,
     HEADER_V2_SIZE,
@@ -20,7 +19,6 @@ from winnow.wire.buffers import Buffer, Bytes, as_bytes
 from winnow.wire.crc import crc32_part, crc32c
 from winnow.wire.kernels.memory import load_be32, load_be64, load_byte
 from winnow.wire.kernels.record import kernel
-from winnow.wire.walk import first_bad_crc, walk_batches_plain
 
 _MOST_SUMMED = 32
 """Maximum bytes to checksum, as a multiple of the bytes searched: crafted bytes could require any
@@ -71,15 +69,4 @@ def _find(buf: Bytes, start: int, least_offset: int, end_offset: int) -> int:
         budget -= size
         if budget < 0:
             return -1
-    return -1
-
-
-def find_batch_plain(buf: Buffer, start: int, least_offset: int, end_offset: int) -> int:
-    """The plain twin of `find_batch`: tries every byte."""
-    data = as_bytes(buf)
-    rows = np.zeros(1, BATCH)
-    for pos in range(max(start, 0), len(data)):
-        count, _, _ = walk_batches_plain(data, pos, least_offset, rows)
-        if count and rows[0]["base_offset"] < end_offset and first_bad_crc(data, rows) < 0:
-            return pos
     return -1

@@ -15,9 +15,10 @@ from tests.kafka.cleaner.txn_scripts import NOW, WRITTEN, Script
 from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
+from tests.twins.walk import decode_batch
 from winnow.clean.result import PartitionResult
 from winnow.wire.batch import HEADER_V2_SIZE
-from winnow.wire.plain import Record, decode_batch
+from winnow.wire.plain import Record
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,11 @@ import pytest
 import zstandard
 
 from tests.kafka.judge.judge import Kafka, KafkaFailedError
+from tests.twins.walk import decode_batch
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, FRAME_SIZE, HEADER_V2_SIZE, Codec
 from winnow.wire.crc import crc32c_plain
-from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.plain import Record, encode_batch
 
 RECORDS = [Record(n, 1_700_000_000_000 + n, b"key-%d" % n, b"value" * 20) for n in range(50)]
 PLAIN = encode_batch(RECORDS, leader_epoch=0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.twins.walk import decode_batch
 from winnow.clean.scan.cut import Split
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.survey.walk import walk_segment
@@ -17,7 +18,7 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH, Codec
-from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.plain import Record, encode_batch
 from winnow.wire.walk import walk_batches
 
 NOW = 1_800_000_000_000

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.walk import decode_batch
 from tests.unit.clean.partitions import (
     INTERVAL,
     SECRET,
@@ -36,7 +37,7 @@ from winnow.wire.batch import (
     Codec,
 )
 from winnow.wire.key_search import key_set_of
-from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.plain import Record, encode_batch
 
 LATER = 10**6
 """Offsets from a segment to the next."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.walk import decode_batch
 from tests.unit.clean.partitions import MTIME_NS, NOW, SECRET, job_of, make_partition, records_in
 from tests.unit.wire.legacy_logs import entry, random_legacy_log, wrapper
 from tests.unit.wire.logs import record
@@ -23,7 +24,7 @@ from winnow.clean.survey.walk import walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, segment_file
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.plain import Record, encode_batch
 
 MTIME_MS = MTIME_NS // 10**6
 HOUR_MS = 3_600_000

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.files import index_plain
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import (
     OFFSET_ENTRY,
@@ -19,7 +20,6 @@ from winnow.logdir.index import (
     read_time_index,
     warm_up,
 )
-from winnow.logdir.index_kernels import index_plain
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH
 

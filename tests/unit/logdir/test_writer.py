@@ -17,11 +17,12 @@ from tests.log_writer.producer_table import ProducerTable
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.log_writer.whole_batches import whole_batches
 from tests.log_writer.writer import LogWriter
+from tests.twins.walk import decode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.snapshots import ProducerEntry, read_snapshot
 from winnow.storage.local import LocalStorage
-from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.plain import Record, encode_batch
 
 NOW = 1_800_000_000_000
 HOUR_MS = 3_600_000

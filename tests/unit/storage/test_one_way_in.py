@@ -82,7 +82,6 @@ ALLOWED = {
     "storage/guarded.py": "the one way",
     "storage/creating.py": "relative to a descriptor of the guarded way",
     "storage/local.py": "relative to a descriptor of the guarded way",
-    "storage/small_files.py": "relative to a descriptor of the guarded way, and never through a link",
     "storage/output_file.py": "results and reports, which are in no log directory",
     "runtime/run_directory.py": "the private directory of the run",
     "runtime/cores.py": "the private directory of the run",

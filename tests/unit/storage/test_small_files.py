@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.twins.files import read_small_files_plain
 from winnow.storage.io_counters import MOVED
-from winnow.storage.small_files import read_small_files, read_small_files_plain
+from winnow.storage.small_files import read_small_files
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.records import records_plain
 from tests.unit.wire.legacy_logs import legacy_log, random_legacy_log
 from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.errors import CorruptLogError
@@ -19,7 +20,6 @@ from winnow.wire.columns import (
     gathered,
     header_places,
     record_places,
-    records_plain,
 )
 from winnow.wire.inflate import RecordBlocks, inflate
 from winnow.wire.plain import Record, encode_batch

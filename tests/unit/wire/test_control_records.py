@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.records import decode_control_plain
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.control import ControlType
-from winnow.wire.control_records import EMPTY, ControlColumns, decode_control, decode_control_plain
+from winnow.wire.control_records import EMPTY, ControlColumns, decode_control
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.walk import walk_batches

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.records import digests_plain, records_plain
 from tests.unit.wire.legacy_logs import legacy_log, random_legacy_log
 from tests.unit.wire.logs import log, random_log, record
 from winnow.wire.batch import Codec
-from winnow.wire.columns import record_places, records_plain
-from winnow.wire.digests import digests_plain, record_digests
+from winnow.wire.columns import record_places
+from winnow.wire.digests import record_digests
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, encode_batch
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.filtering import filter_batches_plain
+from tests.twins.walk import decode_batch
 from tests.unit.wire.legacy_logs import (
     CODECS,
     entry,
@@ -23,7 +24,7 @@ from tests.unit.wire.test_filtering import COUNTS, DAY, only
 from winnow.wire.batch import DELETE_HORIZON, HEADER_V2_SIZE, LOG_APPEND_TIME, Codec
 from winnow.wire.filtering import Filtered, Retention, filter_batches
 from winnow.wire.inflate import inflate
-from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.plain import Record, encode_batch
 from winnow.wire.walk import first_bad_crc
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.records import count_names_plain
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import log, random_log, record
 from winnow.errors import CorruptLogError
@@ -24,7 +25,7 @@ from winnow.wire.internal_topics import (
     decode_key,
     name_in_key,
 )
-from winnow.wire.names import count_names, count_names_plain
+from winnow.wire.names import count_names
 from winnow.wire.plain import encode_batch
 from winnow.wire.records import scan_records
 from winnow.wire.walk import walk_batches

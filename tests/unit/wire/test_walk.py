@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.walk import walk_batches_plain
 from tests.unit.wire.logs import log, random_log, record
 from winnow.wire.batch import BATCH, HEADER_V2_SIZE
 from winnow.wire.buffers import Rows
 from winnow.wire.plain import encode_batch
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches, walk_batches_plain
+from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 
 def legacy(offset: int, magic: int, value: bytes = b"v", timestamp: int = 77) -> bytes:

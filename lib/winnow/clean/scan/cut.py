@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from winnow.clean.scan.chunks import USUAL_BYTES_IN_WRAPPER, counted
+from winnow.clean.scan.chunks import USUAL_BYTES_IN_WRAPPER
 from winnow.clean.tally import batches_checksum
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
@@ -19,7 +19,6 @@ from winnow.wire.batch import (
     HEADER_V2_SIZE,
     MAX_MAGIC,
     TRANSACTIONAL,
-    is_wrapper,
 )
 from winnow.wire.buffers import Rows, as_rows
 from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
@@ -217,40 +216,6 @@ def _wild_count(row: np.void, path: str) -> CorruptLogError:
         where=f"{path} at byte {int(row['position'])}",
         hint="Copy the partition from another replica.",
     )
-
-
-def sum_up_plain(
-    rows: Rows, *, split_bytes: int, split_records: int, start: int, in_split: int, plain: bool
-) -> tuple[
-    int, list[tuple[int, int, int, bool]], tuple[int, int, bool], int, int, tuple[bool, bool]
-]:
-    """The plain twin of `sum_up`: wild row or -1, cuts, (start, in_split, plain), records,
-    attributes, (legacy, guessed).
-    """
-    counts, wrappers = counted(rows).tolist(), is_wrapper(rows).tolist()
-    cuts: list[tuple[int, int, int, bool]] = []
-    records, attributes, legacy, guessed = 0, 0, False, False
-    for i, row in enumerate(rows):
-        if row["magic"] == MAX_MAGIC:
-            if counts[i] > _most_records(row):
-                return i, cuts, (start, in_split, plain), records, attributes, (legacy, guessed)
-        else:
-            legacy, guessed = True, guessed or wrappers[i]
-        plain = (
-            plain
-            and row["magic"] == MAX_MAGIC
-            and not row["attributes"] & (TRANSACTIONAL | CONTROL)
-        )
-        records, in_split, attributes = (
-            records + counts[i],
-            in_split + counts[i],
-            attributes | int(row["attributes"]),
-        )
-        end = int(row["position"] + row["size"])
-        if end - start >= split_bytes or in_split >= split_records:
-            cuts.append((i, end, in_split, bool(plain)))
-            start, in_split, plain = end, 0, True
-    return -1, cuts, (start, in_split, bool(plain)), records, attributes, (legacy, guessed)
 
 
 def warm_up() -> None:

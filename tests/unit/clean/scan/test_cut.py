@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.files import sum_up_plain
 from tests.unit.clean.partitions import (
     NOW,
     SECRET,
@@ -24,7 +25,7 @@ from tests.unit.clean.test_tally import plain_checksum
 from winnow.clean.rewrite.output import GroupOutput
 from winnow.clean.rewrite.rewrite import rewrite_group
 from winnow.clean.scan import cut
-from winnow.clean.scan.cut import DENSEST, sum_up, sum_up_plain
+from winnow.clean.scan.cut import DENSEST, sum_up
 from winnow.clean.scan.job import PartitionJob
 from winnow.clean.scan.resolve import Survivors, resolve_bucket
 from winnow.clean.scan.scan import scan_split

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.twins.walk import decode_batch
 from tests.unit.clean.partitions import (
     NOW,
     SECRET,
@@ -33,7 +34,7 @@ from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry
 from winnow.logdir.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.state import PartitionState, TopicPartition
-from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.plain import Record, encode_batch
 
 ABORTED = AbortedTransaction(7, 1, 4, 5)
 DAY = 86_400_000

@@ -1,0 +1,172 @@
+"""The plain twins of the kernels that read records."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from winnow.errors import CorruptLogError
+from winnow.wire import varint
+from winnow.wire.batch import ATTRIBUTES_AT, CONTROL, LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
+from winnow.wire.buffers import Rows
+from winnow.wire.control import control_type, coordinator_epoch
+from winnow.wire.control_records import (
+    _BAD_KEY,
+    _KEY_SIZE,
+    EMPTY,
+    ControlColumns,
+    _columns,
+    _corrupt,
+)
+from winnow.wire.crc import crc32c_plain
+from winnow.wire.internal_topics import name_in_key
+from winnow.wire.kernels.siphash import siphash_plain
+from winnow.wire.key_search import NOT_FOUND, KeySet
+from winnow.wire.plain import Record, read_records
+from winnow.wire.record_tally import RecordTally, _none
+from winnow.wire.records import RecordColumns, _allocated, crc_error, record_total
+from winnow.wire.varint import read_varint
+
+if TYPE_CHECKING:
+    from winnow.wire.inflate import RecordBlocks
+
+_MASK = (1 << 64) - 1
+
+
+def records_plain(blocks: RecordBlocks, batches: Rows) -> list[Record]:
+    """The plain twin of all three: returns the records themselves."""
+    return [record for i, row in enumerate(batches) for record in read_records(blocks.area(i), row)]
+
+
+def scan_records_plain(
+    blocks: RecordBlocks, batches: Rows, secret: tuple[int, int], *, check_crc: bool = False
+) -> RecordColumns:
+    """The plain twin of `scan_records`."""
+    columns = _allocated(record_total(blocks, batches))
+    n = 0
+    for i, row in enumerate(batches):
+        start, end = int(row["position"]), int(row["position"] + row["size"])
+        if (
+            check_crc
+            and row["magic"] == MAX_MAGIC
+            and crc32c_plain(blocks.raw[start + ATTRIBUTES_AT : end]) != row["crc"]
+        ):
+            raise crc_error(row)
+        try:
+            records = read_records(blocks.area(i), row)
+        except CorruptLogError as error:
+            where = f"batch at byte {row['position']}"
+            raise error.at(where) from error
+        for record in records:
+            columns.hash[n] = (0, 0) if record.key is None else siphash_plain(record.key, secret)
+            columns.offset[n], columns.batch[n] = record.offset, i
+            columns.null_key[n], columns.null_value[n] = record.key is None, record.value is None
+            n += 1
+    return columns
+
+
+def decode_control_plain(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
+    """The plain twin of `decode_control`. It also refuses faults behind the value."""
+    columns = _columns(len(batches))
+    for i, row in enumerate(batches):
+        columns.type[i], columns.timestamp[i] = EMPTY, row["max_timestamp"]
+        for record in read_records(blocks.area(i), row)[:1]:
+            if record.key is None or len(record.key) < _KEY_SIZE or record.key[0] & 0x80:
+                raise _corrupt(_BAD_KEY, row)
+            epoch = coordinator_epoch(record.value)
+            columns.type[i] = control_type(record.key)
+            columns.coordinator_epoch[i] = -1 if epoch is None else epoch
+            columns.timestamp[i] = record.timestamp
+    return columns
+
+
+def digests_plain(
+    record: Record, secret: tuple[int, int]
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The plain twin, for one record."""
+
+    def hashed(text: bytes | None, first: int, second: int) -> tuple[int, int]:
+        size = -1 if text is None else len(text)
+        return siphash_plain(text or b"", (first, second ^ (size & _MASK)))
+
+    content = hashed(record.value, secret[0] ^ (record.timestamp & _MASK), secret[1])
+    for name, value in record.headers:
+        content = hashed(value, *hashed(name, *content))
+    return siphash_plain(record.key or b"", secret), content
+
+
+def find_keys_plain(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> list[int]:
+    """The plain twin of `find_keys`: numbers only."""
+    number_of = {keys[number]: number for number in range(len(keys))}
+    return [
+        NOT_FOUND if record.key is None else number_of.get(record.key, NOT_FOUND)
+        for i, row in enumerate(batches)
+        for record in read_records(blocks.area(i), row)
+    ]
+
+
+def count_names_plain(
+    blocks: RecordBlocks, batches: Rows, topic: str
+) -> dict[bytes, tuple[int, int]]:
+    """The plain twin of `count_names`: records and bytes of every name."""
+    found: dict[bytes, tuple[int, int]] = {}
+    for i, row in enumerate(batches):
+        if row["attributes"] & CONTROL:
+            continue
+        area = blocks.area(i)
+        try:
+            records = read_records(area, row)
+        except CorruptLogError as error:
+            where = f"batch at byte {row['position']}"
+            raise error.at(where) from error
+        pos = 0
+        for name, run in groupby(records, lambda record: name_in_key(topic, record.key)):
+            begun, count = pos, 0
+            for _ in run:
+                size, start = varint.read_varint(area, pos)
+                pos, count = start + size, count + 1
+            if name is not None:
+                so_far = found.get(name, (0, 0))
+                found[name] = (
+                    so_far[0] + count,
+                    so_far[1] + int(row["size"]) * (pos - begun) // len(area),
+                )
+    return found
+
+
+def first_fault_plain(blocks: RecordBlocks, i: int) -> str | None:
+    """The plain twin of `check_records`, for batch `i`: returns the fault in words, not as the
+    kernel's number.
+    """
+    row: Any = blocks.rows[i]
+    try:
+        records = read_records(blocks.area(i), row)
+    except CorruptLogError as error:
+        return error.what
+    if row["magic"] < MAX_MAGIC or row["attributes"] & LOG_APPEND_TIME or not records:
+        return None
+    largest = max(NO_TIMESTAMP, *(record.timestamp for record in records))
+    return (
+        None
+        if largest == row["max_timestamp"]
+        else f"largest timestamp {largest}, not {row['max_timestamp']}"
+    )
+
+
+def tally_records_plain(blocks: RecordBlocks) -> RecordTally:
+    """The plain twin of `tally_records`."""
+    tally = _none(len(blocks.rows))
+    for i, row in enumerate(blocks.rows):
+        area, pos = blocks.area(i), 0
+        for record in read_records(area, row):
+            size, start = read_varint(area, pos)
+            bytes_of_record, pos = start + size - pos, start + size
+            if int(row["attributes"]) & CONTROL:
+                continue
+            if record.key is None:
+                tally.keyless[i] += 1
+                tally.keyless_bytes[i] += bytes_of_record
+            elif record.value is None:
+                tally.tombstones[i] += 1
+                tally.tombstone_bytes[i] += bytes_of_record
+    return tally
