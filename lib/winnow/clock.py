@@ -1,10 +1,24 @@
-"""The clock of this machine: the default of every `now`, and the start and end times of a run."""
+"""The clock of this machine, which is the default of every `now`; and times in milliseconds."""
 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now_ms() -> int:
     """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def ms_since(began: float) -> int:
+    """Return the milliseconds since `began`, a `time.monotonic()` of this process."""
+    return round(1000 * (time.monotonic() - began))
+
+
+def ms_of(moment: datetime) -> int:
+    """Return milliseconds since the epoch, rounded down. Without a zone, the moment is in UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - EPOCH) // timedelta(milliseconds=1)

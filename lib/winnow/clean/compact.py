@@ -29,6 +29,7 @@ from winnow.clean.rewrite.compaction import Outcome, run_compaction
 from winnow.clean.rewrite.rewrite import RewrittenGroup
 from winnow.clean.scan.job import CompactionJob, PartitionJob
 from winnow.clean.space import Room, fitting, no_space, room_for, within
+from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.logdir.commit.journal import leave_journal, with_staged
 from winnow.logdir.commit.staging import remove_staging
@@ -36,7 +37,6 @@ from winnow.policy.decide import retention_reason
 from winnow.policy.retention import retention_plan
 from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, failure
-from winnow.runtime.stopwatch import ms_since
 from winnow.runtime.suspects import each_survived
 from winnow.words import counted
 

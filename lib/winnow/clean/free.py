@@ -16,13 +16,13 @@ from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import PartitionWork, Prepared
 from winnow.clean.request import Request
 from winnow.clean.result import RETAINED, PartitionResult
+from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import delete_segments
 from winnow.policy.free import file_bytes, oldest_first
 from winnow.policy.plan import PartitionPlan, RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
-from winnow.runtime.stopwatch import ms_since
 from winnow.words import counted, size
 
 _TOLD = 3

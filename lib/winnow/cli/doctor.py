@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from winnow.cli.options import CommandLine, check_log_dirs, parse_now, parse_settings
+from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.doctor import bold, listed, plain
 from winnow.cli.text.doctor_census import census_lines
 from winnow.cli.text.progress import progress_on_stderr
-from winnow.clock import now_ms
 from winnow.words import counted, duration, instant, moment, roughly, size
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def run_doctor(request: CommandLine, *, deep: bool) -> int:
 
     def work() -> int:
         nonlocal now
-        now = now_ms() if request.now is None else parse_now(request.now)
+        now = now_of(request)
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
         with spark_context() as spark:

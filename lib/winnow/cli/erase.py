@@ -11,8 +11,8 @@ from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
     ledger_of,
-    parse_duration,
     parse_settings,
+    stop_of,
 )
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
@@ -20,7 +20,6 @@ from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
 from winnow.errors import UsageError
-from winnow.runtime.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,11 +42,7 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool) -> int:
     clock = Clock(asked=request.profile)
 
     def work() -> int:
-        stop = Stop(
-            timeout_s=None
-            if request.timeout is None
-            else parse_duration(request.timeout, option="--timeout")
-        )
+        stop = stop_of(request)
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
         given = _given(keys)

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import CommandLine, check_log_dirs, parse_now, parse_settings
+from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.progress import progress_on_stderr
-from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.words import counted, instant, moment, size
 
@@ -53,7 +52,7 @@ def run_explain(asked: Asked, request: CommandLine) -> int:
 
     def work() -> int:
         nonlocal now
-        now = now_ms() if request.now is None else parse_now(request.now)
+        now = now_of(request)
         settings = parse_settings(request)
         key = key_bytes(asked)
         check_log_dirs(request.log_dirs)

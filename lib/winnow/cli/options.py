@@ -8,13 +8,15 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import typer
 
+from winnow.clean.request import OnCorrupt, Only, UncleanShutdown
+from winnow.clock import ms_of, now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
 from winnow.policy.sources import (
@@ -24,14 +26,9 @@ from winnow.policy.sources import (
     parse_topic_configs,
     parse_topic_set,
 )
+from winnow.runtime.stop import Stop
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
-
-Only = Literal["retention", "compaction"]
-
-UncleanShutdown = Literal["refuse", "below-recovery-point"]
-
-OnCorrupt = Literal["leave", "fail", "quarantine"]
 
 LATEST_MS = 253_402_300_799_999
 """End of the year 9999: a larger --now is microseconds or a slip."""
@@ -214,22 +211,30 @@ def parse_now(text: str, *, option: str = "--now") -> int:
         now = int(text)
     else:
         try:
-            moment = datetime.fromisoformat(text)
+            now = ms_of(datetime.fromisoformat(text))
         except ValueError:
             raise UsageError(
                 f"{option} can't be understood",
                 expected="milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z",
                 found=repr(text),
             ) from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-        now = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
     if not 0 <= now <= LATEST_MS:
         raise UsageError(
             f"{option} is no time of this era", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
         )
     return now
+
+
+def now_of(request: CommandLine) -> int:
+    """The clock of every decision, in ms since the epoch. UsageError as `parse_now`."""
+    return now_ms() if request.now is None else parse_now(request.now)
+
+
+def stop_of(request: CommandLine) -> Stop:
+    """UsageError if --timeout can't be understood."""
+    if request.timeout is None:
+        return Stop()
+    return Stop(timeout_s=parse_duration(request.timeout, option="--timeout"))
 
 
 def parse_duration(text: str, *, option: str) -> float:

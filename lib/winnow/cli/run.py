@@ -10,11 +10,11 @@ from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
     ledger_of,
-    parse_duration,
-    parse_now,
+    now_of,
     parse_rate,
     parse_settings,
     parse_size,
+    stop_of,
 )
 from winnow.cli.out import Errors, Paper, complain, tell, tell_json
 from winnow.cli.outlets import check_outlets, outlets
@@ -24,7 +24,6 @@ from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
 from winnow.cli.text.table import show
-from winnow.clock import now_ms
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
@@ -45,12 +44,8 @@ def run_verb(verb: str, request: CommandLine) -> int:
 
     def work() -> int:
         nonlocal now
-        now = now_ms() if request.now is None else parse_now(request.now)
-        stop = Stop(
-            timeout_s=None
-            if request.timeout is None
-            else parse_duration(request.timeout, option="--timeout")
-        )
+        now = now_of(request)
+        stop = stop_of(request)
         call = prepare(verb, request, now, stop, clock=clock)
         place = place_of_report(verb, request)
         clock.starts_spark()

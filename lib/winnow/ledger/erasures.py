@@ -6,12 +6,9 @@ the run contains the hash key. With both, one can show that a given key was amon
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
-import os
 import secrets
-import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +17,7 @@ from pyspark.sql.types import ArrayType, BooleanType, StructType
 
 from winnow.ledger.append import Addition
 from winnow.ledger.place import ERASURES
-from winnow.ledger.rows import instant
+from winnow.ledger.rows import instant, who
 from winnow.ledger.schema import INT, LONG, TEXT, TIME, columns
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.version import VERSION
@@ -106,15 +103,12 @@ def erasure(
     """Return the row of a finished erasure, by this process's user on this machine. Times are in ms
     since the epoch.
     """
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a container's user has no name
-        user = str(os.getuid())
+    user, host = who()
     row = {
         "run_id": result.run_id,
         "winnow_version": VERSION,
         "user": user,
-        "host": socket.gethostname(),
+        "host": host,
         "started_at": instant(started),
         "ended_at": instant(ended),
         "log_dirs": list(log_dirs),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
+from winnow.clock import EPOCH
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.place import ERASURES, TABLE, table_url
 from winnow.words import redacted
@@ -179,11 +180,8 @@ def _table(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:
 
 def _asked_for(rows: DataFrame, since: int | None, topics: Sequence[str]) -> DataFrame:
     if since is not None:
-        rows = rows.where(f.col("ended_at") >= f.lit(_EPOCH + timedelta(milliseconds=since)))
+        rows = rows.where(f.col("ended_at") >= f.lit(EPOCH + timedelta(milliseconds=since)))
     return rows.where(_any_of(topics)) if topics else rows
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _any_of(topics: Sequence[str]) -> Column:
@@ -252,17 +250,8 @@ def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
 
 
 def _erasures(rows: DataFrame, since: int | None, topics: Sequence[str]) -> tuple[PastErasure, ...]:
-    of_run = (
-        "run_id",
-        "user",
-        "host",
-        "started_at",
-        "ended_at",
-        "status",
-        "proven",
-        "keys",
-        "keys_found",
-    )
+    who_and_when = ("run_id", "user", "host", "started_at", "ended_at")
+    of_run = (*who_and_when, "status", "proven", "keys", "keys_found")
     each = _asked_for(
         rows.select(*of_run, f.explode_outer("partitions").alias("p")).select(*of_run, "p.*"),
         since,

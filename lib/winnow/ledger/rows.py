@@ -8,14 +8,13 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from winnow.clean.result import PartitionResult, RunResult
+from winnow.clock import EPOCH
 from winnow.ledger.schema import PARTITION_COLUMNS, RUN_COLUMNS
 from winnow.version import VERSION
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +31,18 @@ class Entry:
 
 def entry_of(result: RunResult, *, log_dirs: Sequence[str], started: int, ended: int) -> Entry:
     """Make an entry with this process's user and machine."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a container's user has no name
-        user = str(os.getuid())
+    user, host = who()
     return Entry(
-        result=result,
-        log_dirs=log_dirs,
-        started=started,
-        ended=ended,
-        user=user,
-        host=socket.gethostname(),
+        result=result, log_dirs=log_dirs, started=started, ended=ended, user=user, host=host
     )
+
+
+def who() -> tuple[str, str]:
+    """Return this process's user and machine."""
+    try:
+        return getpass.getuser(), socket.gethostname()
+    except (OSError, KeyError):  # a container's user has no name
+        return str(os.getuid()), socket.gethostname()
 
 
 def json_rows(entry: Entry) -> Iterator[str]:
@@ -91,6 +90,6 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
 def instant(ms: int) -> str | None:
     """Return ISO-8601 in UTC; None for a time that no calendar has."""
     try:
-        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds")
+        return (EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds")
     except OverflowError:
         return None

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from winnow.clock import ms_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -98,6 +100,4 @@ def _ms_or_none(job: dict[str, Any]) -> int | None:
 
 def _ms(text: str) -> int:
     """Parse `2026-11-21T19:37:16.406GMT`."""
-    moment = datetime.fromisoformat(text.removesuffix("GMT")).replace(tzinfo=UTC)
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+    return ms_of(datetime.fromisoformat(text.removesuffix("GMT")))

@@ -16,13 +16,13 @@ from winnow.clean.plan.prepare import PartitionWork
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.survey.survey import list_partition
+from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import lags_behind
 from winnow.logdir.listing import resolve
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
-from winnow.runtime.stopwatch import ms_since
 from winnow.state import PartitionState
 
 

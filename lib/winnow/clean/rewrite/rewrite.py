@@ -14,12 +14,12 @@ from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
 from winnow.clean.scan.topic_usage import Holdings, holdings_of
+from winnow.clock import ms_since
 from winnow.java_long import delete_horizon
 from winnow.logdir.commit.staged_segment import StagedSegment, source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.cores import Cores
-from winnow.runtime.stopwatch import ms_since
 from winnow.storage.places import Places
 from winnow.storage.segment_io import drop_cached, map_range
 from winnow.wire.internal_topics import INTERNAL_TOPICS

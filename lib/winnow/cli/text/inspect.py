@@ -26,7 +26,7 @@ from winnow.verbs.inspect.values import (
     TimeLine,
 )
 from winnow.wire.internal_topics import Fields
-from winnow.words import counted, escaped, instant, size
+from winnow.words import counted, instant, one_line, size
 
 LONGEST_BYTES = 60
 """Most characters of a key or a value. --json has all of it."""
@@ -233,10 +233,7 @@ def _bytes(data: bytes | None) -> str:
 
 
 def _shown(text: str) -> str:
-    plain = (
-        text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
-    )
-    return _cut(f'"{plain}"', f"{len(text)} characters")
+    return _cut(f'"{one_line(text)}"', f"{len(text)} characters")
 
 
 def _cut(text: str, whole: str) -> str:

@@ -38,7 +38,7 @@ PARTITION_KEYS = (
     "error",
 )
 """`holders`: for a compacted partition of `__consumer_offsets`, `__transaction_state` or
-`__share_group_state`, the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan
+`__share_group_state`, the five names with the most bytes (`Holder`; `_after` is null in a plan
 without an estimate). Otherwise an empty list. `holders_total`: the number of names, null if
 unknown. `records_removed`: by reason (`RecordsRemoved`). Null if not every batch header was read,
 and if a plan without an estimate compacts.
@@ -48,7 +48,6 @@ RUN_KEYS = ("run_id", "status", "now", "ledger", "peak_extra_bytes", "short_byte
 replaced anything. In a plan, an upper limit. `short_bytes`: how far retention falls short of
 --free-at-least, null without that option. `ledger`: where the run was recorded, null if nowhere.
 """
-HOLDER_KEYS = ("name", "records_before", "bytes_before", "records_after", "bytes_after")
 
 
 def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
@@ -62,26 +61,15 @@ def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
 
 def failure_to_json(error: str, *, now: int | None) -> str:
     """Return the object of a run that ended without a result."""
-    told = {
-        "run_id": None,
-        "status": "failed",
-        "now": now,
-        "ledger": None,
-        "peak_extra_bytes": None,
-        "short_bytes": None,
-    }
-    return _dump({**told, "partitions": [], "error": error})
+    told: dict[str, Any] = dict.fromkeys(RUN_KEYS)
+    return _dump(told | {"status": "failed", "now": now, "partitions": [], "error": error})
 
 
 def _partition(partition: PartitionResult) -> dict[str, Any]:
     told = {key: getattr(partition, key) for key in PARTITION_KEYS}
     if partition.records_removed is not None:
         told["records_removed"] = asdict(partition.records_removed)
-    return told | {
-        "holders": [
-            {key: getattr(holder, key) for key in HOLDER_KEYS} for holder in partition.holders
-        ]
-    }
+    return told | {"holders": [asdict(holder) for holder in partition.holders]}
 
 
 def _dump(value: dict[str, Any]) -> str:
