@@ -20,6 +20,10 @@ from winnow.cli.text.lessons import LESSONS
 PAGE = ROOT / "README.md"
 README = PAGE.read_text(encoding="utf-8")
 SCRATCH = re.compile(r"\S*/winnow-demo-\w+")
+CHANGING = ("plan", "clean")
+READING = ("doctor", "doctor --deep", "explain", "inspect", "plan --estimate", "verify")
+OTHERS = {f"{PROGRAM} demo", f"{PROGRAM} history", "./run-tests.sh"}
+"""The last one runs this test."""
 
 
 def test_demo_prints_the_output_in_the_readme() -> None:
@@ -34,7 +38,7 @@ def test_demo_prints_the_output_in_the_readme() -> None:
     assert SCRATCH.sub("DIR", shown) in SCRATCH.sub("DIR", printed)
 
 
-@pytest.mark.parametrize("verb", ["plan", "clean"])
+@pytest.mark.parametrize("verb", CHANGING)
 def test_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     words = [PROGRAM, *words_of(verb, log_dir)]
     run = subprocess.run(
@@ -54,13 +58,24 @@ def test_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "verb", ["doctor", "doctor --deep", "explain", "inspect", "plan --estimate", "verify"]
-)
+@pytest.mark.parametrize("verb", READING)
 def test_reading_commands_run(verb: str, spark: SparkSession, log_dir: Path) -> None:
     code, out, err = run_here(spark, [*words_of(verb, log_dir), "--json"])
     assert code == 0, err
     assert json.loads(out)
+
+
+def test_every_command_is_run_by_a_test() -> None:
+    lines = {
+        command.line.strip() for block in blocks(PAGE, "console") for command in commands(block)
+    }
+    run = {
+        line
+        for line in lines
+        for verb in (*CHANGING, *READING)
+        if re.match(rf"{re.escape(PROGRAM)} +{verb} +{LOG_DIR}", line)
+    }
+    assert lines - run == OTHERS
 
 
 def words_of(verb: str, log_dir: Path) -> list[str]:
