@@ -90,7 +90,7 @@ def size_in_batch(record: Record, row: Rows) -> int:
 def command(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
-    for verb in ("run", "doctor", "explain", "reading"):
+    for verb in ("run", "doctor", "explain", "verify"):
         monkeypatch.setattr(f"winnow.cli.{verb}.spark_context", lambda: nullcontext(spark))
 
     def call(*words: str) -> tuple[int, str]:

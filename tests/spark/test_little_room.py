@@ -15,7 +15,18 @@ from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
-from tests.spark.runs import NOW, by_name, changes, clean, files_of, plan, run, stray_files
+from tests.spark.runs import (
+    NOW,
+    by_name,
+    changes,
+    clean,
+    files_of,
+    plan,
+    run,
+    settings,
+    stray_files,
+)
+from winnow.api import doctor
 from winnow.errors import NoSpaceError, UsageError
 from winnow.wire.plain import Record
 
@@ -119,7 +130,7 @@ def test_log_that_cannot_fit_is_unchanged_and_others_go_on(disk: Path, spark: Sp
         partition = named["unique-0"]
         assert partition.error_code == NoSpaceError.exit_code
         assert named["few-0"].actions == ("compacted",)
-        assert "; 1 MiB stay free (--keep-free)" in (partition.error or "")
+        assert "; 1.0 MiB stay free (--keep-free)" in (partition.error or "")
         assert changes(before, files_of(disk / "d" / "unique-0")) == []
         assert stray_files(disk / "d") == []
 
@@ -133,3 +144,36 @@ def test_keep_free_leaves_that_much(disk: Path, spark: SparkSession) -> None:
     assert done.partitions[0].actions == ("compacted",)
     with pytest.raises(UsageError, match="keep_free is negative"):
         run(plan, spark, disk / "d", sets=SETS, keep_free=-1)
+
+
+def test_doctor_names_only_what_clean_can_do(disk: Path, spark: SparkSession) -> None:
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "unique", records=8_000, keys=8_000)
+        write_log(log_dir, "users", records=2_000, keys=500)
+    fill_up_to(disk, 2 * MIB)
+    found = doctor(spark, [str(disk / "d")], settings=settings(*SETS), now=NOW)
+    (gain,) = found.gains
+    assert (gain.what, gain.partitions, gain.at_most) == ("compaction", 1, False)
+    (trouble,) = found.troubles
+    assert trouble.topic == "unique"
+    assert "not enough space" in (trouble.error or "")
+    assert found.exit_code == 3
+    assert "--deep" not in [word for advice in found.advice for word in advice.arguments]
+    before = bytes_of(disk / "d" / "users-0")
+    run(clean, spark, disk / "d", sets=SETS)
+    assert before - bytes_of(disk / "d" / "users-0") == gain.freed_bytes
+
+
+def test_doctor_of_a_full_disk_says_why_nothing_can_be_freed(
+    disk: Path, spark: SparkSession
+) -> None:
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "fresh", records=8_000, keys=8_000)
+    fill_up_to(disk, 0)
+    sets = ["*:cleanup.policy=delete", "*:retention.ms=-1", "*:retention.bytes=-1"]
+    found = doctor(spark, [str(disk / "d")], settings=settings(*sets), now=NOW)
+    assert (found.gains, found.exit_code) == ((), NoSpaceError.exit_code)
+    (topic,) = found.unfreed
+    assert topic.topic == "fresh"
+    assert topic.log_bytes == bytes_of(disk / "d" / "fresh-0")
+    assert "retention" in topic.reason

@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from winnow.verbs.doctor.values import Advice, Diagnosis, Gain, Overdue
 
 
+_SHOWN = 8
+"""Topics that are named one by one."""
+
+
 def run_doctor(request: CommandLine, *, deep: bool) -> int:
-    """Return the exit code: 0, or 3 if Winnow can't work on some partition in its current state."""
+    """Return the exit code (`Diagnosis.exit_code`)."""
     now = None
 
     def work() -> int:
@@ -98,11 +102,13 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
         state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
         yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}")
         yield plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
+    yield from listed("What happened", [*_happened(found)])
     yield plain("")
     yield bold("What can be freed")
     yield from (plain(f"  {_gain(gain)}") for gain in found.gains)
     if not found.gains:
         yield plain(f"  nothing, by the settings of these topics, at {moment(found.now)}")
+        yield from (plain(f"  {line}") for line in _unfreed_lines(found))
     yield from listed(
         "Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue]
     )
@@ -134,6 +140,32 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
     for advice in found.advice:
         yield plain(f"  {shlex.join(command(advice, request))}")
         yield plain(f"      {advice.why}", style="dim")
+    if any(disk.is_full or not disk.clean_shutdown for disk in found.disks):
+        yield plain("  Then start the broker with its settings unchanged.")
+
+
+def _happened(found: Diagnosis) -> Iterator[str]:
+    for disk in found.disks:
+        if disk.is_full:
+            yield (
+                f"{disk.log_dir} is on a full disk: {size(disk.free_bytes)} of "
+                f"{size(disk.total_bytes)} are free"
+            )
+        if not disk.clean_shutdown:
+            why = " A broker that can't write dies like this." if disk.is_full else ""
+            yield (
+                f"{disk.log_dir} has no .kafka_cleanshutdown: the broker crashed or was killed.{why} "
+                "When it starts, it reads the ends of all logs and cuts what is torn"
+            )
+
+
+def _unfreed_lines(found: Diagnosis) -> Iterator[str]:
+    for one in found.unfreed[:_SHOWN]:
+        many = counted(one.partitions, "partition")
+        yield f"{one.topic}  {size(one.log_bytes)} in {many}: {one.reason}"
+    if rest := found.unfreed[_SHOWN:]:
+        total = sum(one.log_bytes for one in rest)
+        yield f"{counted(len(rest), 'more topic')}  {size(total)}; `plan` gives each reason"
 
 
 def _overdue_line(now: int, overdue: Overdue) -> str:

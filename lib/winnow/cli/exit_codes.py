@@ -49,6 +49,7 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             **_FAILED,
             3: "some partitions can't be cleaned in their current state",
             **_IN_USE,
+            6: "the disk is full, and nothing can be freed by the topics' own settings",
         },
         "history": {0: "shown", **_FAILED},
         "demo": {0: "done", **_FAILED, 3: "a partition failed"},

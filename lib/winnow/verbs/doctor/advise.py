@@ -102,7 +102,7 @@ def advise(
                 f"--start-offset {open_transaction.first_offset}`",
             )
         )
-    if unread is not None and unread.bytes:
+    if unread is not None and unread.bytes and not any(disk.is_full for disk in disks):
         took = "" if unread.seconds is None else f" in {roughly(unread.seconds)}"
         why = (
             f"counts records without a key and tombstones by age; reads {size(unread.bytes)}{took}"

@@ -5,10 +5,14 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from winnow.clean.plan.estimate import weigh
 from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared, prepare
+from winnow.clean.preview import preview
 from winnow.clean.request import Request
+from winnow.clean.result import NONE, PartitionResult
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
@@ -26,6 +30,7 @@ from winnow.verbs.doctor.values import (
     Reading,
     Topic,
     Trouble,
+    Unfreed,
 )
 from winnow.words import counted, duration
 
@@ -51,11 +56,18 @@ def diagnose(
     `deep`: also read all records.
     """
     prepared = prepare(sc, log_dirs, request)
+    weighing = partial(weigh, sc, now=request.now, progress=request.progress)
+    expected = preview(prepared, request, weigh=weighing).partitions
     works = [item for item in prepared if isinstance(item, PartitionWork)]
+    sure = [
+        (item, result)
+        for item, result in zip(prepared, expected, strict=True)
+        if isinstance(item, PartitionWork)
+    ]
     request.progress.stage("measuring how fast logs can be read here")
     overdue = sorted(_overdue(works), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
     held = sorted(_held_back(works), key=lambda h: (-h.held_bytes, h.topic, h.partition))
-    troubles = tuple(_troubles(prepared))
+    troubles = (*_troubles(prepared), *_without_room(sure))
     compacted = [item for item in works if item.config.cleanup_compact]
     # If some partitions are due for compaction, measure only those: the batches of the others have
     # not been read.
@@ -64,7 +76,7 @@ def diagnose(
         scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
     )
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
-    gains = _gains(works, rate_of_all)
+    gains = _gains(sure, rate_of_all)
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
     reading = Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all)
     bytes_of = {id(item): _log_bytes(item, request) for item in prepared}
@@ -75,6 +87,7 @@ def diagnose(
         disks=disks,
         topics=_topics(prepared, bytes_of),
         gains=gains,
+        unfreed=_unfreed(sure),
         overdue=tuple(overdue),
         held_back=tuple(held),
         troubles=troubles,
@@ -167,11 +180,43 @@ def _told(entry: Misplaced) -> MisplacedEntry:
     )
 
 
-def _gains(items: Sequence[PartitionWork], rate: float | None) -> tuple[Gain, ...]:
+def _without_room(sure: Iterable[tuple[PartitionWork, PartitionResult]]) -> Iterable[Trouble]:
+    for item, result in sure:
+        if result.error is not None:
+            yield Trouble(
+                topic=item.place.topic_partition.topic,
+                partition=item.place.topic_partition.partition,
+                log_dir=item.place.log_dir,
+                rule=result.rule,
+                reason=result.reason,
+                error=result.error,
+            )
+
+
+def _unfreed(sure: Iterable[tuple[PartitionWork, PartitionResult]]) -> tuple[Unfreed, ...]:
+    by_topic: dict[str, list[PartitionResult]] = {}
+    for item, result in sure:
+        by_topic.setdefault(item.place.topic_partition.topic, []).append(result)
+    found = []
+    for topic, results in by_topic.items():
+        if all(result.error is None and result.actions == (NONE,) for result in results):
+            largest = max(results, key=lambda result: result.bytes_before or 0)
+            total = sum(result.bytes_before or 0 for result in results)
+            found.append(
+                Unfreed(
+                    topic=topic, partitions=len(results), log_bytes=total, reason=largest.reason
+                )
+            )
+    return tuple(sorted(found, key=lambda one: (-one.log_bytes, one.topic)))
+
+
+def _gains(
+    sure: Sequence[tuple[PartitionWork, PartitionResult]], rate: float | None
+) -> tuple[Gain, ...]:
     """Return what each verb would free. `rate` is the bytes per second that all cores together
     read.
     """
-    retained = [item.plan.retention for item in items if item.plan.retention is not None]
+    retained = [item.plan.retention for item, _ in sure if item.plan.retention is not None]
     gains = []
     if retained:
         gone = sum(segment.log_bytes for plan in retained for segment in plan.deleted)
@@ -185,15 +230,25 @@ def _gains(items: Sequence[PartitionWork], rate: float | None) -> tuple[Gain, ..
                 seconds=_RETENTION_SECONDS * len(retained),
             )
         )
-    compacted = [(item, item.plan.compaction) for item in items if item.plan.compaction is not None]
+    compacted = [
+        (result, item.plan.compaction)
+        for item, result in sure
+        if item.plan.compaction is not None and result.error is None
+    ]
     if compacted and rate is not None:
         read = sum(segment.log_bytes for _, plan in compacted for segment in plan.segments)
+        freed = sum(
+            sum(segment.log_bytes for segment in plan.segments)
+            if result.bytes_after is None
+            else (result.bytes_before or 0) - result.bytes_after
+            for result, plan in compacted
+        )
         gains.append(
             Gain(
                 what="compaction",
                 partitions=len(compacted),
-                freed_bytes=read,
-                at_most=True,
+                freed_bytes=freed,
+                at_most=any(result.bytes_after is None for result, _ in compacted),
                 read_bytes=read,
                 seconds=_TIMES_READ * read / rate,
             )
@@ -228,8 +283,9 @@ def _disk(
         free_bytes=volume.free_bytes,
         total_bytes=volume.total_bytes,
         clean_shutdown=log_dir.clean_shutdown,
+        # A broker makes an empty file when it starts.
         cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms
-        if request.storage.exists(path)
+        if log_dir.cleaner_file
         else None,
     )
 

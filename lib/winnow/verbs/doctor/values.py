@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from winnow.errors import CorruptLogError, NoSpaceError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
@@ -17,8 +19,13 @@ class Disk:
     clean_shutdown: bool
     cleaner_checkpoint_ms: int | None
     """When a broker's cleaner, or Winnow, last finished a partition here; None if the checkpoint
-    file does not exist.
+    names none.
     """
+
+    @property
+    def is_full(self) -> bool:
+        """A broker soon fails to write here: less than 5 % and less than 1 GiB are free."""
+        return self.free_bytes < min(self.total_bytes // 20, 2**30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +110,17 @@ class Gain:
     """Expected duration, from the rate at which this machine read a part of these logs."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfreed:
+    """A topic of which neither retention nor compaction would free anything now."""
+
+    topic: str
+    partitions: int
+    log_bytes: int
+    reason: str
+    """That of its largest partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Amount:
     records: int
@@ -165,6 +183,8 @@ class Diagnosis:
     topics: tuple[Topic, ...]
     """Most bytes first."""
     gains: tuple[Gain, ...]
+    unfreed: tuple[Unfreed, ...]
+    """Most bytes first."""
     overdue: tuple[Overdue, ...]
     """Most dirty bytes first."""
     held_back: tuple[HeldBack, ...]
@@ -183,5 +203,9 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """Return 0, or 3 if Winnow can't work on some partition in its current state."""
-        return 3 if self.troubles else 0
+        """Return 0; 6 if a disk is full and nothing can be freed; 3 if Winnow can't work on some
+        partition in its current state.
+        """
+        if not self.gains and any(disk.is_full for disk in self.disks):
+            return NoSpaceError.exit_code
+        return CorruptLogError.exit_code if self.troubles else 0
