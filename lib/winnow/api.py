@@ -22,11 +22,10 @@ from winnow.clean.result import RunResult
 from winnow.clean.run import new_run_id
 from winnow.clock import now_ms
 from winnow.errors import UsageError
-from winnow.ledger.append import append_rows
+from winnow.ledger.append import append_rows, note_unless, recorded
 from winnow.ledger.erasures import erasure, hash_keys
 from winnow.ledger.history import History, read_history, read_ledger
 from winnow.ledger.place import ERASURES, check_ledger
-from winnow.ledger.record import note_unless, recorded
 from winnow.ledger.rows import entry_of
 from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_to_read, locked

@@ -13,7 +13,7 @@ from winnow.cli.main import run
 from winnow.cli.out import complain, tell_json
 from winnow.cli.run import write_result
 from winnow.errors import UsageError, WinnowError
-from winnow.ledger.record import note_unless
+from winnow.ledger.append import note_unless
 from winnow.logdir import lock
 from winnow.metrics.lineage import Lineage
 from winnow.report.write import write_report

@@ -8,15 +8,17 @@ of Delta can read the result.
 from __future__ import annotations
 
 import fcntl
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 
+from winnow.clean.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.place import TABLE, local_path, table_url
 from winnow.ledger.rows import Entry, json_rows
@@ -28,6 +30,8 @@ from winnow.words import redacted
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql.types import StructType
+
+_log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 LOCK = "append.lock"
@@ -60,6 +64,28 @@ def append(sc: SparkContext, ledger: str, entry: Entry) -> bool:
     Other writers may be active. Raises WinnowError if the ledger can't be written.
     """
     return append_rows(sc, ledger, cleaning(entry))
+
+
+def recorded(sc: SparkContext, ledger: str, entry: Entry) -> RunResult:
+    """Record the run and return its result, which says whether it is in the ledger."""
+    note = note_unless(ledger, lambda: append(sc, ledger, entry))
+    if note is not None:
+        return replace(entry.result, notes=(*entry.result.notes, note))
+    return replace(entry.result, ledger=redacted(ledger))
+
+
+def note_unless(ledger: str, write: Callable[[], object]) -> str | None:
+    """Write, and return a note if the ledger could not be written; None if it could."""
+    try:
+        write()
+    except Exception as error:  # noqa: BLE001 - a ledger error must not fail the run
+        if not isinstance(error, WinnowError):
+            _log.exception("the ledger could not be written")
+        what = f"{error}".partition("\n")[0] or type(error).__name__
+        return redacted(
+            f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
+        )
+    return None
 
 
 def cleaning(entry: Entry) -> Addition:
