@@ -32,8 +32,7 @@ from winnow.wire.buffers import as_bytes
 from winnow.wire.codecs import compress
 from winnow.wire.crc import crc32c
 from winnow.wire.plain import Record, encode_batch
-from winnow.wire.search import find_batch
-from winnow.wire.walk import first_bad_crc
+from winnow.wire.walk import find_batch, first_bad_crc
 
 _FEW = 2000
 """Bytes in which `find_batch` can't run out of its budget: no frame in them covers more, and few

@@ -14,9 +14,9 @@ from winnow.wire.buffers import as_bytes
 from winnow.wire.codecs import compress, decompress
 from winnow.wire.kernels.codec import decompress_many
 from winnow.wire.kernels.xxhash32 import xxhash32
+from winnow.wire.plain import read_varint as plain_varint
+from winnow.wire.plain import read_varlong as plain_varlong
 from winnow.wire.sink import Sink
-from winnow.wire.varint import read_varint as plain_varint
-from winnow.wire.varint import read_varlong as plain_varlong
 
 _LIMIT = 4096
 

@@ -10,8 +10,7 @@ import zstandard
 from tests.log_writer.dir_writer import LogDirWriter
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, FRAME_SIZE, HEADER_V2_SIZE, Codec
 from winnow.wire.crc import crc32c_plain
-from winnow.wire.plain import Record, encode_batch
-from winnow.wire.varint import write_varint
+from winnow.wire.plain import Record, encode_batch, write_varint
 
 _PIECE = bytes(1 << 20)
 

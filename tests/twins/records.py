@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from winnow.errors import CorruptLogError
-from winnow.wire import varint
 from winnow.wire.batch import ATTRIBUTES_AT, CONTROL, LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
 from winnow.wire.buffers import Rows
 from winnow.wire.control import control_type, coordinator_epoch
@@ -22,10 +21,9 @@ from winnow.wire.crc import crc32c_plain
 from winnow.wire.internal_topics import name_in_key
 from winnow.wire.kernels.siphash import siphash_plain
 from winnow.wire.key_search import NOT_FOUND, KeySet
-from winnow.wire.plain import Record, read_records
+from winnow.wire.plain import Record, read_records, read_varint
 from winnow.wire.record_tally import RecordTally, _none
 from winnow.wire.records import RecordColumns, _allocated, crc_error, record_total
-from winnow.wire.varint import read_varint
 
 if TYPE_CHECKING:
     from winnow.wire.inflate import RecordBlocks
@@ -123,7 +121,7 @@ def count_names_plain(
         for name, run in groupby(records, lambda record: name_in_key(topic, record.key)):
             begun, count = pos, 0
             for _ in run:
-                size, start = varint.read_varint(area, pos)
+                size, start = read_varint(area, pos)
                 pos, count = start + size, count + 1
             if name is not None:
                 so_far = found.get(name, (0, 0))

@@ -23,8 +23,7 @@ from winnow.logdir.batches import HeaderWalk, first_headers
 from winnow.storage.segment_io import map_range
 from winnow.wire.batch import FRAME, FRAME_SIZE, RECORD_OVERHEAD_V0
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.search import find_batch
-from winnow.wire.walk import first_bad_crc
+from winnow.wire.walk import find_batch, first_bad_crc
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""Walk from batch to batch through a log, reading only headers (S2), and check the batches'
-checksums.
+"""Walk from batch to batch through a log, reading only headers (S2), check the batches'
+checksums, and find the next batch after bytes that are not one.
 
 A walk never reads beyond the given bytes and never fails: it stops and says why. `describe` turns
 the reason into an error for callers to whom it is one. A torn tail, for example, is not an error in
@@ -40,6 +40,7 @@ from winnow.wire.batch import (
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
 from winnow.wire.crc import crc32_part, crc32c
 from winnow.wire.kernels.memory import load_be32, load_be64, load_byte, load_int16, load_int32
+from winnow.wire.kernels.record import kernel
 
 
 class WalkStatus(IntEnum):
@@ -74,6 +75,10 @@ _V0_BITS = CODEC_MASK
 _V1_BITS = CODEC_MASK | LOG_APPEND_TIME
 _SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
 _SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
+_MOST_SUMMED = 32
+"""Maximum bytes to checksum, as a multiple of the bytes searched: crafted bytes could require any
+number of checksums.
+"""
 
 
 def walk_batches(
@@ -234,4 +239,50 @@ def _first_bad_crc(buf: Bytes, batches: Rows) -> int:
             crc = crc32_part(buf, start + MAGIC_AT, start + size)
         if np.int64(crc) != np.int64(row.crc):
             return i
+    return -1
+
+
+def find_batch(buf: Buffer, start: int, least_offset: int, end_offset: int) -> int:
+    """Return the position of the first batch from `start` on that lies entirely in `buf` and
+    matches its CRC; -1 for none.
+
+    Its base offset (v0, v1: offset) is in [least_offset, end_offset). Without that bound, too many
+    bytes look like a header.
+    """
+    return int(_find(as_bytes(buf), max(start, 0), max(least_offset, 0), end_offset))
+
+
+@kernel
+def _find(buf: Bytes, start: int, least_offset: int, end_offset: int) -> int:
+    budget = np.int64(_MOST_SUMMED) * buf.size
+    pos = start
+    while pos <= buf.size - FRAME_SIZE - RECORD_OVERHEAD_V0:
+        here = pos
+        pos += 1
+        magic = load_byte(buf, here + MAGIC_AT)
+        if magic > MAX_MAGIC:
+            continue
+        offset = np.int64(load_be64(buf, here))
+        if offset < least_offset or offset >= end_offset:
+            continue
+        size = load_be32(buf, here + 8) + FRAME_SIZE
+        least = HEADER_V2_SIZE if magic == MAX_MAGIC else FRAME_SIZE + RECORD_OVERHEAD_V0
+        if size < least or size > buf.size - here:
+            continue
+        if magic == MAX_MAGIC:
+            signs = load_be32(buf, here + LAST_OFFSET_DELTA_AT) | load_be32(
+                buf, here + RECORD_COUNT_AT
+            )
+            if signs & 0x80000000 != 0:
+                continue
+            found = np.int64(crc32c(buf, here + ATTRIBUTES_AT, here + size))
+            stored = load_be32(buf, here + CRC_AT)
+        else:
+            found = np.int64(crc32_part(buf, here + MAGIC_AT, here + size))
+            stored = load_be32(buf, here + FRAME_SIZE)
+        if found == stored:
+            return here
+        budget -= size
+        if budget < 0:
+            return -1
     return -1

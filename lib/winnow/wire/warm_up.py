@@ -18,8 +18,7 @@ from winnow.wire.plain import Record, encode_batch
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_tally import tally_records
 from winnow.wire.records import scan_records
-from winnow.wire.search import find_batch
-from winnow.wire.walk import first_bad_crc, walk_batches
+from winnow.wire.walk import find_batch, first_bad_crc, walk_batches
 
 _V0 = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 """Offset 0, no key, no value."""

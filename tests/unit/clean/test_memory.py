@@ -29,8 +29,7 @@ from winnow.wire.buffers import as_bytes
 from winnow.wire.codecs import compress
 from winnow.wire.crc import crc32c
 from winnow.wire.inflate import ENOUGH_BYTES
-from winnow.wire.plain import Record, encode_batch
-from winnow.wire.varint import write_varint
+from winnow.wire.plain import Record, encode_batch, write_varint
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="asks /proc for the largest size of a process"

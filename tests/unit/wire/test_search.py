@@ -10,7 +10,7 @@ from tests.twins.walk import find_batch_plain
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import random_log, record
 from winnow.wire.plain import encode_batch
-from winnow.wire.search import find_batch
+from winnow.wire.walk import find_batch
 
 END = 2**50
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winnow.errors import CorruptLogError
-from winnow.wire import varint
+from winnow.wire import plain as varint
 from winnow.wire.buffers import as_bytes
 from winnow.wire.kernels import varint as varint_kernels
 
@@ -42,7 +42,7 @@ def test_kernel_agrees_with_twin_on_writing_and_size(value: int) -> None:
     out = np.zeros(16, np.uint8)
     end = varint_kernels.write_varint(out, 0, value)
     assert out[:end].tobytes() == bytes(plain)
-    assert varint_kernels.size_of_varint(value) == varint.size_of_varint(value) == end
+    assert varint_kernels.size_of_varint(value) == end
     assert varint_kernels.read_varlong(as_bytes(bytes(plain)), 0, end) == (value, end)
     assert varint_kernels.is_shortest(as_bytes(bytes(plain)), 0, end, 10, 1)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
-from winnow.wire import names, record_checks, records, search, walk
+from winnow.wire import names, record_checks, records, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.filtering import filter_batches
@@ -28,7 +28,7 @@ KERNELS: list[Any] = [
     legacy_kernels.thin_out,
     records._scan,
     record_checks._check,
-    search._find,
+    walk._find,
     names._count,
     filter_kernels.rewrite_compressed,
     filter_kernels.assemble,
@@ -55,7 +55,7 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
             assert walk.first_bad_crc(buf, rows[:count]) == -1
             blocks = inflate(buf, rows[:count])
             record_checks.check_records(blocks)
-            search.find_batch(buf, 0, 0, 2**62)
+            walk.find_batch(buf, 0, 0, 2**62)
             names.count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=9)
             columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
             filter_batches(

@@ -24,8 +24,7 @@ from winnow.wire.crc import crc32, crc32c
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.search import find_batch
-from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus
+from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus, find_batch
 
 _SEARCHED_BYTES = 64 << 20
 """How far to search for the next batch after bytes that are not a batch."""
