@@ -18,7 +18,7 @@ import java.util.concurrent.ExecutionException;
  *
  *   topics BOOTSTRAP FILE            creates the topics of FILE, a line each: `name option=value ...`. Options: partitions, keys (how many
  *                                    there are), bytes (of a value), codec, old_bytes (so many bytes of values have timestamps from 30 to 20 days
- *                                    ago, the rest have those of now), txn (records per transaction; every fourth is aborted), open (the first
+ *                                    ago, the rest have those of now), per_second (records, at most), txn (records per transaction; every fourth is aborted), open (the first
  *                                    transaction stays open). All other pairs are settings of the topic.
  *   fill BOOTSTRAP FILE ACKS SEED    produces to them until `stop`, one producer each, and answers at once. ACKS gets a line for each
  *                                    acknowledged record: `a topic partition offset timestamp key digest transaction` (a number, `open` or `none`), and `c topic transaction`
@@ -39,7 +39,7 @@ public class Load {
             topic = words[0];
             for (int i = 1; i < words.length; i++) {
                 String[] pair = words[i].split("=", 2);
-                (Set.of("partitions", "keys", "bytes", "codec", "old_bytes", "txn", "open").contains(pair[0]) ? options : config).put(pair[0], pair[1]);
+                (Set.of("partitions", "keys", "bytes", "codec", "old_bytes", "per_second", "txn", "open").contains(pair[0]) ? options : config).put(pair[0], pair[1]);
             }
         }
         int number(String name, int otherwise) { return Integer.parseInt(options.getOrDefault(name, "" + otherwise)); }
@@ -120,7 +120,9 @@ public class Load {
     static void write(KafkaProducer<String, String> p, Spec spec, Random random) throws Exception {
         int partitions = spec.number("partitions", 1), keys = spec.number("keys", 1000), bytes = spec.number("bytes", 700), group = spec.number("txn", 0);
         long old = spec.number("old_bytes", 0), written = 0, began = System.currentTimeMillis();
+        int rate = spec.number("per_second", 0);
         for (int n = 0; !stopped; n++) {
+            if (rate > 0 && n % (rate / 20) == 0) Thread.sleep(Math.max(0, began + 1000L * n / rate - System.currentTimeMillis()));
             int txn = group > 0 ? n / group : -1;
             String transaction = group > 0 ? "" + txn : "none";
             if (group > 0 && n % group == 0) p.beginTransaction();
