@@ -140,7 +140,7 @@ WAVE_BYTES = 32 * 2**30
 
 
 def waves(
-    jobs: Iterable[PartitionJob], new_room: Callable[[], Room]
+    jobs: Iterable[PartitionJob], new_room: Callable[[], Room], *, most_bytes: int = WAVE_BYTES
 ) -> Iterator[list[PartitionJob]]:
     """Cut the partitions, in the given order, into jobs. `new_room` is called before each job.
 
@@ -148,11 +148,11 @@ def waves(
     no room even alone gets its own job.
     """
     wave: list[PartitionJob] = []
-    left, room = WAVE_BYTES, new_room()
+    left, room = most_bytes, new_room()
     for job in jobs:
         if wave and (job.log_bytes > left or job.most_bytes > room.at(job.directory)):
             yield wave
-            wave, left, room = [], WAVE_BYTES, new_room()
+            wave, left, room = [], most_bytes, new_room()
         wave.append(job)
         left -= job.log_bytes
         room.take(job.directory, job.most_bytes)

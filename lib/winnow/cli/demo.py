@@ -63,8 +63,10 @@ def exit_code(result: RunResult) -> int:
     return 3 if any(partition.error is not None for partition in result.partitions) else 0
 
 
-def unpack() -> Path:
-    """Return a writable copy of the bundled log directory in a new scratch directory."""
+def unpack(beneath: str | None = None) -> Path:
+    """Return a writable copy of the bundled log directory in a new directory `beneath`; in the
+    system's one for temporary files by default.
+    """
     archive = DATA / "log-dir.tar.gz"
     if not archive.is_file():
         raise WinnowError(
@@ -72,7 +74,7 @@ def unpack() -> Path:
             where=str(archive),
             hint="Run it from a checkout of the project.",
         )
-    scratch = Path(tempfile.mkdtemp(prefix="winnow-demo-"))
+    scratch = Path(tempfile.mkdtemp(prefix="winnow-demo-", dir=beneath))
     with tarfile.open(archive) as tar:
         tar.extractall(scratch, filter="data")
     found = sorted(path.parent for path in scratch.rglob("meta.properties"))

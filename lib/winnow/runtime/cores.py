@@ -24,8 +24,6 @@ MOST_THREADS = 4
 """Threads of one task. The results of this many chunks, and one more, wait in memory to be
 written.
 """
-ENOUGH_BYTES = 64 * 2**20
-"""A thread that has produced this many bytes of its chunk leaves the rest to the consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +35,8 @@ class Cores:
 
     directory: str
     count: int
+    enough_bytes: int = 64 * 2**20
+    """A thread that has produced this many bytes of its chunk leaves the rest to the consumer."""
 
     @contextmanager
     def one(self) -> Iterator[None]:
@@ -105,7 +105,7 @@ def _begin(job: Iterator[_T], cores: Cores, size: Callable[[_T], int]) -> deque[
         for item in job:
             items.append(item)
             total += size(item)
-            if total >= ENOUGH_BYTES:
+            if total >= cores.enough_bytes:
                 break
     return items
 

@@ -18,7 +18,7 @@ import re
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
@@ -110,10 +110,10 @@ def make_package(path: str) -> Package:
     )
 
 
-def _installed() -> list[Distribution]:
+def _installed(imported: Sequence[str] = IMPORTED) -> list[Distribution]:
     """Return the packages that tasks import, and their dependencies."""
     found: dict[str, Distribution] = {}
-    wanted = [*IMPORTED]
+    wanted = [*imported]
     while wanted:
         name = wanted.pop()
         if name in found:

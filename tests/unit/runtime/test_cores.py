@@ -32,11 +32,8 @@ def one(_: int) -> int:
 
 @pytest.mark.parametrize("enough", [1, 3, 1000])
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_items_are_returned_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, enough: int
-) -> None:
-    monkeypatch.setattr(module, "ENOUGH_BYTES", enough)
-    assert list(in_order(jobs(), Cores(str(tmp_path), count), one)) == list(
+def test_items_are_returned_in_order(tmp_path: Path, count: int, enough: int) -> None:
+    assert list(in_order(jobs(), Cores(str(tmp_path), count, enough), one)) == list(
         in_order(jobs(), None, one)
     )
 

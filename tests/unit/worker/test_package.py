@@ -108,10 +108,9 @@ def test_missing_directory_or_wrong_file_name_is_refused(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package, "IMPORTED", ("numpy", "no-such-package"))
+def test_missing_package_is_an_error() -> None:
     with pytest.raises(WinnowError, match=r"found no-such-package. Run ./spark-submit.sh package."):
-        package._installed()
+        package._installed(("numpy", "no-such-package"))
 
 
 def test_unwritable_place_is_an_error() -> None:

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.clean.partitions import batch, job_of, make_partition, record
-from winnow.clean import space as waves_module
 from winnow.clean.scan.job import PartitionJob
-from winnow.clean.space import Room, waves
+from winnow.clean.space import WAVE_BYTES, Room, waves
 from winnow.storage.free_space import free_bytes
 
 SPARE = 2**20
@@ -30,8 +29,8 @@ def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: status)
 
 
-def cut(jobs: list[PartitionJob]) -> list[int]:
-    found = list(waves(jobs, lambda: Room(None)))
+def cut(jobs: list[PartitionJob], *, most_bytes: int = WAVE_BYTES) -> list[int]:
+    found = list(waves(jobs, lambda: Room(None), most_bytes=most_bytes))
     assert [job for wave in found for job in wave] == jobs
     return [len(wave) for wave in found]
 
@@ -48,11 +47,10 @@ def test_no_partitions_give_no_wave() -> None:
     ("limit", "sizes"), [(SIZE * 2, [2, 2, 1]), (SIZE * 3 - 1, [2, 2, 1]), (1, [1] * 5)]
 )
 def test_wave_is_limited_by_the_bytes_that_one_job_reads(
-    jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, limit: int, sizes: list[int]
+    jobs: list[PartitionJob], limit: int, sizes: list[int]
 ) -> None:
     """A single partition may exceed the limit."""
-    monkeypatch.setattr(waves_module, "WAVE_BYTES", limit)
-    assert cut(jobs) == sizes
+    assert cut(jobs, most_bytes=limit) == sizes
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from winnow.clean.scan.resolve import Survivors
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 from winnow.logdir.commit import staged_segment
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
-from winnow.runtime import cores as cores_module
 from winnow.runtime.cores import Cores
 from winnow.runtime.failure import failure
 from winnow.storage.segment_io import SegmentWriter
@@ -87,10 +86,11 @@ def test_using_more_cores_gives_the_same_bytes(
     ]
     job = job_of(make_partition(tmp_path / "t-0", {0: batches}))
     monkeypatch.setattr(chunks_module, "_CHUNK_BYTES", 300)
-    monkeypatch.setattr(cores_module, "ENOUGH_BYTES", enough)
     parts = survivors(s0=list(range(0, 80, 3)))
     alone = rewrite_group(job, job.groups[0], parts, now=NOW)
-    helped = rewrite_group(job, job.groups[0], parts, now=NOW, cores=Cores(str(tmp_path), 3))
+    helped = rewrite_group(
+        job, job.groups[0], parts, now=NOW, cores=Cores(str(tmp_path), 3, enough)
+    )
     assert [Path(path).read_bytes() for path in helped.staged.paths.values()] == [
         Path(path).read_bytes() for path in alone.staged.paths.values()
     ]
