@@ -14,7 +14,9 @@ COPY = ("copy",)
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """`times`: how many times as long as Winnow in a warm session those in `against` should take."""
+    """`times`: how many times as long as Winnow in a warm session those in `against` should
+    take.
+    """
 
     case: str
     times: float

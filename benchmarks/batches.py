@@ -82,7 +82,8 @@ def encode_batches(
     areas = np.empty(room + _SLACK, np.uint8)
     bounds = np.zeros(len(ends) + 1, np.int64)
     write_areas(
-        as_bytes(keys.data), keys.begin, keys.size, as_bytes(values.data), values.begin, values.size,
+        as_bytes(keys.data), keys.begin, keys.size, as_bytes(values.data), values.begin,
+        values.size,
         timestamps, ends, areas, bounds,
     )  # fmt: skip
     if codec != Codec.NONE:
@@ -103,7 +104,10 @@ def _check(
         not len(keys.size) == len(values.size) == len(timestamps) == total
         or (np.diff(ends, prepend=0) < 1).any()
     ):
-        message = f"batches of {total} records from {len(keys.size)} keys, {len(values.size)} values and as many times"
+        message = (
+            f"batches of {total} records from {len(keys.size)} keys, {len(values.size)} "
+            "values and as many times"
+        )
         raise ValueError(message)
 
 

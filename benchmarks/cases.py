@@ -35,7 +35,10 @@ class Case:
 
     @property
     def words(self) -> str:
-        return f"{self.partitions} x {self.codec.name.lower()}, values of {self.value_bytes} B, {self.shape}"
+        return (
+            f"{self.partitions} x {self.codec.name.lower()}, values of {self.value_bytes} B, "
+            f"{self.shape}"
+        )
 
 
 CASES = (

@@ -171,7 +171,9 @@ def cpu_of_the_dead() -> float:
 
 
 def cpu_of_tree(pid: int) -> float:
-    """Seconds so far of a process, all that it started, and those of them that it has waited for."""
+    """Seconds so far of a process, all that it started, and those of them that it has waited
+    for.
+    """
     ticks = 0
     for one in tree_of(pid):
         try:
@@ -186,9 +188,21 @@ def report(starts: Starts, repeat: int) -> str:
     lines = [
         "# From the command to the log",
         "",
-        f"Made by `benchmarks/cold.py --repeat {repeat}` on {dt.datetime.now(tz=dt.UTC).date()}; medians of {repeat}",
-        "runs, in turns, each a process of its own. Everything is installed and in the page cache; a log directory of",
-        "one partition with 2 MiB in three segments is cleaned. The first byte of a log is read when inotify tells of",
+        (
+            f"Made by `benchmarks/cold.py --repeat {repeat}` on "
+            f"{dt.datetime.now(tz=dt.UTC).date()}; "
+            f"medians of {repeat}"
+        ),
+        (
+            "runs, in turns, each a process of its own. Everything is installed and in the page "
+            "cache; "
+            "a log directory of"
+        ),
+        (
+            "one partition with 2 MiB in three segments is cleaned. The first byte of a log is "
+            "read "
+            "when inotify tells of"
+        ),
         "the first opening of a `.log`. CPU seconds are those of all processes, to their ends.",
         "",
         describe_machine(),
@@ -196,7 +210,8 @@ def report(starts: Starts, repeat: int) -> str:
         *table(starts),
         "",
         (
-            f"Aims: the first byte within {MOST_TO_FIRST_BYTE:.0f} s, all of it, ledger and report included, within "
+            f"Aims: the first byte within {MOST_TO_FIRST_BYTE:.0f} s, all of it, ledger and report "
+            "included, within "
             f"{MOST_IN_ALL:.0f} s. What was tried: [NOTES-cold.md](NOTES-cold.md)."
         ),
     ]

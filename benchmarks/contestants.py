@@ -221,7 +221,10 @@ def winnow_cold(
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     seconds = time.perf_counter() - begin
     if done.returncode != 0 or json.loads(done.stdout)["status"] != "done":
-        message = f"winnow clean ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        message = (
+            "winnow clean ended with "
+            f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        )
         raise ContestantFailedError(message)
     return Measure(seconds=seconds, process_seconds=seconds, bytes_after=log_bytes(log_dir))
 
@@ -284,5 +287,5 @@ def session_environment(cores: int, *, conf: Sequence[str] = ()) -> dict[str, st
         "PYTHONPATH": str(PROJECT / "lib"),
         "SPARK_DIST_CLASSPATH": str(PROJECT / ".cache" / "jars" / "*"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": f'-Dlog4j2.configurationFile="{PROJECT / "conf" / "log4j2.properties"}"',
+        "SPARK_SUBMIT_OPTS": f'-Dlog4j2.configurationFile="{PROJECT}/conf/log4j2.properties"',
     }

@@ -44,7 +44,8 @@ CHOSEN = ("one-100B", "lz4-100B")
 SCHEMAS = {
     "offset": "offset bigint",
     "offset, timestamp": "offset bigint, timestamp timestamp",
-    "topic, partition, offset, timestamp, key": "topic string, partition int, offset bigint, timestamp timestamp, "
+    "topic, partition, offset, timestamp, key": "topic string, partition int, offset bigint, "
+    "timestamp timestamp, "
     "key binary",
     "key, value, offset": "key binary, value binary, offset bigint",
     "all 24": "",
@@ -145,7 +146,9 @@ def in_session(
 
 
 def read(log_dir: str, repeat: int) -> Iterator[tuple[str, tuple[float, float, float]]]:
-    """By columns: seconds of the first reading, and medians of the others' seconds and CPU seconds."""
+    """By columns: seconds of the first reading, and medians of the others' seconds and CPU
+    seconds.
+    """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - in a session only
 
     import winnow  # noqa: PLC0415
@@ -171,11 +174,21 @@ def report(measured: Sequence[Measured], command: str, mib: int) -> str:
     lines = [
         '# Rows of `spark.read.format("kafka-log")`',
         "",
-        f"Made by `{command}` on {dt.datetime.now(tz=dt.UTC).date()}: {mib:,} MiB of keys and values.",
+        (
+            f"Made by `{command}` on {dt.datetime.now(tz=dt.UTC).date()}: {mib:,} MiB of keys and "
+            "values."
+        ),
         "",
         describe_machine(),
-        "* A warm session, files in the page cache, every row made by Spark and thrown away (`noop`). Columns are",
-        "  chosen by `.schema(...)`. Java flags: see docs/kafka-log.md. With `local[1]` Java and Python share the",
+        (
+            "* A warm session, files in the page cache, every row made by Spark and thrown away "
+            "(`noop`). Columns are"
+        ),
+        (
+            "  chosen by `.schema(...)`. Java flags: see docs/kafka-log.md. With `local[1]` Java "
+            "and "
+            "Python share the"
+        ),
         "  work, each with a core where there are two: there the CPU seconds tell more.",
         "* `first`: the first reading of these columns in its session, while Java compiles.",
         "",
@@ -213,7 +226,10 @@ def held(some: Sequence[Measured]) -> str:
     """Whether the slowest of them reached the aim."""
     slowest, dearest = min(one.per_core for one in some), min(one.per_cpu_second for one in some)
     verdict = "yes" if slowest >= AIM else "no"
-    return f"* with {some[0].flags} flags: {verdict}, {slowest / 1e6:.2f}; per CPU second {dearest / 1e6:.2f}."
+    return (
+        f"* with {some[0].flags} flags: {verdict}, {slowest / 1e6:.2f}; per CPU second "
+        f"{dearest / 1e6:.2f}."
+    )
 
 
 if __name__ == "__main__":

@@ -96,7 +96,8 @@ def measure(
             with fresh(data) as log_dir:
                 seconds = runs[name](log_dir).seconds
             say(
-                f"{turn + 1}/{repeat} {name[0]} {'with' if name[1] else 'without'} ledger: {seconds:.2f} s"
+                f"{turn + 1}/{repeat} {name[0]} {'with' if name[1] else 'without'} ledger: "
+                f"{seconds:.2f} s"
             )
             if turn >= 0:
                 taken[name].append(seconds)
@@ -108,11 +109,12 @@ def report(data: DataSet, taken: Taken, options: argparse.Namespace, commits: in
     head = f"""\
 # What the ledger costs a run
 
-Made by `benchmarks/ledger.py --mib {options.mib} --repeat {options.repeat} --case {options.case}` on {now:%Y-%m-%d};
-medians of {options.repeat} runs, in turns. It may cost {MOST_SECONDS:.0f} s.
+Made by `benchmarks/ledger.py --mib {options.mib} --repeat {options.repeat} --case {options.case}`
+on {now:%Y-%m-%d}; medians of {options.repeat} runs, in turns. It may cost {MOST_SECONDS:.0f} s.
 
 {describe_machine()}
-* Data: {data.case.words}, {data.log_bytes / MIB:,.0f} MiB on disk. The ledger had {commits} commits at the end.
+* Data: {data.case.words}, {data.log_bytes / MIB:,.0f} MiB on disk.
+  The ledger had {commits} commits at the end.
 
 | `clean` | without s | with s | the ledger costs s | least-most with s |
 |---|--:|--:|--:|--:|

@@ -16,7 +16,8 @@ def describe_machine() -> str:
 def describe_hardware() -> str:
     """The same whenever it is asked."""
     return (
-        f"* Machine: {processor()}, {os.cpu_count() or 1} cores, {memory_gib():.0f} GiB; {platform.system()} "
+        f"* Machine: {processor()}, {os.cpu_count() or 1} cores, {memory_gib():.0f} GiB; "
+        f"{platform.system()} "
         f"{platform.release()},\n  Python {platform.python_version()}."
     )
 

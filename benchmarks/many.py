@@ -174,7 +174,8 @@ def measure(root: Path, partitions: int, segments: int, compacted: int) -> Measu
     seen = sum(partition["segments_before"] for partition in told["partitions"])
     if (len(told["partitions"]), seen, planned) != (partitions, partitions * segments, compacted):
         raise SystemExit(
-            f"{len(told['partitions'])} partitions, {seen} segments, {planned} to be compacted were planned"
+            f"{len(told['partitions'])} partitions, {seen} segments, {planned} to be compacted "
+            "were planned"
         )
     return Measured(
         partitions, partitions * segments, compacted, seconds, peak.bytes, told["profile"]
@@ -190,12 +191,18 @@ def report(found: Measured) -> str:
         describe_machine(),
         "",
         (
-            f"`plan --json` of {found.partitions:,} partitions with {found.segments:,} segments, {found.compacted:,} "
-            f"of them to be compacted: **{found.seconds:.1f} s** from process start to its end, at most "
-            f"**{found.peak_bytes / 2**20:,.0f} MiB** in all processes together (PSS, looked at twice a second)."
+            f"`plan --json` of {found.partitions:,} partitions with {found.segments:,} segments, "
+            f"{found.compacted:,} "
+            f"of them to be compacted: **{found.seconds:.1f} s** from process start to its end, at "
+            "most "
+            f"**{found.peak_bytes / 2**20:,.0f} MiB** in all processes together (PSS, looked at "
+            "twice a second)."
         ),
         "",
-        f"The limit for 20,000 partitions with 400,000 segments is {LIMIT_SECONDS} s and {LIMIT_BYTES / 2**30} GiB.",
+        (
+            f"The limit for 20,000 partitions with 400,000 segments is {LIMIT_SECONDS} s and "
+            f"{LIMIT_BYTES / 2**30} GiB."
+        ),
         "",
         "| phase | seconds | driver alone | tasks | CPU s in tasks | MiB read |",
         "|---|--:|--:|--:|--:|--:|",

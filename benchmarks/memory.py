@@ -163,11 +163,19 @@ def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
         "",
         describe_machine(),
         "* `local[2]`, a session for each point, one partition. Memory is the peak of all",
-        "  processes together (PSS, looked at twice a second): with mapped files, and what is the processes' own.",
+        (
+            "  processes together (PSS, looked at twice a second): with mapped files, and what is "
+            "the "
+            "processes' own."
+        ),
         "",
         "![Peak memory against the size of the input and against different keys](memory.svg)",
         "",
-        "| varied | GiB | million records | million keys | s | MiB shuffled | spilled | peak MiB | own | of it Java |",
+        (
+            "| varied | GiB | million records | million keys | s | MiB shuffled | spilled | peak "
+            "MiB | "
+            "own | of it Java |"
+        ),
         "|---|" + "--:|" * 9,
     ]
     for point in points:
@@ -197,7 +205,10 @@ def verdicts(points: Sequence[Point]) -> Iterator[str]:
     cache's.
     """
     most = max(point.peak_bytes for point in points)
-    yield f"* At most {LIMIT_BYTES / MIB:,.0f} MiB: {'yes' if most <= LIMIT_BYTES else 'no'}, {most / MIB:,.0f}."
+    yield (
+        f"* At most {LIMIT_BYTES / MIB:,.0f} MiB: {'yes' if most <= LIMIT_BYTES else 'no'}, "
+        f"{most / MIB:,.0f}."
+    )
     for factor in AXES:
         chosen = [point for point in points if point.factor == factor]
         if len(chosen) > 1:
@@ -207,7 +218,8 @@ def verdicts(points: Sequence[Point]) -> Iterator[str]:
             )
             flat = "yes" if growth <= LIMIT_GROWTH else "no"
             yield (
-                f"* At most {LIMIT_GROWTH:.0%} more than at the first point, by {factor}: {flat}, {growth:.0%}; "
+                f"* At most {LIMIT_GROWTH:.0%} more than at the first point, by {factor}: {flat}, "
+                f"{growth:.0%}; "
                 f"{own:.0%} of what is the processes' own."
             )
 

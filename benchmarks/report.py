@@ -34,9 +34,9 @@ Written by `benchmarks/run.py`. Figures are medians of runs in turns. Each case 
 processor and its size. Compare ratios: seconds of two cases may come from two machines.
 
 {machines}
-* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores,
-  rounds until nothing is dirty. Time from opening the log to the last fsync. In a fresh JVM unless
-  it says warm.
+* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of
+  cores, rounds until nothing is dirty. Time from opening the log to the last fsync. In a fresh JVM
+  unless it says warm.
 * Warm: the same process has cleaned a copy of the same data before. The column "process s" is the
   time from process start to its end.
 * The page cache is warm, and everything is written back before each run. Memory at hand: as much
@@ -68,9 +68,19 @@ def _aims(results: Sequence[Result]) -> list[str]:
     lines = [
         "## Targets",
         "",
-        "The ratio is the seconds of Kafka or `cp` over those of Winnow in a warm session. The spread is that",
-        "of single turns. The targets were set against a JVM that starts with the run. A JVM that has cleaned",
-        "before, as a broker's has, is faster. *At most* is the highest ratio that the disk allows: it writes",
+        (
+            "The ratio is the seconds of Kafka or `cp` over those of Winnow in a warm session. The "
+            "spread is that"
+        ),
+        (
+            "of single turns. The targets were set against a JVM that starts with the run. A JVM "
+            "that "
+            "has cleaned"
+        ),
+        (
+            "before, as a broker's has, is faster. *At most* is the highest ratio that the disk "
+            "allows: it writes"
+        ),
         "as much as Winnow left, syncs it, and reads it back.",
         "",
         "| case | GiB | aim | against | its s | Winnow s | ratio | spread | at most | met |",
@@ -146,10 +156,17 @@ def _table(result: Result) -> list[str]:
     lines = [
         f"## {case.name}, {result.mib / 1024:g} GiB: {case.words}",
         "",
-        f"{result.mib:,} MiB of keys, values: {result.records:,} records, {result.log_bytes / MIB:,.0f} MiB of log;",
+        (
+            f"{result.mib:,} MiB of keys, values: {result.records:,} records, "
+            f"{result.log_bytes / MIB:,.0f} MiB of log;"
+        ),
         f"{turns} turns, {result.date}, {_processor(result)}{load}, {memory}.",
         "",
-        "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
+        (
+            "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | "
+            "rounds "
+            "|"
+        ),
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name, taken in measures.items():

@@ -1,6 +1,7 @@
 """Winnow beside Kafka's own cleaner on the same data and machine, in turns; writes RESULTS.md.
 
-    .venv/bin/python benchmarks/run.py [--mib 2048] [--repeat 5] [--case one-100B lz4-100B] [--only kafka warm]
+    .venv/bin/python benchmarks/run.py [--mib 2048] [--repeat 5] [--case one-100B lz4-100B]
+        [--only kafka warm]
 
 Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Kafka's jars
 are fetched on first use. Every run cleans a fresh copy with a warm page cache; the runs alternate,
@@ -128,7 +129,8 @@ def measure(
                 taken.append(runs[name](log_dir))
             last = taken[-1]
             say(
-                f"{data.case.name} {turn + 1}/{repeat} {name}: {last.seconds:.2f} s, {last.bytes_after:,} B left"
+                f"{data.case.name} {turn + 1}/{repeat} {name}: {last.seconds:.2f} s, "
+                f"{last.bytes_after:,} B left"
             )
     check_same_result(data, measures)
     return measures

@@ -55,8 +55,14 @@ def _head(command: str) -> list[str]:
         f"Made by `{command}` on {dt.datetime.now(tz=dt.UTC).date()}.",
         "",
         describe_machine(),
-        "* One session, warm; page cache warm; half of the records superseded unless keys are varied, values of 100",
-        "  bytes unless records are. Times are medians. Memory is the peak of all processes together (PSS): with",
+        (
+            "* One session, warm; page cache warm; half of the records superseded unless keys are "
+            "varied, values of 100"
+        ),
+        (
+            "  bytes unless records are. Times are medians. Memory is the peak of all processes "
+            "together (PSS): with"
+        ),
         "  mapped logs, and without files. Points: [scaling.csv](scaling.csv).",
         "",
         "![Seconds against each of what was varied; the line is the model](scaling.png)",
@@ -67,7 +73,8 @@ def _head(command: str) -> list[str]:
 def _table(points: Sequence[Point], model: Model) -> list[str]:
     lines = [
         (
-            "| varied | cores | partitions | MiB | million records | million keys | s | model | task s "
+            "| varied | cores | partitions | MiB | million records | million keys | s | model | "
+            "task s "
             "| driver alone s | MiB shuffled | peak MiB | without files |"
         ),
         "|---|" + "--:|" * 12,
@@ -115,7 +122,8 @@ def _of_model(model: Model, fitted: Sequence[Point], held_out: Sequence[Point]) 
         off = [abs(error) for error in errors(model, points)]
         median, most = statistics.median(off), max(off)
         lines.append(
-            f"Off on {what}: {100 * median:.0f} % at the median, {100 * most:.0f} % at most ({len(off)})."
+            f"Off on {what}: {100 * median:.0f} % at the median, {100 * most:.0f} % at most "
+            f"({len(off)})."
         )
         lines.append("")
     return lines
@@ -135,22 +143,32 @@ def _of_petabyte(model: Model, points: Sequence[Point]) -> list[str]:
         f"## A petabyte on {cluster.nodes} nodes",
         "",
         (
-            f"Not measured: the model, with {cluster.cores} cores, disks of {cluster.disk_bytes_per_second / 1e9:.1f} "
-            f"GB/s and a network of {cluster.network_bytes_per_second * 8 / 1e9:.0f} Gbit/s a node, the cores as fast "
-            f"as here, and {PETABYTE_PARTITIONS:,} partitions of such records and keys as in the largest point above. "
-            "The cores of a cluster share less than those here did, and its disks are cold, which the disks' hours "
+            f"Not measured: the model, with {cluster.cores} cores, disks of "
+            f"{cluster.disk_bytes_per_second / 1e9:.1f} "
+            f"GB/s and a network of {cluster.network_bytes_per_second * 8 / 1e9:.0f} Gbit/s a "
+            "node, the cores as fast "
+            f"as here, and {PETABYTE_PARTITIONS:,} partitions of such records and keys as in the "
+            "largest point above. "
+            "The cores of a cluster share less than those here did, and its disks are cold, which "
+            "the disks' hours "
             "stand for."
         ),
         "",
         "| | hours if nothing else took time |",
         "|---|--:|",
         f"| CPU | {found.cpu_hours:.2f} |",
-        f"| disks: logs read three times, what is left written and read back | {found.disk_hours:.2f} |",
+        (
+            "| disks: logs read three times, what is left written and read back | "
+            f"{found.disk_hours:.2f} |"
+        ),
         f"| network: {travelling}, {shuffled:.0%} of the logs' size | {found.network_hours:.2f} |",
         f"| the driver, which commits one partition after the other | {found.driver_hours:.2f} |",
         f"| **about, in all** | **{found.hours:.1f}** |",
         "",
-        f"Memory: at most {per_core / 2**20:,.0f} MiB a core, driver and JVM included, in any point above.",
+        (
+            f"Memory: at most {per_core / 2**20:,.0f} MiB a core, driver and JVM included, in any "
+            "point above."
+        ),
     ]
 
 

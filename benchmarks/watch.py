@@ -1,4 +1,6 @@
-"""When files are opened, by Linux's inotify: exact, without polling, and without slowing anything."""
+"""When files are opened, by Linux's inotify: exact, without polling, and without slowing
+anything.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Feeds mutated inputs to the parsers and writes RESULTS.md.
 
-    .venv/bin/python fuzz/run.py [--target records log] [--executions 10000000] [--seed 1] [--output fuzz/RESULTS.md]
+    .venv/bin/python fuzz/run.py [--target records log] [--executions 10000000] [--seed 1]
+        [--output fuzz/RESULTS.md]
 
 Needs the project set up (`./run-tests.sh tests/unit/test_errors.py` does that). Executions are
 shared among the targets by their weights. One process at a time; whatever an input does to it, the
@@ -106,7 +107,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def add(total: Total, name: str, *, seed: int, executions: int) -> None:
-    """One process's share. A process that dies, or stalls, is a finding; what it had done counts."""
+    """One process's share. A process that dies, or stalls, is a finding; what it had done
+    counts.
+    """
     begin = children_seconds()
     with tempfile.NamedTemporaryFile() as file:
         file.truncate(STATE_SIZE)
@@ -138,7 +141,8 @@ def add(total: Total, name: str, *, seed: int, executions: int) -> None:
             done, accepted, size = STATE.unpack_from(state)
             if not done:
                 sys.exit(
-                    f"{name}: the process ended with {process.returncode} before its first input, see above"
+                    f"{name}: the process ended with {process.returncode} before its first input, "
+                    "see above"
                 )
             said = process.stdout.read() if process.stdout else b""
             if why is not None or process.returncode:
@@ -185,7 +189,10 @@ def results(totals: dict[str, Total], options: argparse.Namespace) -> str:
     executions = sum(total.executions for total in totals.values())
     findings = sum(total.findings for total in totals.values())
     checks = ", bounds checks on" if checks_bounds() else ""
-    where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one process{checks}"
+    where = (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"one process{checks}"
+    )
     begun = f"Seed {options.seed}, {dt.datetime.now(dt.UTC):%Y-%m-%d}, {where}."
     lines = [
         "# Fuzzing: last run",
@@ -193,10 +200,20 @@ def results(totals: dict[str, Total], options: argparse.Namespace) -> str:
         f"{executions:,} executions of {options.executions:,} planned, {findings} findings.",
         begun,
         "",
-        "These are findings: any exception but the documented refusals, a property that does not hold, a",
-        f"dead process, more than {SLOW_SECONDS:.0f} s of processor time for one input, or {MEMORY >> 30} GiB more of",
+        (
+            "These are findings: any exception but the documented refusals, a property that does "
+            "not "
+            "hold, a"
+        ),
+        (
+            f"dead process, more than {SLOW_SECONDS:.0f} s of processor time for one input, or "
+            f"{MEMORY >> 30} GiB more of"
+        ),
         "address space.",
-        f"The plain twins of kernels judge one input in {TWINS}. Seconds are those of the processor.",
+        (
+            f"The plain twins of kernels judge one input in {TWINS}. Seconds are those of the "
+            "processor."
+        ),
         "",
         "| target | executions | accepted | per second | peak RSS, MiB | findings |",
         "|---|--:|--:|--:|--:|--:|",
@@ -205,7 +222,8 @@ def results(totals: dict[str, Total], options: argparse.Namespace) -> str:
         if total.executions:
             lines.append(
                 f"| {name} | {total.executions:,} | {total.accepted / total.executions:.0%} "
-                f"| {total.executions / total.seconds:,.0f} | {total.peak_mib:,} | {total.findings} |"
+                f"| {total.executions / total.seconds:,.0f} | {total.peak_mib:,} | "
+                f"{total.findings} |"
             )
     return "\n".join([*lines, "", "Written by `fuzz/run.py`.", ""])
 

@@ -70,7 +70,8 @@ def _fetch(url: str, jar: Path, digest: str) -> None:
             return
         why = f"its SHA-256 is {found}, not {digest}"
     sys.exit(
-        f"can't fetch {url}: {why}. https_proxy is obeyed, and WINNOW_MAVEN may name a mirror of {CENTRAL}."
+        f"can't fetch {url}: {why}. https_proxy is obeyed, and WINNOW_MAVEN may name a mirror of "
+        f"{CENTRAL}."
     )
 
 

@@ -70,7 +70,10 @@ def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = (
                 for directory in (found, kafkas)
             )
             if ours != theirs:
-                message = f"{found.name}/{name}: modified at {ours} ms, Kafka says {theirs} ms ({ours - theirs:+} ms)"
+                message = (
+                    f"{found.name}/{name}: modified at {ours} ms, Kafka says {theirs} ms "
+                    f"({ours - theirs:+} ms)"
+                )
                 raise AssertionError(message)
 
 
@@ -109,7 +112,10 @@ def assert_same_dump(
     ours, theirs = _comparable(found, logical=logical), _comparable(kafkas, logical=logical)
     for number, (mine, judged) in enumerate(zip_longest(ours, theirs), start=1):
         if mine != judged:
-            where = f"{name} line {number} of the dump differs from Kafka's {_context(ours, number - 1)}"
+            where = (
+                f"{name} line {number} of the dump differs from Kafka's "
+                f"{_context(ours, number - 1)}"
+            )
             message = f"{where}\n{_fields(mine, judged)}"
             raise AssertionError(message.strip())
 
@@ -136,7 +142,10 @@ def assert_same_bytes(found: Path, kafkas: Path) -> None:
 def _described(suffix: str, ours: bytes, theirs: bytes, at: int) -> str:
     if suffix == ".log":
         position = _batch_start(theirs, at)
-        return f", in the batch at {position}\n{_fields(_header(ours, position, at), _header(theirs, position, at))}"
+        return (
+            ", in the batch at "
+            f"{position}\n{_fields(_header(ours, position, at), _header(theirs, position, at))}"
+        )
     entry = {
         ".index": struct.Struct(">ii"),
         ".timeindex": struct.Struct(">qi"),

@@ -34,7 +34,7 @@ metadata.log.dir=/m
 _DESCRIBED = b"""Dynamic configs for topic orders are:
   cleanup.policy=compact sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact}
 All configs for broker 1 are:
-  log.retention.ms=1 sensitive=false synonyms={STATIC_BROKER_CONFIG:log.retention.ms=1, DEFAULT_CONFIG:x=y}
+  log.retention.ms=1 sensitive=false synonyms={STATIC_BROKER_CONFIG:a=1, DEFAULT_CONFIG:x=y}
 Default configs for brokers in the cluster are:
   log.segment.bytes=1048576
 Configs for topic 'a' are cleanup.policy=compact,segment.bytes=1048576

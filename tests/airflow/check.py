@@ -120,12 +120,18 @@ def check(airflow: str, directory: Path) -> list[str]:
     version = subprocess.run(
         [airflow, "version"], env=environment, check=True, capture_output=True, text=True
     ).stdout
-    where = f"Python {platform.python_version()}, {os.cpu_count()} cores ({platform.machine()}), other work beside it"
+    where = (
+        f"Python {platform.python_version()}, {os.cpu_count()} cores ({platform.machine()}), "
+        "other work beside it"
+    )
     ran = f"`airflow dags test winnow {AS_OF}` over two brokers took {seconds:.0f} s"
     lines = [
         "# The example DAG in Airflow",
         "",
-        f"`tests/airflow/run.sh --record`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Airflow {version.split()[-1]},",
+        (
+            f"`tests/airflow/run.sh --record`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Airflow "
+            f"{version.split()[-1]},"
+        ),
         f"{where}.",
         f"{ran}; a run of the same date follows.",
         "",

@@ -33,7 +33,8 @@ WINDOW = 1200
 """Wider than any page that is looked at; Chromium makes no window narrower than 500."""
 
 FRAME = """<!DOCTYPE html><html><body style="margin:0">
-<iframe id="frame" style="border:0;display:block" width="{width}" height="{height}" srcdoc="{page}"></iframe>
+<iframe id="frame" style="border:0;display:block"
+  width="{width}" height="{height}" srcdoc="{page}"></iframe>
 <pre id="found"></pre>
 <script>
 addEventListener("load", () => {{
@@ -47,7 +48,8 @@ addEventListener("load", () => {{
     height: page.documentElement.scrollHeight,
     wide: wide,
     text: page.body.innerText,
-    fetched: document.getElementById("frame").contentWindow.performance.getEntriesByType("resource").map((e) => e.name),
+    fetched: document.getElementById("frame").contentWindow.performance
+        .getEntriesByType("resource").map((e) => e.name),
     background: getComputedStyle(page.body).backgroundColor,
   }});
 }});
@@ -57,7 +59,9 @@ addEventListener("load", () => {{
 
 @dataclass(frozen=True)
 class Shown:
-    """In CSS pixels. `wide`: elements that reach beyond the right edge. `text`: what a reader sees."""
+    """In CSS pixels. `wide`: elements that reach beyond the right edge. `text`: what a reader
+    sees.
+    """
 
     width: int
     scroll_width: int

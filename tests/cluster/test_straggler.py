@@ -1,4 +1,6 @@
-"""A task runs twice, on two hosts. The late copy resumes after the commit and cannot touch the log."""
+"""A task runs twice, on two hosts. The late copy resumes after the commit and cannot touch the
+log.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ _BOUNCY_CASTLE = {
 
 @contextmanager
 def yarn(home: Path) -> Iterator[Path]:
-    """The directory with its configuration, for HADOOP_CONF_DIR. `home` takes all files and logs."""
+    """The directory with its configuration, for HADOOP_CONF_DIR. `home` takes all files and
+    logs.
+    """
     home.mkdir()
     scheduler, tracker, manager, admin, web = free_ports(5)
     _write_site(
@@ -49,7 +51,9 @@ def yarn(home: Path) -> Iterator[Path]:
             "yarn.resourcemanager.address": f"{HOST}:{manager}",
             "yarn.resourcemanager.admin.address": f"{HOST}:{admin}",
             "yarn.resourcemanager.webapp.address": f"{HOST}:{web}",
-            "yarn.resourcemanager.scheduler.class": f"{_SERVER}.resourcemanager.scheduler.fifo.FifoScheduler",
+            "yarn.resourcemanager.scheduler.class": (
+                f"{_SERVER}.resourcemanager.scheduler.fifo.FifoScheduler"
+            ),
             "yarn.scheduler.minimum-allocation-mb": "256",
             "yarn.nodemanager.address": f"{HOST}:0",
             "yarn.nodemanager.localizer.address": f"{HOST}:0",

@@ -56,7 +56,9 @@ def snapshot(offset: int) -> bytes:
 def make_log(
     root: Path, segments: dict[int, list[Record]], *, end: int, checkpoints: dict[str, int]
 ) -> Path:
-    """A log directory with one partition T; all segments but the first, and `end`, have a snapshot."""
+    """A log directory with one partition T; all segments but the first, and `end`, have a
+    snapshot.
+    """
     directory = root / str(T)
     directory.mkdir(parents=True)
     (root / "meta.properties").write_text("#\nversion=1\nnode.id=1\ncluster.id=c\n")

@@ -37,7 +37,8 @@ from winnow.wire.key_search import key_set_of
 STORAGE = LocalStorage()
 CONFIG = {"index.interval.bytes": INTERVAL_BYTES}
 KEYS = frozenset([b"b", b"j", b"k", b"r"])
-"""These keys empty the batch with a producer id and a whole segment. One segment has none of them."""
+"""These keys empty the batch with a producer id and a whole segment. One segment has none of them.
+"""
 SET = key_set_of(sorted(KEYS), (1, 2))
 UNLIMITED = 2**31 - 9
 

@@ -1,5 +1,5 @@
-"""After a crash at any instant, a run at the same clock ends with the bytes that the first run would
-have left.
+"""After a crash at any instant, a run at the same clock ends with the bytes that the first run
+would have left.
 
 Every state that a crash can leave becomes a partition of one log directory, so that one run handles
 them all.

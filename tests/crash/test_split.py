@@ -51,7 +51,9 @@ LOGS = {
 
 @pytest.fixture(params=LOGS)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int]]:
-    """A log directory with an overflowed segment at BASE, and the bases of what it is split into."""
+    """A log directory with an overflowed segment at BASE, and the bases of what it is split
+    into.
+    """
     segments, parts = LOGS[request.param]
     return make_log(tmp_path / "log", segments, end=END), parts
 

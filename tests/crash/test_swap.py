@@ -90,7 +90,7 @@ def test_crash_at_any_instant_loses_nothing(
         _assert_nothing_lost(point, before)
         assert not any(path.is_dir() for path in Path(directory).iterdir()), point.label
         listing = logs.listing_of(point.root)
-        # With reordered effects, a remaining source may lack an index, but a new segment never does.
+        # With reordered effects, a remaining source may lack an index. A new segment never does.
         new = tuple(f"{bases[0]:020d}." for bases in _GROUPS)
         problems = [
             p
@@ -152,7 +152,9 @@ def test_crash_during_recovery_changes_no_outcome(staged: Path, tmp_path: Path) 
 
 
 def _without_strays(root: Path) -> dict[str, bytes]:
-    """All files except snapshots. A broker also removes snapshots at removed bases when it starts."""
+    """All files except snapshots. A broker also removes snapshots at removed bases when it
+    starts.
+    """
     return {
         path.name: path.read_bytes()
         for path in root.rglob("*")

@@ -209,7 +209,10 @@ def test_erasure_closes_undo_of_earlier_runs(spark: SparkSession, tmp_path: Path
         True,
         (result.run_id,),
     )
-    told = f"t-0: run {result.run_id} can't be undone any more; `recover --purge {result.run_id}` removes what it kept"
+    told = (
+        f"t-0: run {result.run_id} can't be undone any more; `recover --purge {result.run_id}` "
+        "removes what it kept"
+    )
     assert told in lines(erased)
     assert_refused(directory, result.run_id, f"an erasure (run {erased.run_id})")
     (kept,) = recover([str(tmp_path / "log")]).partitions[0].kept

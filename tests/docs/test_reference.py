@@ -1,4 +1,6 @@
-"""The reference is generated from the code: run `.venv/bin/python -m tests.reference` after a change."""
+"""The reference is generated from the code: run `.venv/bin/python -m tests.reference` after a
+change.
+"""
 
 from __future__ import annotations
 

@@ -199,7 +199,9 @@ def strike(run: Run, victim: Victim) -> bool:
 
 
 def wait_for_lock(log_dir: Path) -> None:
-    """A driver whose JVM was killed finishes the commit it is at, and holds the lock for as long."""
+    """A driver whose JVM was killed finishes the commit it is at, and holds the lock for as
+    long.
+    """
     path = log_dir / ".lock"
     if not path.exists():
         return

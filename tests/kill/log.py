@@ -1,4 +1,6 @@
-"""A log directory that gives every stage of a run something to do, and a comparison of two of them."""
+"""A log directory that gives every stage of a run something to do, and a comparison of two of
+them.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def main() -> int:
                 continue
             done.append((kill, outcome))
             _say(
-                f"{number + 1}/{options.runs} {kill} -> {outcome} ({time.monotonic() - began:.0f} s)"
+                f"{number + 1}/{options.runs} {kill} -> {outcome} ({time.monotonic() - began:.0f} "
+                "s)"
             )
     session.stop()
     text = report(done, failed, lengths, seed=options.seed)
@@ -97,7 +98,10 @@ def report(
         "After the death of a worker or an executor there is no next run: the run itself must",
         "succeed.",
         "",
-        f"    python -m tests.kill.run --runs {len(done) + len(failed)} --seed {seed} --record docs/proofs/kill.md",
+        (
+            f"    python -m tests.kill.run --runs {len(done) + len(failed)} --seed {seed} --record "
+            "docs/proofs/kill.md"
+        ),
         "",
         f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}. An undisturbed run takes",
         f"{lengths.start:.1f} s until it stages, {lengths.staging:.1f} s until it commits, and",

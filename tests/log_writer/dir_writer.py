@@ -116,7 +116,9 @@ class LogDirWriter:
         return self._logs[key]
 
     def close(self) -> None:
-        """Closes all logs, then writes the checkpoints and, last, the marker of a clean shutdown."""
+        """Closes all logs, then writes the checkpoints and, last, the marker of a clean
+        shutdown.
+        """
         if self._close_logs():
             self._write_checkpoints()
             self._storage.create(

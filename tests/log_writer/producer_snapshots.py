@@ -16,7 +16,8 @@ from winnow.wire.buffers import Rows
 
 
 class ProducerSnapshots:
-    """A `ProducerTable` with the offset up to which it is valid. It decides when to take a snapshot.
+    """A `ProducerTable` with the offset up to which it is valid. It decides when to take
+    snapshots.
 
     Made as a broker's loader does it after a clean shutdown (`UnifiedLog.rebuildProducerState`):
     from the newest snapshot, without producers that were idle for `expiration_ms` at `now_ms`, and
@@ -62,7 +63,9 @@ class ProducerSnapshots:
         return aborts
 
     def take(self, offset: int | None = None) -> None:
-        """A snapshot at `offset`, or where the table stands; none if there is one as new already."""
+        """A snapshot at `offset`, or where the table stands; none if there is one as new
+        already.
+        """
         self._end = self._end if offset is None else offset
         if self._end > self._last:
             write_new(self._path(self._end), encode_snapshot(self.table.entries()))

@@ -91,7 +91,8 @@ class ProducerTable:
             pid = int(row["producer_id"])
             # As Kafka does it: the append starts from what was, without its batch.
             before = updates.get(pid) or _without_batch(self._entries.get(pid) or _unknown(pid))
-            after = before  # what cleaning left of a marker says nothing, but its producer counts as one from then on
+            # A marker without its record changes nothing, but its producer is known from then on.
+            after = before
             if not int(row["attributes"]) & CONTROL:
                 after = _after_data(before, row)
                 if before.current_txn_first_offset == _NONE != after.current_txn_first_offset:
@@ -175,7 +176,8 @@ def _after_data(before: ProducerEntry, row: np.void) -> ProducerEntry:
     if first != _NONE and not transactional:
         raise CorruptLogError(
             "a batch outside of its producer's transaction",
-            expected=f"a transactional batch: producer {before.producer_id} has one open since offset {first}",
+            expected=f"a transactional batch: producer {before.producer_id} has one open since "
+            f"offset {first}",
             found="one that is not",
             where=f"offset {base}",
             hint="End the transaction by a marker first.",

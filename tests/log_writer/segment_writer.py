@@ -123,7 +123,9 @@ class SegmentWriter:
             trial._index_batches(rows)
 
     def append(self, data: bytes, rows: Rows, *, now_ms: int) -> None:
-        """Write whole batches and index them (S1.6, S1.7). `rows` holds their positions in `data`."""
+        """Write whole batches and index them (S1.6, S1.7). `rows` holds their positions in
+        `data`.
+        """
         self._index_batches(rows)
         self._log.write(data)
         self._written_ms = now_ms

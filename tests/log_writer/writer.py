@@ -29,7 +29,8 @@ from winnow.wire.walk import first_bad_crc
 class LogWriter:
     """The log of one partition: in a new directory, or continued after a clean shutdown.
 
-    with LogWriter("/logs/t-0", SegmentConfig(segment_bytes=65536), clock=lambda: 1_800_000_000_000) as log:
+    config = SegmentConfig(segment_bytes=65536)
+    with LogWriter("/logs/t-0", config, clock=lambda: 1_800_000_000_000) as log:
         log.append_records([Record(0, 1_800_000_000_000, b"key", b"value")])
 
     `clock`: ms since the epoch, asked with every append. `log_start_offset`: a new log begins

@@ -1,4 +1,6 @@
-"""Write the generated reference: `.venv/bin/python -m tests.reference` in the project's directory."""
+"""Write the generated reference: `.venv/bin/python -m tests.reference` in the project's
+directory.
+"""
 
 import sys
 

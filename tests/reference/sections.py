@@ -1,4 +1,6 @@
-"""Sections of pages that the code's own tables write: between `<!-- NAME -->` and `<!-- end -->`."""
+"""Sections of pages that the code's own tables write: between `<!-- NAME -->` and `<!-- end
+-->`.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,10 @@ def mirror(tmp_path: Path) -> Path:
 
 def fetch(mirror: Path) -> subprocess.CompletedProcess[str]:
     # Each try after the first is preceded by a wait, which this test has no use for.
-    code = "import sys; sys.path.insert(0, 'lib'); import fetch_jars as f; f.ATTEMPTS = 1; f.main(*sys.argv[1:])"
+    code = (
+        "import sys; sys.path.insert(0, 'lib'); import fetch_jars as f; f.ATTEMPTS = 1; "
+        "f.main(*sys.argv[1:])"
+    )
     return subprocess.run(
         [sys.executable, "-c", code, str(mirror / "jars.txt"), str(mirror / "jars")],
         env={**os.environ, "WINNOW_MAVEN": f"{(mirror / 'maven').as_uri()}/"},

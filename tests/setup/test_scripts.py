@@ -138,7 +138,8 @@ echo "safe=${PYTHONSAFEPATH:-} path=${PYTHONPATH:-}" $* >>"$HOME/calls"
 case "$*" in
     *'-c '*) echo 3 13 venv ;;
     *'-m venv '*) mkdir -p "$HOME/tree/.venv/bin" && cp "$0" "$HOME/tree/.venv/bin/python" ;;
-    *pyspark.txt | *setuptools.txt) cat "$HOME/tree/.venv/pyspark.txt" >>"$HOME/spark" 2>/dev/null ;;
+    *pyspark.txt | *setuptools.txt)
+        cat "$HOME/tree/.venv/pyspark.txt" >>"$HOME/spark" 2>/dev/null ;;
     *'-m pip install'*) exit 1 ;;
 esac"""
 

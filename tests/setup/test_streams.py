@@ -109,7 +109,9 @@ def test_job_sees_the_callers_terminal(tmp_path: Path) -> None:
 
 
 def test_job_without_its_jvm_reports_and_exits(tmp_path: Path) -> None:
-    """Killing the JVM also closes its streams. The job writes to its own streams and does not wait."""
+    """Killing the JVM also closes its streams. The job writes to its own streams and does not
+    wait.
+    """
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         gateway = {

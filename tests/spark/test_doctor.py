@@ -80,7 +80,9 @@ def census_plain(log_dir: Path, one: Census, now: int) -> Census:
 
 
 def size_in_batch(record: Record, row: Rows) -> int:
-    """Of one record as it lies in its batch: what an encoded batch has more with it than without."""
+    """Of one record as it lies in its batch: what an encoded batch has more with it than
+    without.
+    """
     base, horizon = int(row["base_offset"]), int(row["base_timestamp"])
     whole = encode_batch([record], base_offset=base, delete_horizon=horizon)
     return len(whole) - HEADER_V2_SIZE

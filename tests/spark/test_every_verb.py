@@ -1,4 +1,6 @@
-"""Every verb, to a pipe, to a terminal and as JSON: one object, and no colour where none is wanted."""
+"""Every verb, to a pipe, to a terminal and as JSON: one object, and no colour where none is
+wanted.
+"""
 
 from __future__ import annotations
 

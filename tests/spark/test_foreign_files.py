@@ -25,7 +25,8 @@ SETS = (
 )
 PLACES = (
     "00000000000000000000.log", "00000000000000000000.index", "00000000000000000000.timeindex",
-    "00000000000000000000.txnindex", "00000000000000000000.snapshot", "leader-epoch-checkpoint", "partition.metadata",
+    "00000000000000000000.txnindex", "00000000000000000000.snapshot", "leader-epoch-checkpoint",
+    "partition.metadata",
     ".winnow-r", ".winnow-kept-r", "00000000000000000000.log.swap",
 )  # fmt: skip
 FOREIGN = ("link to a file", "link to a directory", "link to nowhere", "named pipe", "sparse")

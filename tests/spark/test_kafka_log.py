@@ -120,7 +120,11 @@ def test_script_can_import_winnow(tmp_path: Path) -> None:
 
 
 def test_importing_winnow_loads_nothing() -> None:
-    code = "import sys, winnow; print([m for m in ('pyspark', 'numba', 'numpy', 'pyarrow') if m in sys.modules])"
+    code = (
+        "import sys, winnow; print([m for m in ('pyspark', 'numba', 'numpy', 'pyarrow') if m "
+        "in "
+        "sys.modules])"
+    )
     python = ROOT / ".venv" / "bin" / "python"
     done = subprocess.run(
         [python, "-c", code],

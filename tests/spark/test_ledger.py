@@ -1,4 +1,6 @@
-"""Runs in the ledger: what it contains, concurrent writers, and failures that do not stop the run."""
+"""Runs in the ledger: what it contains, concurrent writers, and failures that do not stop the
+run.
+"""
 
 from __future__ import annotations
 
@@ -220,8 +222,10 @@ name, ledger = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(5):
-    assert append_in(jvm, hadoop, ledger, cleaning(entry(of_id(f"{name}-{number}", run_of(partition(name))))))
-assert not append_in(jvm, hadoop, ledger, cleaning(entry(of_id(f"{name}-0", run_of(partition(name))))))
+    run = of_id(f"{name}-{number}", run_of(partition(name)))
+    assert append_in(jvm, hadoop, ledger, cleaning(entry(run)))
+again = of_id(f"{name}-0", run_of(partition(name)))
+assert not append_in(jvm, hadoop, ledger, cleaning(entry(again)))
 """
 
 

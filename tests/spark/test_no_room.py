@@ -127,8 +127,8 @@ def test_disk_full_at_driver_write_leaves_log_unchanged(
 
 @pytest.fixture
 def expired(disk: Path) -> Path:
-    """A disk without a free byte, with three logs. Retention deletes all closed segments of two; the
-    third is only compacted.
+    """A disk without a free byte, with three logs. Retention deletes all closed segments of two;
+    the third is only compacted.
     """
     log_dir = new_log_dir(disk / "d")
     for name in NAMES:

@@ -181,7 +181,9 @@ def test_no_whole_batch_is_lost(quarantine: Quarantine, name: str) -> None:
 def test_remaining_log_equals_kafkas(
     quarantine: Quarantine, name: str, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Kafka gets the damaged segments with the same bytes cut out, and builds their indexes itself."""
+    """Kafka gets the damaged segments with the same bytes cut out, and builds their indexes
+    itself.
+    """
     theirs = tmp_path / f"q-{name}-0"
     copy_tree(quarantine.damaged / theirs.name, theirs)
     _, manifest = moved(quarantine.log_dir, theirs.name)

@@ -1,4 +1,6 @@
-"""`clean --output` only reads the source and writes what an in-place clean of a copy would leave."""
+"""`clean --output` only reads the source and writes what an in-place clean of a copy would
+leave.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def test_every_file_equals_that_of_an_in_place_clean(runs: Runs) -> None:
 
 
 def _same_but_time(one: File | None, other: File | None) -> bool:
-    """Files that a run makes anew and that no rule asks the age of: checkpoints, an empty segment."""
+    """Files that a run makes anew and that no rule asks the age of: checkpoints, an empty
+    segment.
+    """
     return (
         one is not None
         and other is not None

@@ -56,7 +56,9 @@ def test_reported_fates_ratios_and_times_match_the_disk(spark: SparkSession, log
 
 
 def tombstones(spark: SparkSession, log_dir: Path, p: PartitionResult) -> int:
-    """In what the round cleaned of the only partition of its topic, as a consumer would get them."""
+    """In what the round cleaned of the only partition of its topic, as a consumer would get
+    them.
+    """
     winnow.register(spark)
     records = spark.read.format("kafka-log").option("topics", p.topic).load(str(log_dir))
     return records.where(f"value IS NULL AND offset < {p.first_dirty_offset_after}").count()

@@ -1,4 +1,6 @@
-"""Each optimisation lives behind one function. Without it a run gives the same bytes and results."""
+"""Each optimisation lives behind one function. Without it a run gives the same bytes and
+results.
+"""
 
 from __future__ import annotations
 

@@ -204,7 +204,10 @@ def test_settings_are_accepted_as_python_values(
 
 
 def test_import_loads_neither_spark_nor_numba() -> None:
-    code = "import sys, winnow; print([m for m in ('pyspark', 'numba', 'numpy') if m in sys.modules], winnow.__all__)"
+    code = (
+        "import sys, winnow; print([m for m in ('pyspark', 'numba', 'numpy') if m in "
+        "sys.modules], winnow.__all__)"
+    )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert told.stdout.startswith("[] ['Plan'")
     with pytest.raises(AttributeError, match="no attribute 'plans'"):

@@ -22,8 +22,9 @@ import fetch_jars
 from tests.kafka.judge.jars import CACHE, java
 
 VERSION = "3.5.0"
+_CLIENT = "hadoop-client-minicluster"
 JARS = {
-    f"org/apache/hadoop/hadoop-client-minicluster/{VERSION}/hadoop-client-minicluster-{VERSION}.jar": (
+    f"org/apache/hadoop/{_CLIENT}/{VERSION}/{_CLIENT}-{VERSION}.jar": (
         "06772d24529e59939915979b3edba204d367750ef7dc5120411f35221dd4818c"
     ),
     # MiniDFSCluster asks it for the directory of a test.

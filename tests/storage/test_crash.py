@@ -101,7 +101,9 @@ def test_every_crash_state_is_recovered(
 def test_file_left_open_by_dead_writer_is_removed(
     root: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
-    """A file that was never closed still has HDFS's own lease. Only a data node has its last bytes."""
+    """A file that was never closed still has HDFS's own lease. Only a data node has its last
+    bytes.
+    """
     run = crash_run("compact,delete")
     upload(run.before, f"{root}/log-dir")
     partition = f"{root}/log-dir/{run.case.partition}"

@@ -348,8 +348,15 @@ def test_unsupported_operations_are_refused(storage: S3Storage, root: str) -> No
         encode(Record(id="x", state="decided", puts={"a": Content(b"", 0)}, deletes=("a",))),
         encode(Record(id="x", state="decided", puts={"a": Copied("/etc", 1, "t", 0)}, deletes=())),
         encode(Record(id="x", state="decided", puts={"a": Copied("b", -1, "t", 0)}, deletes=())),
-        b'{"version": 1, "id": "x", "state": "decided", "copies": [["a"]], "contents": [], "deletes": []}',
-        b'{"version": 1, "id": "x", "state": "decided", "copies": [], "contents": [["a", "%", 1]], "deletes": []}',
+        (
+            b'{"version": 1, "id": "x", "state": "decided", "copies": [["a"]], "contents": [], '
+            b'"deletes": []}'
+        ),
+        (
+            b'{"version": 1, "id": "x", "state": "decided", "copies": [], "contents": [["a", "%", '
+            b"1]], "
+            b'"deletes": []}'
+        ),
     ],
 )
 def test_malformed_record_is_refused(

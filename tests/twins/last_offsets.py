@@ -1,4 +1,6 @@
-"""The simple, slow twin of `winnow.clean.scan.last_offsets`: last offset per key with a dictionary."""
+"""The simple, slow twin of `winnow.clean.scan.last_offsets`: last offset per key with a
+dictionary.
+"""
 
 from __future__ import annotations
 

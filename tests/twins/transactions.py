@@ -1,4 +1,6 @@
-"""The twin of `transactions`: Kafka's `CleanedTransactionMetadata` (S4.1), copied batch by batch."""
+"""The twin of `transactions`: Kafka's `CleanedTransactionMetadata` (S4.1), copied batch by
+batch.
+"""
 
 from __future__ import annotations
 

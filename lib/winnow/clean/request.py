@@ -107,7 +107,7 @@ class Request:
     """
 
     def __post_init__(self) -> None:
-        """Raises UsageError for values that there are not, and options that contradict each other."""
+        """Raises UsageError for invalid values and for options that contradict each other."""
         for name, given, known in (
             ("only", self.only, (None, *get_args(Only))),
             ("unclean_shutdown", self.unclean_shutdown, get_args(UncleanShutdown)),

@@ -11,9 +11,10 @@ from winnow.storage.file_tree import FileTree
 
 _SEGMENT = re.compile(
     r"""
-    [0-9]{20} - [A-Za-z0-9_-]{22}                     # base offset, Kafka's id of the remote segment
-    \. (log | indexes | rsm-manifest | index | timeindex | txnindex | snapshot | leader-epoch-checkpoint
-       | offset_index | time_index | transaction_index | producer_snapshot | leader_epoch_checkpoint)
+    [0-9]{20} - [A-Za-z0-9_-]{22}                 # base offset, Kafka's id of the remote segment
+    \. (log | indexes | rsm-manifest | index | timeindex | txnindex | snapshot
+       | leader-epoch-checkpoint | offset_index | time_index | transaction_index
+       | producer_snapshot | leader_epoch_checkpoint)
     | .* \. rsm-manifest
     """,
     re.VERBOSE,

@@ -28,7 +28,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Cleans Apache Kafka log directories without a broker: retention and compaction, exactly as Kafka would.",
+    help="Cleans Apache Kafka log directories without a broker: retention and compaction, exactly "
+    "as Kafka would.",
     epilog=epilog_of_all(),
 )
 

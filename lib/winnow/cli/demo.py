@@ -48,7 +48,8 @@ def run_demo(*, json: bool) -> int:
                 saved = before - bytes_on_disk(log_dir)
                 _say(
                     "",
-                    f"The cleaned directory, {size(saved)} smaller; a broker can start on it: {log_dir}",
+                    f"The cleaned directory, {size(saved)} smaller; a broker can start on it: "
+                    f"{log_dir}",
                 )
             tell_report(result, Place(None), json=json)
         return exit_code(result)

@@ -117,7 +117,8 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
     yield from listed(
         "Held back by open transactions",
         [
-            f"{h.topic}-{h.partition}  {size(h.held_bytes)}: {h.words}, last seen {_when(h.last_seen)}"
+            f"{h.topic}-{h.partition}  {size(h.held_bytes)}: {h.words}, last seen "
+            f"{_when(h.last_seen)}"
             for h in found.held_back
         ],
     )
@@ -129,7 +130,8 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
     yield from listed(
         "Topics by bytes",
         [
-            f"{t.topic}  {size(t.log_bytes)} in {counted(t.partitions, 'partition')}, {t.policy or 'policy not known'}"
+            f"{t.topic}  {size(t.log_bytes)} in {counted(t.partitions, 'partition')}, "
+            f"{t.policy or 'policy not known'}"
             for t in found.topics
         ],
     )
@@ -154,7 +156,8 @@ def _happened(found: Diagnosis) -> Iterator[str]:
         if not disk.clean_shutdown:
             why = " A broker that can't write dies like this." if disk.is_full else ""
             yield (
-                f"{disk.log_dir} has no .kafka_cleanshutdown: the broker crashed or was killed.{why} "
+                f"{disk.log_dir} has no .kafka_cleanshutdown: the broker crashed or was "
+                f"killed.{why} "
                 "When it starts, it reads the ends of all logs and cuts what is torn"
             )
 
@@ -174,7 +177,10 @@ def _overdue_line(now: int, overdue: Overdue) -> str:
         if overdue.dirty_since is None
         else f", dirty for {duration(max(now - overdue.dirty_since, 0))}"
     )
-    return f"{overdue.topic}-{overdue.partition}  {size(overdue.dirty_bytes)} dirty ({overdue.dirty_ratio:.0%}){since}"
+    return (
+        f"{overdue.topic}-{overdue.partition}  {size(overdue.dirty_bytes)} dirty "
+        f"({overdue.dirty_ratio:.0%}){since}"
+    )
 
 
 def _trouble_lines(found: Diagnosis) -> list[str]:

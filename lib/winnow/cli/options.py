@@ -97,12 +97,14 @@ class CommandLine:
     now: str | None = _option("The clock of every decision; default: now.", metavar="MS|ISO-8601")
     only: Only | None = _option("Do one and leave the other.")  # noqa: RUF009 - a field
     unclean_shutdown: UncleanShutdown = _option(  # noqa: RUF009 - a field
-        "After a broker's crash: leave all as it is, or work on what is known to be whole and committed.",
+        "After a broker's crash: leave all as it is, or work on what is known to be whole and "
+        "committed.",
         "--unclean-shutdown",
         default="refuse",
     )
     keep_replaced: bool = _option(
-        "Keep what is replaced or deleted, for `recover --undo`; frees nothing until `recover --purge`.",
+        "Keep what is replaced or deleted, for `recover --undo`; frees nothing until `recover "
+        "--purge`.",
         "--keep-replaced",
         default=False,
     )
@@ -110,35 +112,41 @@ class CommandLine:
         "Begin nothing more after this time, for example 90s, 15m, 2h.", metavar="DURATION"
     )
     on_corrupt: OnCorrupt = _option(  # noqa: RUF009 - a field
-        "Leave damaged partitions as they are; or do nothing at all if there is one; or move damaged batches out "
+        "Leave damaged partitions as they are; or do nothing at all if there is one; or move "
+        "damaged batches out "
         "of the log, into .winnow-quarantine-RUN_ID beside it.",
         "--on-corrupt",
         default="leave",
     )
     max_extra_space: str | None = _option(
-        "Never write more than this, for example 10GiB, before as much is removed; default: what is free.",
+        "Never write more than this, for example 10GiB, before as much is removed; default: what "
+        "is free.",
         metavar="SIZE",
     )
     keep_free: str | None = _option(
         "Leave this much free on each disk, for example 0 or 10GiB; default: 1MiB.", metavar="SIZE"
     )
     free_at_least: str | None = _option(
-        "Only delete, of what retention lets go, the oldest segments until so much is freed; needs no free space.",
+        "Only delete, of what retention lets go, the oldest segments until so much is freed; needs "
+        "no free space.",
         metavar="SIZE",
     )
     throttle: str | None = _option(
-        "Read and write no more than this per second, all tasks together, for example 50MiB; default: what "
+        "Read and write no more than this per second, all tasks together, for example 50MiB; "
+        "default: what "
         "log.cleaner.io.max.bytes.per.second says.",
         metavar="RATE",
     )
     ledger: str | None = _option(
-        "The Delta table that runs are recorded in; default: $WINNOW_LEDGER, or ~/.local/state/winnow/ledger.",
+        "The Delta table that runs are recorded in; default: $WINNOW_LEDGER, or "
+        "~/.local/state/winnow/ledger.",
         "--ledger",
         metavar="DIR|URL",
     )
     no_ledger: bool = _option("Record the run nowhere.", "--no-ledger", default=False)
     report: str | None = _option(
-        "Where the HTML page of the run goes; default: for clean a file in ~/.local/state/winnow/reports, "
+        "Where the HTML page of the run goes; default: for clean a file in "
+        "~/.local/state/winnow/reports, "
         "for plan none.",
         "--report",
         metavar="FILE|none",
@@ -147,7 +155,8 @@ class CommandLine:
         "A file for the JSON object of --json, whatever stdout is for.", "--result", metavar="FILE"
     )
     metrics: str | None = _option(
-        "Metrics of a clean: a file for node_exporter's textfile collector, or a Prometheus Pushgateway.",
+        "Metrics of a clean: a file for node_exporter's textfile collector, or a Prometheus "
+        "Pushgateway.",
         metavar="FILE.prom|URL",
     )
     openlineage: str | None = _option(
@@ -156,7 +165,8 @@ class CommandLine:
         metavar="FILE|URL",
     )
     output: Sequence[str] = _option(
-        "Where the cleaned log directory is written, whole; the one given is only read. Of several: repeat it.",
+        "Where the cleaned log directory is written, whole; the one given is only read. Of "
+        "several: repeat it.",
         "--output",
         metavar="DIR|URL",
         default=(),
@@ -264,7 +274,7 @@ def parse_size(text: str, *, option: str) -> int:
 
 
 def parse_rate(text: str, *, option: str) -> int:
-    """Bytes per second of `50MiB` or `50MiB/s`. UsageError for anything else, and for none at all."""
+    """Return the bytes per second of `50MiB` or `50MiB/s`. UsageError for anything else."""
     rate = parse_size(text.removesuffix("/s"), option=option)
     if not rate:
         raise UsageError(

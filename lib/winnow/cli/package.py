@@ -20,9 +20,15 @@ def run_package(path: str, request: CommandLine) -> int:
 
         def lines(package: Package) -> Iterator[str]:
             packed = ", ".join(f"{name} {version}" for name, version in package.versions.items())
-            yield f"{package.path}: {size(package.size)}, for Python {package.python} on {package.platform}"
+            yield (
+                f"{package.path}: {size(package.size)}, for Python {package.python} on "
+                f"{package.platform}"
+            )
             yield f"      {packed}"
-            yield f"For a cluster: --archives {package.path}#winnow, or the URL of a copy in the place of the path."
+            yield (
+                f"For a cluster: --archives {package.path}#winnow, or the URL of a copy in the "
+                "place of the path."
+            )
 
         with progress_on_stderr(quiet=request.quiet) as progress:
             progress.stage("packing")

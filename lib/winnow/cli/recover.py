@@ -76,12 +76,15 @@ def _told(partition: PartitionRecovery, would: str) -> Iterator[str]:
         yield f"undone: {back} {would}put back"
         if partition.log_start_offset is not None:
             begins = "would begin" if would else "begins"
-            yield f"the log {begins} at offset {partition.log_start_offset} again, as before the run"
+            yield (
+                f"the log {begins} at offset {partition.log_start_offset} again, as before the run"
+            )
     if Action.PURGED in partition.actions:
         yield f"purged: {size(partition.bytes_freed)} {would}freed"
     for kept in partition.kept:
         yield (
-            f"kept by run {kept.run_id} of {moment(kept.kept_at_ms)}: {counted(kept.segments, 'segment')}, "
+            f"kept by run {kept.run_id} of {moment(kept.kept_at_ms)}: "
+            f"{counted(kept.segments, 'segment')}, "
             f"{size(kept.bytes)}"
             + (f"; can't be undone: {kept.closed_by}" if kept.closed_by else "")
         )

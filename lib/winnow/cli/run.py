@@ -172,7 +172,7 @@ def tell_result(result: RunResult, *, json: bool, clock: Clock | None = None) ->
 
 
 def write_result(result: RunResult, path: str) -> None:
-    """The file is there whole or not at all. That it can't be written is told and changes nothing."""
+    """Write the whole file or nothing. An error is printed and changes no exit code."""
     try:
         write_output(path, f"{redacted(to_json(result))}\n".encode())
     except OSError as error:

@@ -104,12 +104,14 @@ def check_sockets(settings: SparkConf) -> None:
         return
     raise UsageError(
         "Spark can't make the sockets by which it talks to Python",
-        expected=f"a directory that can be written to, with a path of at most {_SOCKET_BYTES} bytes",
+        expected=f"a directory that can be written to, with a path of at most {_SOCKET_BYTES} "
+        "bytes",
         found=f"{size} bytes"
         if size > _SOCKET_BYTES
         else "none"
         if not os.path.isdir(place)
         else "one that can't be",
         where=place,
-        hint=f"Name another one with --conf {_SOCKETS}.dir=..., or do without: --conf {_SOCKETS}.enabled=false.",
+        hint=f"Name another one with --conf {_SOCKETS}.dir=..., or do without: --conf "
+        f"{_SOCKETS}.enabled=false.",
     )

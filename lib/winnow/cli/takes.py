@@ -1,4 +1,6 @@
-"""Commands from `CommandLine`: typer gets one parameter for each field, a verb gets one value with all."""
+"""Commands from `CommandLine`: typer gets one parameter for each field, a verb gets one value with
+all.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs `verify` and `verify --compare`: show what was found as a table or as one JSON object."""
+"""The verbs `verify` and `verify --compare`: show findings as a table or as one JSON object."""
 
 from __future__ import annotations
 

@@ -28,36 +28,42 @@ OPTIONS: Mapping[str, Option] = {
     "paths": Option("", "a JSON list of them, as Spark makes it when `load` is given several"),
     "topics": Option(
         "",
-        "all, or globs, separated by commas: `orders*,returns`. A glob that begins with `!` excludes topics",
+        "all, or globs, separated by commas: `orders*,returns`. A glob that begins with `!` "
+        "excludes topics",
     ),
     "partitions": Option("", "all, or numbers: `0,2,4-7`"),
     "startingOffsets": Option(
         "earliest",
-        'also an offset for all partitions, or Spark\'s JSON, `{"orders":{"0":23,"1":-2}}`, -2 for earliest; '
+        'also an offset for all partitions, or Spark\'s JSON, `{"orders":{"0":23,"1":-2}}`, -2 for '
+        "earliest; "
         "partitions that it does not name are read from their beginning",
     ),
     "endingOffsets": Option("latest", "the same, exclusive; -1 for latest"),
     "startingTimestamp": Option(
         "",
-        "ms since 1970 or ISO-8601: from the first record that is at or after it, as `offsetsForTimes` finds it. If "
+        "ms since 1970 or ISO-8601: from the first record that is at or after it, as "
+        "`offsetsForTimes` finds it. If "
         "there is none, the read is empty",
     ),
     "endingTimestamp": Option("", "the same: up to that record, exclusive"),
     "timestampFrom": Option(
         "",
-        "ms since 1970 or ISO-8601: only records whose own timestamp is at or after it, wherever they are in the log",
+        "ms since 1970 or ISO-8601: only records whose own timestamp is at or after it, wherever "
+        "they are in the log",
     ),
     "timestampBefore": Option("", "the same: only records whose own timestamp is before it"),
     "isolationLevel": Option("read_uncommitted", "or `read_committed`"),
     "includeControl": Option("false", "`true` also shows transaction markers"),
     "belowLogStart": Option(
         "false",
-        "`true` begins at the first segment, and shows records on the disk that no consumer gets any more",
+        "`true` begins at the first segment, and shows records on the disk that no consumer gets "
+        "any more",
     ),
     "mode": Option("PERMISSIVE", "or `DROPMALFORMED`, `FAILFAST`: see below"),
     "maxBytesPerPartition": Option(
         "64m",
-        "bytes of logs that one task reads. A segment is divided at entries of its offset index; without an index, one "
+        "bytes of logs that one task reads. A segment is divided at entries of its offset index; "
+        "without an index, one "
         "task reads it",
     ),
 }

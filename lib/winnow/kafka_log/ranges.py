@@ -176,7 +176,8 @@ def _half_swapped(path: str) -> CorruptLogError:
         expected="none that ends in .swap",
         found="one, whose records are not shown",
         where=path,
-        hint="A cleaning was interrupted: a broker finishes it when it starts, and so does winnow's clean.",
+        hint="A cleaning was interrupted: a broker finishes it when it starts, and so does "
+        "winnow's clean.",
     )
 
 

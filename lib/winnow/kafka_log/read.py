@@ -94,7 +94,8 @@ class _RangeReader:
                 if now.size != wanted.size
                 else "another modification time",
                 where=wanted.path,
-                hint="A cleaner or a broker has replaced it. Load it again: spark.read plans a new read.",
+                hint="A cleaner or a broker has replaced it. Load it again: spark.read plans a new "
+                "read.",
             )
 
     def _gone(self) -> WinnowError:
@@ -103,7 +104,8 @@ class _RangeReader:
             expected="the file",
             found="none",
             where=self._range.path,
-            hint="A broker or a cleaner has removed it. Load it again: spark.read plans a new read.",
+            hint="A broker or a cleaner has removed it. Load it again: spark.read plans a new "
+            "read.",
         )
 
     def _batches(self, storage: Storage) -> Iterator[Any]:

@@ -54,7 +54,8 @@ SCHEMA = StructType(
         _column(
             "deleteHorizon",
             TimestampType(),
-            "when a cleaner may drop the batch's tombstones or markers; null until a cleaner has set it",
+            "when a cleaner may drop the batch's tombstones or markers; null until a cleaner has "
+            "set it",
         ),
         _column("segment", StringType(), "name of the file"),
         _column("position", LongType(), "byte of the file at which the batch begins"),

@@ -106,7 +106,8 @@ def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  
     if not isinstance(jvm.io.delta.kernel.Table, JavaClass):
         raise WinnowError(
             "Delta's classes are not there",
-            hint="./spark-submit.sh brings them; elsewhere put delta-spark's jars on the driver's class path.",
+            hint="./spark-submit.sh brings them; elsewhere put delta-spark's jars on the driver's "
+            "class path.",
         )
     attempts = 0
     while True:

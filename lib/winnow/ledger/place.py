@@ -63,5 +63,6 @@ def check_ledger(ledger: str, log_dirs: Sequence[str]) -> None:
                 "the ledger would lie in a log directory",
                 found=ledger,
                 where=log_dir,
-                hint="A broker refuses to start on directories that are no partitions. Put it elsewhere.",
+                hint="A broker refuses to start on directories that are no partitions. Put it "
+                "elsewhere.",
             )

@@ -93,7 +93,8 @@ def time_index_faults(
     last = int(entries["timestamp"][-1]) if len(entries) else -1
     if complete and len(running) and last < running[-1]:
         yield CorruptLogError(
-            f"the last time index entry is not the segment's largest timestamp: {last}, not {running[-1]}",
+            f"the last time index entry is not the segment's largest timestamp: {last}, not "
+            f"{running[-1]}",
             where=path,
             position=max(len(entries) - 1, 0) * TIME_ENTRY_SIZE,
         )

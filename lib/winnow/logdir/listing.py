@@ -202,7 +202,8 @@ def _missing(path: str) -> CorruptLogError:
         "a segment lacks an index file",
         expected=path,
         found="no such file",
-        hint="Start a broker on this directory once: it rebuilds a missing .index and what belongs to it.",
+        hint="Start a broker on this directory once: it rebuilds a missing .index and what belongs "
+        "to it.",
     )
 
 

@@ -158,7 +158,11 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
     if error.errno in (errno.EACCES, errno.EPERM):
         hint = "Run as the user that the directory belongs to, or as root."
         with suppress(OSError):
-            hint = f"The directory belongs to user {_user(status_of(log_dir).st_uid)}: run as that user, or as root."
+            hint = (
+                f"The directory belongs to user {_user(status_of(log_dir).st_uid)}: run as "
+                "that "
+                "user, or as root."
+            )
     elif error.errno == errno.EROFS:
         hint = "The file system is mounted read-only; a broker would not start on it either."
     elif error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):

@@ -101,7 +101,8 @@ def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
     image.apply(log.values, None)
     if log.torn is not None:
         notes.append(
-            f"{log.torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset {log.end_offset - 1}. "
+            f"{log.torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset "
+            f"{log.end_offset - 1}. "
             "Settings changed after it are not known here"
         )
     notes += image.notes()
@@ -160,7 +161,8 @@ class _Image:
     def notes(self) -> list[str]:
         """Report which records a newer Kafka wrote."""
         return [
-            f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: only its names and ids are read"
+            f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: only its names and ids "
+            "are read"
             for kind in sorted(self._newer)
         ]
 

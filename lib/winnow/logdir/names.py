@@ -121,7 +121,8 @@ def _not_a_partition(name: str, expected: str) -> UsageError:
         "a sub-directory is not a partition's",
         expected=expected,
         found=repr(name),
-        hint="A broker would refuse to start on this log directory; move the sub-directory elsewhere.",
+        hint="A broker would refuse to start on this log directory; move the sub-directory "
+        "elsewhere.",
     )
 
 

@@ -69,7 +69,10 @@ def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str,
         ),
         (
             "winnow_max_compaction_delay_seconds",
-            "How far beyond max.compaction.lag.ms the oldest dirty record is (max-compaction-delay-secs).",
+            (
+                "How far beyond max.compaction.lag.ms the oldest dirty record is "
+                "(max-compaction-delay-secs)."
+            ),
             max((_delay_ms(p, result.now) for p in partitions), default=0) / 1000,
         ),
         (
@@ -84,7 +87,10 @@ def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str,
         ),
         (
             "winnow_uncleanable_partitions_count",
-            "Partitions that were left alone although Kafka might have acted (uncleanable-partitions-count).",
+            (
+                "Partitions that were left alone although Kafka might have acted "
+                "(uncleanable-partitions-count)."
+            ),
             len(alone),
         ),
         (

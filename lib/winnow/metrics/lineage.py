@@ -127,7 +127,10 @@ class Lineage:
 
 
 def _statistics(partitions: Sequence[PartitionResult]) -> dict[str, Any]:
-    schema = f"{_SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/OutputStatisticsOutputDatasetFacet"
+    schema = (
+        f"{_SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json"
+        "#/$defs/OutputStatisticsOutputDatasetFacet"
+    )
     facet = _facet(schema)
     records = [p.records_after for p in partitions]
     if None not in records:
@@ -156,5 +159,6 @@ def _send(target: str, event: str) -> None:
             "an event of lineage could not be told",
             found=str(error),
             where=target,
-            hint="Give --openlineage a file that can be written, or the URL of what listens to OpenLineage.",
+            hint="Give --openlineage a file that can be written, or the URL of what listens to "
+            "OpenLineage.",
         ) from error

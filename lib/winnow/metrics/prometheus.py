@@ -32,7 +32,8 @@ def check_target(target: str) -> None:
     if not target.startswith(_URLS) and not target.endswith(_SUFFIX):
         raise UsageError(
             "metrics can't go there",
-            expected=f"a file that ends in {_SUFFIX}, as node_exporter reads them, or the URL of a Pushgateway",
+            expected=f"a file that ends in {_SUFFIX}, as node_exporter reads them, or the URL of a "
+            "Pushgateway",
             found=target,
         )
     if importlib.util.find_spec("prometheus_client") is None:

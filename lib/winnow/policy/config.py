@@ -93,7 +93,8 @@ def topic_config(
     if fields["min_compaction_lag_ms"] > fields["max_compaction_lag_ms"]:
         raise UsageError(
             "min.compaction.lag.ms is larger than max.compaction.lag.ms",
-            expected=f"at most {fields['max_compaction_lag_ms']} ({sources['max.compaction.lag.ms']})",
+            expected=f"at most {fields['max_compaction_lag_ms']} "
+            f"({sources['max.compaction.lag.ms']})",
             found=str(fields["min_compaction_lag_ms"]),
             where=sources["min.compaction.lag.ms"],
         )

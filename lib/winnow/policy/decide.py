@@ -73,7 +73,8 @@ def decide(
     if cleanable.checkpoint_reset is not None:
         reason += (
             f"; the cleaner checkpoint {state.cleaner_checkpoint} lies outside the log "
-            f"[{state.log_start_offset}, {state.log_end_offset}] and is reset to {cleanable.checkpoint_reset}"
+            f"[{state.log_start_offset}, {state.log_end_offset}] and is reset to "
+            f"{cleanable.checkpoint_reset}"
         )
     plan = _plan(
         state,
@@ -152,7 +153,10 @@ def _compaction(
     if cleanable.ratio > threshold:
         reason = f"dirty ratio {ratio} is above min.cleanable.dirty.ratio {threshold:g}"
     elif cleanable.needs_compaction_now:
-        reason = f"max.compaction.lag.ms: a dirty record is older than {duration(config.max_compaction_lag_ms)}"
+        reason = (
+            "max.compaction.lag.ms: a dirty record is older than "
+            f"{duration(config.max_compaction_lag_ms)}"
+        )
     else:
         return None, Reason(
             "S3.4", f"dirty ratio {ratio} is not above min.cleanable.dirty.ratio {threshold:g}"
@@ -164,7 +168,10 @@ def _compaction(
         max_index_bytes=config.segment_index_bytes,
         end_offset=end,
     )
-    reason += f" ({size(cleanable.cleanable_bytes)} dirty, {size(cleanable.clean_bytes)} clean; {cleanable.why})"
+    reason += (
+        f" ({size(cleanable.cleanable_bytes)} dirty, {size(cleanable.clean_bytes)} clean; "
+        f"{cleanable.why})"
+    )
     plan = CompactionPlan(
         first_dirty_offset=cleanable.first_dirty_offset,
         end_offset=end,
@@ -191,5 +198,9 @@ def _why_nothing_cleanable(state: PartitionState, cleanable: CleanableRange) -> 
         )
     first_dirty = cleanable.first_dirty_offset
     if first_dirty >= state.active.base_offset:
-        return f"{counted(len(state.segments) - 1, 'segment')} before the active one, all clean up to {first_dirty}"
+        return (
+            f"{counted(len(state.segments) - 1, 'segment')} before the active one, all clean "
+            "up "
+            f"to {first_dirty}"
+        )
     return f"nothing to clean from offset {first_dirty} on: {cleanable.why}"

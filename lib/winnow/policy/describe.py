@@ -1,14 +1,16 @@
 """Parse topic and broker configs from text: lines of `TOPIC KEY=VALUE`, and everything that
 `kafka-configs --describe` prints.
 
-    Dynamic configs for topic orders are:                            overrides only
-      cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, ...}
-    All configs for topic orders are:                                --all: effective values; the first synonym
-      retention.ms=604800000 sensitive=false synonyms={}             is the one that wins
+    Dynamic configs for topic orders are:
+      cleanup.policy=compact sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact}
+    All configs for topic orders are:
+      retention.ms=604800000 sensitive=false synonyms={}
     Dynamic configs for broker 1 are:
     Default configs for brokers in the cluster are:
-    Configs for topic 'orders' are cleanup.policy=compact,segment.bytes=1048576      Kafka before 2.5
+    Configs for topic 'orders' are cleanup.policy=compact,segment.bytes=1048576
 
+`Dynamic` sections list overrides only. `All` sections (`--all`) list effective values, and the
+first synonym is in effect. The last form is that of Kafka before 2.5.
 Sections of users, clients, groups and loggers are ignored.
 """
 
@@ -97,7 +99,8 @@ class _Reader:
             if self._entity is None:
                 raise UsageError(
                     "a config without a line above that says whose it is",
-                    expected="`Dynamic configs for topic T are:`, as kafka-configs.sh prints it, or `T key=value`",
+                    expected="`Dynamic configs for topic T are:`, as kafka-configs.sh prints it, "
+                    "or `T key=value`",
                     found=line.strip(),
                     where=where,
                 )

@@ -117,7 +117,10 @@ def _last_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
             "S5.5",
             f"it is the last record of its key below offset {of_round.end_offset}",
         )
-    words = f"its key has no record in the dirty range [{of_round.first_dirty_offset}, {of_round.end_offset})"
+    words = (
+        f"its key has no record in the dirty range [{of_round.first_dirty_offset}, "
+        f"{of_round.end_offset})"
+    )
     return Fate(Verdict.STAYS, "S5.5", words)
 
 
@@ -175,7 +178,10 @@ def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     new = _new_horizon(of_round)
     if int(record.batch["magic"][0]) < MAX_MAGIC:
         if not record.retain_legacy_deletes:
-            words = "a tombstone of message format v0 or v1 in a segment older than delete.retention.ms allows"
+            words = (
+                "a tombstone of message format v0 or v1 in a segment older than "
+                "delete.retention.ms allows"
+            )
             return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round))
         words = f"a tombstone, the last record of its key; converted to v2, {new.words}"
         return Fate(Verdict.STAYS, "S5.5", words, new.facts)

@@ -125,7 +125,8 @@ IO_RATE = "log.cleaner.io.max.bytes.per.second"
 INT, LONG, DOUBLE, BOOLEAN, POLICY = Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN, Kind.POLICY
 
 KEYS: tuple[Key, ...] = (
-    _key("cleanup.policy", POLICY, "delete", ANY, "compact, delete, both, or nothing at all", "log.cleanup.policy"),
+    _key("cleanup.policy", POLICY, "delete", ANY, "compact, delete, both, or empty",
+         "log.cleanup.policy"),
     _key(
         "min.cleanable.dirty.ratio", DOUBLE, 0.5, between(0, 1),
         "compact only if more than this share of the bytes is dirty",
@@ -153,7 +154,7 @@ KEYS: tuple[Key, ...] = (
         _retention("log.retention.minutes", INT, MINUTE_MS),
         _retention("log.retention.hours", INT, HOUR_MS),
     ),
-    _key("retention.bytes", LONG, -1, ANY, "keep this much of a partition; -1: all", "log.retention.bytes"),
+    _key("retention.bytes", LONG, -1, ANY, "keep this many bytes; -1: all", "log.retention.bytes"),
     _key(
         "local.retention.ms", LONG, -2, at_least(-2),
         "retention.ms of the local part of a tiered topic; -2: the same",
@@ -165,13 +166,15 @@ KEYS: tuple[Key, ...] = (
         "log.local.retention.bytes",
     ),
     _key("remote.storage.enable", BOOLEAN, False, ANY, "the topic is tiered"),
-    _key("remote.log.copy.disable", BOOLEAN, False, ANY, "a tiered topic that is no longer uploaded"),
+    _key("remote.log.copy.disable", BOOLEAN, False, ANY, "a tiered topic that is no longer "
+                                                         "uploaded"),
     _key(
         "segment.bytes", INT, 1_073_741_824, at_least(1_048_576),
         "no segment, and no group of segments cleaned into one, is larger",
         "log.segment.bytes",
     ),
-    _key("internal.segment.bytes", INT, None, at_least(1), "overrides segment.bytes, without its lower limit"),
+    _key("internal.segment.bytes", INT, None, at_least(1), "overrides segment.bytes, without its "
+                                                           "lower limit"),
     _key(
         "segment.index.bytes", INT, 10_485_760, at_least(4),
         "no index of a segment or group is larger",
@@ -192,14 +195,17 @@ KEYS: tuple[Key, ...] = (
         "largest record that may come out of a compressed batch",
         "max.decompressed.message.bytes",
     ),
-    _broker_key("log.cleaner.enable", BOOLEAN, True, ANY, "false: compacted topics are not touched at all"),
+    _broker_key("log.cleaner.enable", BOOLEAN, True, ANY, "false: compacted topics are not touched "
+                                                          "at all"),
     _broker_key(
         IO_RATE, DOUBLE, None, Allowed(lambda value: value > 0, "above 0"),
         "bytes that all tasks of a run read and write per second",
     ),
-    _broker_key("remote.log.storage.system.enable", BOOLEAN, None, ANY, "the broker tiers topics that ask for it"),
+    _broker_key("remote.log.storage.system.enable", BOOLEAN, None, ANY, "the broker tiers topics "
+                                                                        "that ask for it"),
     _broker_key(
-        "producer.id.expiration.ms", INT, 86_400_000, at_least(1), "how long an idle producer is remembered"
+        "producer.id.expiration.ms", INT, 86_400_000, at_least(1), "how long an idle producer is "
+                                                                   "remembered"
     ),
 )  # fmt: skip
 

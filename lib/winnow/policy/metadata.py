@@ -58,14 +58,21 @@ class MetadataSettings:
         if known is None:
             return None
         if topic_id is None:
-            return "it has no partition.metadata, and without a topic id a broker would set it aside as a stray"
+            return (
+                "it has no partition.metadata, and without a topic id a broker would set it "
+                "aside as a stray"
+            )
         if topic_id != known.topic_id:
             return (
-                f"an old incarnation of topic {topic}: its topic id is {topic_id}, that of the topic {known.topic_id} "
+                f"an old incarnation of topic {topic}: its topic id is {topic_id}, that of the "
+                f"topic {known.topic_id} "
                 f"({self.log}); a broker would set it aside as a stray"
             )
         if partition not in known.partitions:
-            return f"topic {topic} has no partition {partition} ({self.log}); a broker would set it aside as a stray"
+            return (
+                f"topic {topic} has no partition {partition} ({self.log}); a broker would set "
+                "it aside as a stray"
+            )
         return None
 
 

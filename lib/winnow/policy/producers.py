@@ -211,9 +211,13 @@ class Undecided:
 
     def __str__(self) -> str:
         if self.marker_offset is None:
-            return f"producer {self.producer_id} has a transaction open since offset {self.first_offset}"
+            return (
+                f"producer {self.producer_id} has a transaction open since offset "
+                f"{self.first_offset}"
+            )
         return (
-            f"the transaction of producer {self.producer_id} from offset {self.first_offset} on ends at "
+            f"the transaction of producer {self.producer_id} from offset {self.first_offset} on "
+            "ends at "
             f"{self.marker_offset}, not below the high watermark"
         )
 

@@ -106,7 +106,10 @@ def _why_not_too_large(state: PartitionState, config: TopicConfig) -> str:
     if state.whole_bytes < config.retention_bytes:
         return f"retention.bytes {limit}: the log has only {has}"
     first = state.segments[0].base_offset
-    return f"retention.bytes {limit}: the log has {has} and would fall below it without segment {first}"
+    return (
+        f"retention.bytes {limit}: the log has {has} and would fall below it without segment "
+        f"{first}"
+    )
 
 
 def _why_not_too_old(first: Segment, config: TopicConfig, now: int) -> str:
@@ -115,7 +118,10 @@ def _why_not_too_old(first: Segment, config: TopicConfig, now: int) -> str:
     age = now - first.largest_timestamp
     if age < 0:
         return f"retention.ms: segment {first.base_offset} ends {duration(-age)} in the future"
-    return f"retention.ms {duration(config.retention_ms)}: segment {first.base_offset} is {duration(age)} old"
+    return (
+        f"retention.ms {duration(config.retention_ms)}: segment {first.base_offset} is "
+        f"{duration(age)} old"
+    )
 
 
 @dataclass(slots=True)

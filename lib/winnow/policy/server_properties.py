@@ -57,7 +57,8 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
                 )
             elif element.key.startswith("log."):
                 notes.append(
-                    f"{unknown_key(element.key, list(BY_BROKER_NAME), where=where)} Ignored, as by a broker."
+                    f"{unknown_key(element.key, list(BY_BROKER_NAME), where=where)} Ignored, as by "
+                    "a broker."
                 )
     except javaproperties.InvalidUEscapeError as error:
         raise UsageError(

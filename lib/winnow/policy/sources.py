@@ -184,7 +184,8 @@ class Settings:
             return Unknown(
                 f"topic {topic} has no {guess} of its own, "
                 "and its broker's server.properties was not given: "
-                "Kafka's default would be a guess that could destroy data. Pass --server-properties FILE, or "
+                "Kafka's default would be a guess that could destroy data. Pass "
+                "--server-properties FILE, or "
                 f"--set {guess}=..."
             )
         default_source = (
@@ -214,7 +215,8 @@ class Settings:
         )
         if tuning:
             notes.append(
-                f"{', '.join(tuning)}: ignored, since one partition uses all cores and no buffer is sized by hand"
+                f"{', '.join(tuning)}: ignored, since one partition uses all cores and no buffer "
+                "is sized by hand"
             )
         if self.topic_configs is not None:
             notes += self.topic_configs.notes
@@ -251,7 +253,8 @@ class Settings:
             return brokers.get(node_id, ())
         if len(brokers) > 1:
             raise UsageError(
-                "the configs of several brokers were given, and which of them owns the log directory is not known",
+                "the configs of several brokers were given, and which of them owns the log "
+                "directory is not known",
                 found=f"brokers {', '.join(map(str, sorted(brokers)))}",
                 where="--topic-configs",
                 hint="Keep the section of the one whose node.id is in meta.properties.",
@@ -273,7 +276,8 @@ def _unknown(topic: str, missing: str | None) -> Unknown:
     if missing is not None:
         reason += f" ({missing})"
     return Unknown(
-        f"{reason}: name the topic in --topic-configs FILE (what `kafka-configs --entity-type topics --describe` "
+        f"{reason}: name the topic in --topic-configs FILE (what `kafka-configs --entity-type "
+        "topics --describe` "
         f"prints), or pass --topic-set '{topic}:cleanup.policy=...'"
     )
 

@@ -205,7 +205,8 @@ def _check_entries(
     if not found.all():
         row = aborted[np.flatnonzero(~found)[0]]
         raise _disagree(
-            f"an ABORT marker of producer {row['producer_id']} at offset {row['last_offset']}, as the index says",
+            f"an ABORT marker of producer {row['producer_id']} at offset {row['last_offset']}, as "
+            "the index says",
             "none there in the log",
             where,
         )
@@ -302,7 +303,8 @@ def _without_entry(
     producer: int, first: int, marker: int, where: tuple[str, str]
 ) -> CorruptLogError:
     return _disagree(
-        f"an entry for the transaction of producer {producer} from offset {first} to its ABORT marker at {marker}",
+        f"an entry for the transaction of producer {producer} from offset {first} to its ABORT "
+        f"marker at {marker}",
         "none in the index",
         where,
     )
@@ -312,7 +314,8 @@ def _across_marker(
     producer: int, first: int, last: int, marker: int, where: tuple[str, str]
 ) -> CorruptLogError:
     return _disagree(
-        f"no end of a transaction of producer {producer} between {first} and {last}, which the index calls one",
+        f"no end of a transaction of producer {producer} between {first} and {last}, which the "
+        "index calls one",
         f"a marker at offset {marker}",
         where,
     )

@@ -195,4 +195,7 @@ def _too_high(lso: int, first: int) -> str:
 
 def _names_no_data(what: str, offset: int, producer: int = -1) -> str:
     whose = "of a transaction" if producer < 0 else f"of producer {producer}'s transaction"
-    return f"expected {what} at which data {whose} begins, found {offset}, where the log has another batch"
+    return (
+        f"expected {what} at which data {whose} begins, found {offset}, where the log has "
+        "another batch"
+    )

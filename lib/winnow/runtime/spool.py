@@ -126,6 +126,9 @@ def _read(blob: Spooled, into: memoryview) -> None:
         while into:
             count = file.readinto(into)
             if not count:
-                message = f"{blob.path}: {len(into)} bytes are missing before byte {blob.start + blob.size}"
+                message = (
+                    f"{blob.path}: {len(into)} bytes are missing before byte "
+                    f"{blob.start + blob.size}"
+                )
                 raise OSError(message)
             into = into[count:]

@@ -75,7 +75,7 @@ class Facts:
         return [failed[key] if key in failed else self._walks[key] for key in keys]
 
     def weigher(self, now: int) -> Callable[[Sequence[PartitionJob]], list[Weighed]]:
-        """For `preview`. The same round of cleaning is weighed once, whatever settings led to it."""
+        """For `preview`. Each round of cleaning is weighed once, whatever settings led to it."""
         return partial(self._weigh, now)
 
     def _weigh(self, now: int, jobs: Sequence[PartitionJob]) -> list[Weighed]:

@@ -23,7 +23,8 @@ def table(result: RunResult) -> str:
     more = f"<p>and {counted(left, 'partition')} more: see .to_df()</p>" if left > 0 else ""
     head = "".join(f"<th>{name}</th>" for name in _HEAD)
     body = "".join(_row(p) for p in ordered[:MOST_ROWS])
-    return f"<p>{escape(_title(result))}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+    table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f"<p>{escape(_title(result))}</p><table>{table}</table>{more}"
 
 
 def freed_bytes(partitions: Sequence[PartitionResult]) -> int | None:
@@ -47,7 +48,10 @@ def _title(result: RunResult) -> str:
         if freed is None
         else f"{size(freed)} freed"
     )
-    return f"{acting} of {counted(len(result.partitions), 'partition')} {done}, {told}, at {moment(result.now)}"
+    return (
+        f"{acting} of {counted(len(result.partitions), 'partition')} {done}, {told}, at "
+        f"{moment(result.now)}"
+    )
 
 
 def _row(p: PartitionResult) -> str:

@@ -1,4 +1,4 @@
-"""Settings as they are written in Python: Kafka's files by their names, single values as mappings."""
+"""Settings in Python: Kafka's files by their names, single values as mappings."""
 
 from __future__ import annotations
 

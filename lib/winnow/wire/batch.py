@@ -2,24 +2,24 @@
 
 Every entry of a `.log` file begins the same way (S2):
 
-    baseOffset           int64   v0, v1: the offset of the record, or the last offset inside a wrapper
+    baseOffset           int64   v0, v1: the record's offset, or the last offset inside a wrapper
     length               int32   bytes that follow this field
     partitionLeaderEpoch int32   v2; v0 and v1 have the CRC-32 of the rest here
     magic                int8    0, 1 or 2: the only field at the same place in all versions
 
 A v2 batch continues (S2.2):
 
-    crc                  uint32  CRC-32C of everything from `attributes` to the end. The leader epoch
-                                 comes before it, so a follower can set it without a new checksum
+    crc                  uint32  CRC-32C of everything from `attributes` to the end. The leader
+                                 epoch is before it: a follower sets it without a new checksum
     attributes           int16   bits 0-2 codec, 3 log-append time, 4 transactional, 5 control,
                                  6 delete horizon
     lastOffsetDelta      int32   last offset minus base offset; after compaction not recordCount - 1
-    baseTimestamp        int64   first record's timestamp, or the delete horizon in ms if bit 6 is set
+    baseTimestamp        int64   first record's timestamp, or the delete horizon if bit 6 is set
     maxTimestamp         int64
     producerId           int64   -1: none
     producerEpoch        int16   -1: none
     baseSequence         int32   -1: none
-    recordCount          int32   0 is legal on disk: an empty batch that cleaning kept for its producer
+    recordCount          int32   0 is legal on disk: an empty batch, kept for its producer
     records              ...     one compressed block if a codec is set
 """
 

@@ -29,7 +29,8 @@ _SAID = {
     LegacyFault.AREA: "entries inside the buffer",
     LegacyFault.SIZE: "an entry whose size holds its header and lies inside of the wrapper",
     LegacyFault.EMPTY: "a wrapper with at least one record",
-    LegacyFault.WRAPPER_OFFSET: "a wrapper whose offset is its last record's or above, by less than 2^31",
+    LegacyFault.WRAPPER_OFFSET: "a wrapper whose offset is its last record's or above, by less "
+    "than 2^31",
     LegacyFault.MAGIC: "records of v0 or v1",
     LegacyFault.CRC: "a record that matches its CRC",
     LegacyFault.NESTED: "records in a wrapper that are not compressed themselves",

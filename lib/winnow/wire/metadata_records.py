@@ -135,7 +135,8 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
             f"a {kind.name} has a version that this Winnow does not know",
             expected=f"0 to {kind.max_version}",
             found=str(version),
-            hint="A newer Kafka wrote it. Upgrade Winnow or name the topics in --topic-configs FILE.",
+            hint="A newer Kafka wrote it. Upgrade Winnow or name the topics in --topic-configs "
+            "FILE.",
         )
     try:
         record = kind.read(fields)

@@ -61,6 +61,7 @@ def record_error(fault: Fault, row: np.void, position: int) -> CorruptLogError:
         "records can't be read",
         expected=_SAID[fault],
         found=f"something else {position} bytes into its records",
-        where=f"batch at byte {row['position']}, base offset {row['base_offset']}, {row['record_count']} records",
+        where=f"batch at byte {row['position']}, base offset {row['base_offset']}, "
+        f"{row['record_count']} records",
         hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
     )

@@ -112,15 +112,20 @@ def _batch(b: File) -> str:
         return f"offset: {b['last_offset']} position: {b['position']} {stamp}"
     return (
         f"baseOffset: {b['base_offset']} lastOffset: {b['last_offset']} count: {b['count']} "
-        f"baseSequence: {b['base_sequence']} lastSequence: {b['last_sequence']} producerId: {b['producer_id']} "
+        f"baseSequence: {b['base_sequence']} lastSequence: {b['last_sequence']} producerId: "
+        f"{b['producer_id']} "
         f"producerEpoch: {b['producer_epoch']} partitionLeaderEpoch: {b['leader_epoch']} "
-        f"isTransactional: {str(b['transactional']).lower()} isControl: {str(b['control']).lower()} "
+        f"isTransactional: {str(b['transactional']).lower()} isControl: "
+        f"{str(b['control']).lower()} "
         f"deleteHorizonMs: {_optional(b['delete_horizon'])} position: {b['position']} {stamp}"
     )
 
 
 def _record(b: File, r: File) -> str:
-    line = f"| offset: {r['offset']} {b['timestamp_type']}: {r['timestamp']} keySize: {_size(r['key'])} "
+    line = (
+        f"| offset: {r['offset']} {b['timestamp_type']}: {r['timestamp']} keySize: "
+        f"{_size(r['key'])} "
+    )
     line += f"valueSize: {_size(r['value'])}"
     if b["magic"] == 2:
         line += (
@@ -133,14 +138,19 @@ def _record(b: File, r: File) -> str:
 
 
 def _producer(p: File) -> str:
-    line = f"producerId: {p['producer_id']} producerEpoch: {p['epoch']} coordinatorEpoch: {p['coordinator_epoch']} "
+    line = (
+        f"producerId: {p['producer_id']} producerEpoch: {p['epoch']} coordinatorEpoch: "
+        f"{p['coordinator_epoch']} "
+    )
     txn = None if p["current_txn_first_offset"] < 0 else p["current_txn_first_offset"]
     line += f"currentTxnFirstOffset: {_optional(txn)} lastTimestamp: {p['timestamp']} "
     if p["last_offset"] < 0:
         return line.rstrip()
     return line + (
-        f"firstSequence: {p['last_sequence'] - p['offset_delta']} lastSequence: {p['last_sequence']} "
-        f"lastOffset: {p['last_offset']} offsetDelta: {p['offset_delta']} timestamp: {p['timestamp']}"
+        f"firstSequence: {p['last_sequence'] - p['offset_delta']} lastSequence: "
+        f"{p['last_sequence']} "
+        f"lastOffset: {p['last_offset']} offsetDelta: {p['offset_delta']} timestamp: "
+        f"{p['timestamp']}"
     )
 
 

@@ -33,11 +33,16 @@ APPENDED_TO = ("c-lz4-0", "c-none-0")
 HARMLESS = (
     "QuorumController - [QuorumController id=1] Performing controller activation.",
     "LogManager - The config `log.cleaner.enable` is deprecated",
-    "NetworkClient - [NodeToControllerChannelManager id=1 name=registration] Attempting to close NetworkClient",
+    (
+        "NetworkClient - [NodeToControllerChannelManager id=1 name=registration] Attempting to "
+        "close "
+        "NetworkClient"
+    ),
 )
 """Complaints that any single broker with these settings has, on any log directory."""
 LOADING = re.compile(
-    r"INFO (LogLoader|UnifiedLog|LocalLog|LogSegment|ProducerStateManager|\w+Index|LeaderEpoch\w+) - .*"
+    r"INFO (LogLoader|UnifiedLog|LocalLog|LogSegment|ProducerStateManager|\w+Index|LeaderEpoch\w+) "
+    r"- .*"
 )
 
 

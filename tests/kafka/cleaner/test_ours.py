@@ -52,7 +52,10 @@ class Both:
         write_checkpoint(self.ours / "replication-offset-checkpoint", committed)
         write_checkpoint(self.ours / "cleaner-offset-checkpoint", {"behind-0": BEHIND})
         copy_tree(self.ours, self.theirs)
-        configs = "headers cleanup.policy=compact\ncommitted cleanup.policy=compact\nbehind cleanup.policy=compact\n"
+        configs = (
+            "headers cleanup.policy=compact\ncommitted cleanup.policy=compact\nbehind "
+            "cleanup.policy=compact\n"
+        )
         sets = ["*:min.cleanable.dirty.ratio=0"]
         self.results: dict[str, PartitionResult] = run_winnow(
             spark, self.ours, now=NOW, topic_configs=configs, topic_sets=sets

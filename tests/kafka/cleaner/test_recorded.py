@@ -1,4 +1,6 @@
-"""One whole run over the recorded log directory leaves what Kafka's own cleaner and retention left."""
+"""One whole run over the recorded log directory leaves what Kafka's own cleaner and retention
+left.
+"""
 
 from __future__ import annotations
 

@@ -155,7 +155,9 @@ def test_files_that_show_the_crash_are_unchanged(crashed: Crashed) -> None:
 def test_kafka_cleans_the_same_with_limit_as_high_watermark(
     name: str, crashed: Crashed, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """The files of a log that did not crash, cleaned by Kafka with the limit as its high watermark."""
+    """The files of a log that did not crash, cleaned by Kafka with the limit as its high
+    watermark.
+    """
     point = POINTS[name]
     copy_tree(crashed.sound / name, tmp_path / name)
     limit = min(point.recovery_point or 0, point.high_watermark)

@@ -19,7 +19,9 @@ WRITTEN = NOW - HOUR_MS
 
 
 class Script:
-    """Writes a log in few words. Producers are numbers; each has the epoch that it was given last."""
+    """Writes a log in few words. Producers are numbers; each has the epoch that it was given
+    last.
+    """
 
     def __init__(self, log: LogWriter) -> None:
         self.log = log

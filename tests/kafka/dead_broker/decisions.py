@@ -1,4 +1,6 @@
-"""What Winnow does to the log directory of a dead broker, and what Kafka does after its recovery."""
+"""What Winnow does to the log directory of a dead broker, and what Kafka does after its
+recovery.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ FRESH = {
     "log.initial.task.delay.ms": "200",
     "log.flush.offset.checkpoint.interval.ms": "300",
 }
-"""With it, recovery points are at most a moment old. Without it there is none: the default is 60 s."""
+"""With it, recovery points are at most a moment old. Without it there is none: the default is 60 s.
+"""
 RECOVERS = r"Recovering unflushed segment [1-9]\d*\. .* recovered for d-old-"
 FULL = "Stopping serving logs in dir"
 

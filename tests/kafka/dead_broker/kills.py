@@ -203,7 +203,11 @@ def report(outcomes: list[Outcome], *, seed: int) -> str:
         "load: topics with retention by size and by time, compacted ones, both, and transactions",
         "with one left open. Every fifth begins with an empty log directory, the others with that",
         "of the one before. Winnow cleans a copy of what each left. Kafka's own classes recover",
-        "another copy, then clean it and delete from it, at the same clock. Then Kafka recovers what",
+        (
+            "another copy, then clean it and delete from it, at the same clock. Then Kafka "
+            "recovers "
+            "what"
+        ),
         "Winnow left. Both logs must be the same: segments, batches, records, indexes. The same is",
         "done to a copy that also lost its page cache: bytes above the recovery point are cut,",
         "zeroed or overwritten.",
@@ -215,7 +219,11 @@ def report(outcomes: list[Outcome], *, seed: int) -> str:
         f"**Of {count} kills {same['kept']} gave the same as Kafka, and {same['lost']} without the",
         f"page cache.** {beyond} torn logs were beyond Kafka: its own recovery fails on them.",
         "",
-        "| kill | seconds under load | acknowledged | synced | recovery points | files torn | same |",
+        (
+            "| kill | seconds under load | acknowledged | synced | recovery points | files torn | "
+            "same "
+            "|"
+        ),
         "|--:|--:|--:|---|--:|--:|---|",
         *(f"| {number} {_row(outcome)}" for number, outcome in enumerate(outcomes, start=1)),
         "",

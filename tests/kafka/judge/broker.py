@@ -23,7 +23,8 @@ STARTED = "Kafka Server started"
 LOGGING = HERE / "conf" / "log4j2-broker.properties"
 START_SECONDS = 90
 TOO_EARLY = re.compile(
-    r"^\S+ ERROR ControllerApis - .* handling request RequestHeader\(apiKey=CONTROLLER_REGISTRATION,.*\n"
+    r"^\S+ ERROR ControllerApis - .* handling request "
+    r"RequestHeader\(apiKey=CONTROLLER_REGISTRATION,.*\n"
     r"\S+CompletionException: \S+\.NotControllerException: ",
     re.MULTILINE,
 )
@@ -197,11 +198,15 @@ class Broker:
         )
 
     def records(self) -> list[str]:
-        """Every record that consumers of both isolation levels get, a line each, see Records.java."""
+        """Every record that consumers of both isolation levels get, a line each, see
+        Records.java.
+        """
         return self._tool("Records", self.bootstrap).splitlines()
 
     def seek(self, questions: Sequence[str]) -> list[str]:
-        """A consumer's answers to lines `topic partition offset|timestamp value`, see Consume.java."""
+        """A consumer's answers to lines `topic partition offset|timestamp value`, see
+        Consume.java.
+        """
         file = self.home / "questions"
         file.write_text("".join(f"{question}\n" for question in questions))
         return self._tool("Consume", self.bootstrap, "seek", str(file)).splitlines()

@@ -54,7 +54,8 @@ def main() -> int:
             outcome.add(found)
             for difference in found.differences:
                 _say(
-                    f"\n{difference.name}, {difference.when}: {difference.what}\n{difference.life!r}\n"
+                    f"\n{difference.name}, {difference.when}: "
+                    f"{difference.what}\n{difference.life!r}\n"
                 )
             undos = f"{outcome.undone} undone, {outcome.refused} undos refused"
             differences = f"{len(outcome.differences)} differences"
@@ -121,7 +122,11 @@ def row(outcome: Outcome, options: argparse.Namespace, *, minutes: float) -> str
         f"{datetime.now(UTC):%Y-%m-%d}",
         f"{_machine()}, {minutes:.0f} minutes",
         KAFKA_VERSION,
-        f"`--lives {options.lives} --seed {options.seed} --first-life {options.first_life} --batch {options.batch}`",
+        (
+            f"`--lives {options.lives} --seed {options.seed} --first-life {options.first_life} "
+            "--batch "
+            f"{options.batch}`"
+        ),
         f"{outcome.lives:,}",
         f"{outcome.passes:,} ({outcome.compacted:,} / {outcome.retained:,})",
         f"{outcome.batches:,}",

@@ -1,4 +1,4 @@
-"""Compares a partition cleaned by Winnow with one cleaned by Kafka: equal parts, allowed differences.
+"""Compare a partition cleaned by Winnow with one cleaned by Kafka, and list allowed differences.
 
 Every function raises AssertionError with the first difference.
 """
@@ -48,10 +48,10 @@ class Log:
 def differing(ours: Path, theirs: Path, log: Log) -> list[str]:
     """Names of files whose bytes differ. Names and times of logs must be equal.
 
-    Changes that a loader makes anyway do not count (S6.3, S8.4). It removes snapshots at or below the log
-    start offset and all between segments but the last, folds leader epochs, removes that of a
-    leader that wrote nothing, and does without indexes of an empty segment. Snapshots above the
-    high watermark do not count either; `machine` removes them.
+    Changes that a loader makes anyway do not count (S6.3, S8.4). It removes snapshots at or below
+    the log start offset and all between segments but the last, folds leader epochs, removes that
+    of a leader that wrote nothing, and does without indexes of an empty segment. Snapshots above
+    the high watermark do not count either; `machine` removes them.
     """
     found, expected = _names(ours, log), _names(theirs, log)
     assert found == expected, (

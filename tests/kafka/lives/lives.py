@@ -112,7 +112,7 @@ def lives(draw: st.DrawFn) -> Life:
 
 
 def _steps(draw: st.DrawFn) -> st.SearchStrategy[Step]:
-    """Steps that suit one life. Each is one choice among all possible ones, because choices take the
+    """Steps that suit one life. Each is one choice among all possible ones, because choices take
     time.
     """
 

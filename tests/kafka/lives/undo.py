@@ -25,7 +25,9 @@ Content = Mapping[str, tuple[bytes, int]]
 
 
 class Undo:
-    """`root`: a working directory. Works on copies, so the lives continue as if nothing had been kept."""
+    """`root`: a working directory. Works on copies, so the lives continue as if nothing had been
+    kept.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -277,7 +277,9 @@ def test_appends_of_several_batches(twin: Twin) -> None:
 
 
 def test_cleaned_batches_can_be_appended(twin: Twin) -> None:
-    """As by a follower that starts empty: gaps, batches without records, markers without a record."""
+    """As by a follower that starts empty: gaps, batches without records, markers without a
+    record.
+    """
     twin.follow(batch(10, producer_id=4, producer_epoch=1, base_sequence=3, last_offset=90))
     twin.follow(hollow(100, 120, producer_id=4, producer_epoch=1, base_sequence=12))
     twin.follow(hollow(130, 130, producer_id=6, producer_epoch=0, transactional=True, control=True))

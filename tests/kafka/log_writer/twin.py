@@ -38,7 +38,9 @@ class _Recorder(LogWriter):
 
 
 class Twin:
-    """`now` is the clock of both. Steps go to our log at once, to Kafka's when they are compared."""
+    """`now` is the clock of both. Steps go to our log at once, to Kafka's when they are
+    compared.
+    """
 
     def __init__(
         self,
@@ -84,8 +86,8 @@ class Twin:
         self._step(ROLL)
 
     def assert_alike(self) -> dict[str, bytes]:
-        """Close both, compare all files, let Kafka load ours, open both again, and return the files by
-        name.
+        """Close both, compare all files, let Kafka load ours, open both again, and return the files
+        by name.
         """
         self.log.close()
         steps = self._root / "steps"

@@ -43,7 +43,8 @@ LATER = 10**6
 """Offsets from a segment to the next."""
 UNLIMITED = 2**31 - 9
 SAME = (
-    *("base_offset", "last_offset", "leader_epoch", "producer_id", "producer_epoch", "base_sequence", "magic"),
+    *("base_offset", "last_offset", "leader_epoch", "producer_id", "producer_epoch"),
+    *("base_sequence", "magic"),
 )  # fmt: skip
 
 

@@ -107,7 +107,10 @@ def test_help_exits_with_0(arguments: list[str], capsys: pytest.CaptureFixture[s
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     run(["clean", "--help"])
     told = capsys.readouterr().out
-    options = "--topics --topic-configs --server-properties --set --topic-set --now --only --dry-run --json"
+    options = (
+        "--topics --topic-configs --server-properties --set --topic-set --now --only "
+        "--dry-run --json"
+    )
     options += " --unclean-shutdown --max-extra-space --free-at-least"
     assert [option for option in options.split() if option not in told] == []
 

@@ -31,10 +31,22 @@ PROFILE = Profile(
 def test_table_has_a_line_per_phase_and_a_total() -> None:
     assert list(table(PROFILE)) == [
         "profile: 4.00 s until here",
-        "phase                    seconds  share  driver  jobs  tasks  task s  Python s     read  written  shuffled",
+        (
+            "phase                    seconds  share  driver  jobs  tasks  task s  Python s     "
+            "read  "
+            "written  shuffled"
+        ),
         "starting Spark              3.00   75 %    3.00",
-        "compacting 2 partitions     1.00   25 %    0.25     1      9    1.50      1.00  3.0 MiB  1.0 MiB   2.0 KiB",
-        "all                         4.00  100 %    3.25     1      9    1.50      1.00  3.0 MiB  1.0 MiB   2.0 KiB",
+        (
+            "compacting 2 partitions     1.00   25 %    0.25     1      9    1.50      1.00  3.0 "
+            "MiB  "
+            "1.0 MiB   2.0 KiB"
+        ),
+        (
+            "all                         4.00  100 %    3.25     1      9    1.50      1.00  3.0 "
+            "MiB  "
+            "1.0 MiB   2.0 KiB"
+        ),
     ]
 
 

@@ -23,14 +23,19 @@ TOPIC_ID = "version: 0\ntopic_id: Z4RmYuRAQUiWYxVMfwzKsQ"
 SPARSE_BYTES = 60 * 2**30
 LOG = f"t-0/{segment_file(0, '.log')}"
 NAMES = (
-    "meta.properties", ".lock", ".kafka_cleanshutdown", "cleaner-offset-checkpoint", "cleaner-offset-checkpoint.tmp",
-    "replication-offset-checkpoint", "log-start-offset-checkpoint", "recovery-point-offset-checkpoint",
+    "meta.properties", ".lock", ".kafka_cleanshutdown", "cleaner-offset-checkpoint",
+    "cleaner-offset-checkpoint.tmp",
+    "replication-offset-checkpoint", "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
     "__cluster_metadata-0", "t-0", LOG, LOG + ".swap", LOG + ".cleaned", LOG + ".deleted",
-    "t-0/00000000000000000000.index", "t-0/00000000000000000000.timeindex", "t-0/00000000000000000000.txnindex",
-    f"t-0/{segment_file(50, SNAPSHOT)}", "t-0/leader-epoch-checkpoint", "t-0/leader-epoch-checkpoint.tmp",
+    "t-0/00000000000000000000.index", "t-0/00000000000000000000.timeindex",
+    "t-0/00000000000000000000.txnindex",
+    f"t-0/{segment_file(50, SNAPSHOT)}", "t-0/leader-epoch-checkpoint",
+    "t-0/leader-epoch-checkpoint.tmp",
     "t-0/partition.metadata", "t-0/.winnow-r", "t-0/.winnow-r/round.json", "t-0/.winnow-r-keep",
     f"t-0/.winnow-kept-{RUN}", f"t-0/.winnow-kept-{RUN}/run.json", f"t-0/.winnow-kept-{RUN}/000001",
-    f"t-0/.winnow-kept-{RUN}/000001/step.json", f"t-0/.winnow-kept-{RUN}/000001/{segment_file(0, '.log')}",
+    f"t-0/.winnow-kept-{RUN}/000001/step.json",
+    f"t-0/.winnow-kept-{RUN}/000001/{segment_file(0, '.log')}",
     f"t-0/.winnow-quarantine-{RUN}",
 )  # fmt: skip
 

@@ -61,8 +61,8 @@ def test_torn_end_is_refused_with_its_position(log: Path) -> None:
     assert count == 19
     assert f"{log} at byte {len(whole) - len(BATCHES[-1])}" in told
     assert (
-        f"a whole batch of {len(BATCHES[-1])} bytes, found {len(BATCHES[-1]) - 1} bytes up to the end"
-        in told
+        f"a whole batch of {len(BATCHES[-1])} bytes, found {len(BATCHES[-1]) - 1} bytes up to the "
+        "end" in told
     )
 
 

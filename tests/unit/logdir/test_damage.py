@@ -101,7 +101,8 @@ def test_log_without_its_damage_is_sound(
     assert damages(left, end) == []
     rows = [row for rows in whole_rows(as_bytes(left), 0, BASE) for row in rows]
     assert sum(int(row["size"]) for row in rows) == len(left)
-    untouched = [one for one, edge in zip(batches, pairwise(accumulate(map(len, batches), initial=0)), strict=True)
+    edges = pairwise(accumulate(map(len, batches), initial=0))
+    untouched = [one for one, edge in zip(batches, edges, strict=True)
                  if edge[1] <= start or edge[0] >= start + len(garbage)]  # fmt: skip
     assert all(one in left for one in untouched)
 

@@ -43,7 +43,9 @@ def test_closed_writer_leaves_a_cleanly_shut_down_log_directory(tmp_path: Path) 
     assert {
         name: (tmp_path / name).read_text() for name in ("meta.properties", ".kafka_cleanshutdown")
     } == {
-        "meta.properties": "#\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\nversion=1\ncluster.id=c\n",
+        "meta.properties": (
+            "#\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\nversion=1\ncluster.id=c\n"
+        ),
         ".kafka_cleanshutdown": '{"version":0,"brokerEpoch":-1}',
     }
     ends = "0\n4\na 0 6\na 1 3\nb 0 3\nempty.one 7 0\n"

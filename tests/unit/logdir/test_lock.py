@@ -42,7 +42,8 @@ _JAVA = """
 import java.io.RandomAccessFile;
 public class Holder {
     public static void main(String[] args) throws Exception {
-        try (var file = new RandomAccessFile(args[0], "rw"); var lock = file.getChannel().tryLock()) {
+        try (var file = new RandomAccessFile(args[0], "rw");
+                var lock = file.getChannel().tryLock()) {
             if (lock == null) { System.err.println("refused"); System.exit(1); }
             System.out.println("locked");
             System.in.read();

@@ -8,7 +8,10 @@ import pytest
 from winnow.logdir.lock_reach import local_only, why_seen_here_only
 
 DEVICE = os.makedev(0, 53)
-LINE = "36 35 0:53 / /mnt/kafka rw,noatime shared:1 - {type} server:/kafka rw,vers=4.2,{option},addr=10.0.0.1"
+LINE = (
+    "36 35 0:53 / /mnt/kafka rw,noatime shared:1 - {type} server:/kafka "
+    "rw,vers=4.2,{option},addr=10.0.0.1"
+)
 
 
 @pytest.mark.parametrize(

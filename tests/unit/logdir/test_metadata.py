@@ -363,7 +363,8 @@ def test_newer_partition_record_is_noted_and_its_ids_are_read(tmp_path: Path) ->
     assert found.topics["t"].partitions == {0, 1}
     assert found.notes == (
         (
-            "__cluster_metadata-0 has a PartitionRecord of version 3, which is newer than this Winnow: "
+            "__cluster_metadata-0 has a PartitionRecord of version 3, which is newer than this "
+            "Winnow: "
             "only its names and ids are read"
         ),
     )

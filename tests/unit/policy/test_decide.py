@@ -93,16 +93,23 @@ def test_case_67_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("state", "settings", "rule", "reason"),
     [
-        (partition([segment(0)], end=5), config(), "S3.2", "the only segment is active, and never cleaned"),
-        (four(high_watermark=0), config(), "S3.2", "high watermark 0: nothing is known to be committed"),
-        (four(high_watermark=5), config(), "S3.2", "nothing to clean from offset 0 on: the high watermark is 5"),
-        (four(), config(min_compaction_lag_ms=172_800_000), "S3.2", "segment 0 is younger than 2 d"),
+        (partition([segment(0)], end=5), config(), "S3.2", ("the only segment is active, and never "
+                                                           "cleaned")),
+        (four(high_watermark=0), config(), "S3.2", ("high watermark 0: nothing is known to be "
+                                                   "committed")),
+        (four(high_watermark=5), config(), "S3.2", ("nothing to clean from offset 0 on: the high "
+                                                   "watermark is 5")),
+        (four(), config(min_compaction_lag_ms=172_800_000), "S3.2", ("segment 0 is younger than 2 "
+                                                                    "d")),
         (four(checkpoint=20), config(), "S3.4", "dirty ratio 0.3333 is not above"),
         (four(), config(log_cleaner_enable=False), "S9.1", "log.cleaner.enable is false"),
         (four(), config(""), "S7.1", "cleanup.policy is empty"),
         (four(), config("delete", retention_ms=-1), "S7.3", "retention.ms is unlimited"),
-        (four(), config("delete", retention_ms=5000), "S7.3", "retention.ms: 4 segments older than 5 s; an empty"),
-        (four(high_watermark=0), config("delete", retention_ms=0), "S7.2", "the high watermark is 0"),
+        (four(), config("delete", retention_ms=5000), "S7.3", ("retention.ms: 4 segments older "
+                                                               "than "
+                                                              "5 s; an empty")),
+        (four(high_watermark=0), config("delete", retention_ms=0), "S7.2", ("the high watermark is "
+                                                                           "0")),
         (four(), config("delete", remote_storage_enable=True), "S7.5", "remote.storage.enable"),
     ],
 )  # fmt: skip

@@ -82,7 +82,8 @@ def test_describe_with_all_separates_overrides_from_broker_values() -> None:
 @pytest.mark.parametrize("colon", ["", ":"])
 def test_one_line_form_of_old_brokers_is_parsed(colon: str) -> None:
     text = (
-        f"Configs for topic 'orders' are{colon} cleanup.policy=compact,delete,segment.bytes=1048576\n"
+        f"Configs for topic 'orders' are{colon} "
+        "cleanup.policy=compact,delete,segment.bytes=1048576\n"
         "Configs for topic 'bare' are \n"
         "Configs for brokers '1' are leader.replication.throttled.rate=700000000\n"
     )
@@ -99,7 +100,10 @@ def test_entries_without_synonyms_below_a_headline_are_overrides() -> None:
 
 
 def test_sections_of_other_entities_are_skipped() -> None:
-    text = "Dynamic configs for group g are:\n  consumer.x=1 sensitive=false synonyms={}\nx cleanup.policy=delete\n"
+    text = (
+        "Dynamic configs for group g are:\n  consumer.x=1 sensitive=false synonyms={}\nx "
+        "cleanup.policy=delete\n"
+    )
     assert set(parse_topic_configs(text).topics) == {"x"}
 
 
@@ -129,7 +133,8 @@ def test_malformed_line_is_refused_with_its_number(text: str, words: str) -> Non
         "a cleanup.policy=compact\na segment.bytes=1024\nb cleanup.policy=compact\n",
         (
             "Dynamic configs for topic a are:\n  segment.bytes=1024 sensitive=false synonyms={}\n"
-            "Dynamic configs for topic b are:\n  cleanup.policy=compact sensitive=false synonyms={}\n"
+            "Dynamic configs for topic b are:\n  cleanup.policy=compact sensitive=false "
+            "synonyms={}\n"
         ),
         "a segment.bytes=1024\na segment.bytes=2048\nb cleanup.policy=compact\n",
         "a segment.bytes=1048576\na segment.bytes=2048\nb cleanup.policy=compact\n",
@@ -145,7 +150,10 @@ def test_out_of_range_value_affects_only_its_topic(text: str) -> None:
 
 
 def test_contradicting_values_affect_only_their_topic() -> None:
-    text = "a cleanup.policy=compact\na min.compaction.lag.ms=9\na max.compaction.lag.ms=8\nb cleanup.policy=compact"
+    text = (
+        "a cleanup.policy=compact\na min.compaction.lag.ms=9\na max.compaction.lag.ms=8\nb "
+        "cleanup.policy=compact"
+    )
     settings = Settings(topic_configs=parse_topic_configs(text))
     config = settings.resolve("a")
     assert isinstance(config, Unknown)

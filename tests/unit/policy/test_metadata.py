@@ -160,10 +160,14 @@ def test_broker_policy_is_unknown_without_its_properties_file() -> None:
         (Settings(metadata=metadata(), sets=[parse_set("log.cleanup.policy=compact")]), "compact"),
         (Settings(metadata=metadata(all_brokers=texts(log_cleanup_policy="compact"))), "compact"),
         (Settings(metadata=metadata(brokers={1: texts(log_cleanup_policy="compact")})), "compact"),
-        (Settings(metadata=metadata(), topic_sets=[parse_topic_set("t:cleanup.policy=compact")]), "compact"),
+        (
+            Settings(metadata=metadata(), topic_sets=[parse_topic_set("t:cleanup.policy=compact")]),
+            "compact",
+        ),
         (
             Settings(
-                metadata=metadata(), topic_configs=parse_topic_configs("t cleanup.policy=delete\nt retention.ms=1")
+                metadata=metadata(), topic_configs=parse_topic_configs("t cleanup.policy=delete\nt "
+                                                                       "retention.ms=1")
             ),
             "delete",
         ),

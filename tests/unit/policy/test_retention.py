@@ -188,7 +188,8 @@ def test_each_rule_applies_to_what_the_previous_one_kept() -> None:
     assert [s.base_offset for s in plan.deleted] == [0, 5, 10]
     assert plan.log_start_offset == 15
     assert plan.words == (
-        "log start offset 5: 1 segment; retention.bytes 200 B: 1 segment; retention.ms: 1 segment older than 5 s"
+        "log start offset 5: 1 segment; retention.bytes 200 B: 1 segment; retention.ms: 1 segment "
+        "older than 5 s"
     )
 
 

@@ -96,7 +96,8 @@ def test_no_other_module_creates_files_or_directories() -> None:
         for name in creations(ast.parse(path.read_text(encoding="utf-8")))
     }
     assert {entry for entry in found if entry.partition(":")[0] not in CREATE} == set()
-    assert creations(ast.parse("open(path, 'xb'); p.write_text(x); p.open(mode='w'); os.mkdir(p)")) == [
+    code = "open(path, 'xb'); p.write_text(x); p.open(mode='w'); os.mkdir(p)"
+    assert creations(ast.parse(code)) == [
         "open xb", "write_text", "p.open w", "os.mkdir",
     ]  # fmt: skip
 

@@ -87,7 +87,8 @@ ALLOWED = {
     "runtime/cores.py": "the private directory of the run",
     "runtime/ticks.py": "the private directory of the run",
     "runtime/spool.py": "the private directory of the run",
-    "verbs/output/clean.py": "work directories, removed by descriptors, and whether a destination is there",
+    "verbs/output/clean.py": "work directories, removed by descriptors, and whether a destination "
+    "is there",
     "worker/archives.py": "Winnow's own code and Spark's",
     "worker/package.py": "Winnow's own code, and the archive that is asked for",
     "airflow.py": "a directory of its own",
@@ -118,7 +119,8 @@ def test_no_other_module_calls_the_system_with_a_path() -> None:
 
 def test_calls_with_a_path_are_found() -> None:
     source = (
-        "open(p); os.stat(p); os.path.exists(p); shutil.rmtree(p); Path(p).read_text(); np.fromfile(p); "
+        "open(p); os.stat(p); os.path.exists(p); shutil.rmtree(p); Path(p).read_text(); "
+        "np.fromfile(p); "
         "open(fd); os.scandir(descriptor); open(open_file(p)); os.fstat(fd); storage.exists(p)"
     )
     assert [*calls_by_path(ast.parse(source))] == [

@@ -35,20 +35,23 @@ if TYPE_CHECKING:
 
 UNCLEAN = Reason(
     "S8.2",
-    "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end of the log may be "
+    "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end "
+    "of the log may be "
     "torn. Start the broker once and stop it with SIGTERM, then run again; or use "
     "--unclean-shutdown=below-recovery-point, which touches only what is known to be whole",
 )
 
 
 BELOW_RECOVERY_POINT = (
-    "the broker was not shut down cleanly: only segments that lie entirely below offset {} are worked on, the least of "
+    "the broker was not shut down cleanly: only segments that lie entirely below offset {} are "
+    "worked on, the least of "
     "recovery point, high watermark and last stable offset"
 )
 UNREADABLE = Reason("S8.8", "left as it was: something about its files can't be understood")
 ELSEWHERE = Reason(
     "S8.1",
-    "its directory is a symbolic link: what lies elsewhere is not guarded by the lock of this log directory. Make the "
+    "its directory is a symbolic link: what lies elsewhere is not guarded by the lock of this log "
+    "directory. Make the "
     "other place a log directory of its own in log.dirs, or mount it here",
 )
 

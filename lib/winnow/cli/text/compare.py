@@ -37,13 +37,16 @@ def show(result: CompareResult, paper: Paper) -> None:
             )
         if one.undecided:
             words = (
-                f"{one.topic}-{one.partition}: {counted(one.undecided, 'key')} can't be judged: one replica was "
+                f"{one.topic}-{one.partition}: {counted(one.undecided, 'key')} can't be judged: "
+                "one replica was "
                 f"cleaned beyond offset {one.end}, where another ends"
             )
             paper.print(wrapped(words, paper.width))
     records = sum(one.records for one in result.comparisons)
     paper.print(
-        f"Compared: {counted(sum(one.end is not None for one in result.comparisons), 'partition')}, {records} records "
+        "Compared: "
+        f"{counted(sum(one.end is not None for one in result.comparisons), 'partition')}, "
+        f"{records} records "
         "of all replicas",
     )
 

@@ -49,18 +49,27 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
         yield f"{name}: {printable(p.error or p.why_left_alone or '')}"
     if p.active is not None and p.active.records:
         yield (
-            f"{name}: {counted(p.active.records, 'record')} in the active segment: let the broker roll it "
+            f"{name}: {counted(p.active.records, 'record')} in the active segment: let the broker "
+            "roll it "
             "(segment.ms), stop it and erase again"
         )
     if p.above_high_watermark is not None and p.above_high_watermark.records:
         where = "in segments that are not wholly below the high watermark"
         yield f"{name}: {counted(p.above_high_watermark.records, 'record')} {where}"
     if p.copies:
-        yield f"{name}: older copies of records, not searched: {', '.join(map(printable, p.copies))}"
+        yield (
+            f"{name}: older copies of records, not searched: {', '.join(map(printable, p.copies))}"
+        )
     for run_id in map(printable, p.closed_undos):
-        yield f"{name}: run {run_id} can't be undone any more; `recover --purge {run_id}` removes what it kept"
+        yield (
+            f"{name}: run {run_id} can't be undone any more; `recover --purge {run_id}` removes "
+            "what it kept"
+        )
     if p.remote:
-        yield f"{name}: remote.storage.enable: remote storage may hold segments too; it was not searched"
+        yield (
+            f"{name}: remote.storage.enable: remote storage may hold segments too; it was not "
+            "searched"
+        )
     if _failed(p) and p.proof is not None:
         what = [counted(p.proof.reached, "record")] if p.proof.reached else []
         what += (
@@ -74,16 +83,25 @@ def _summary(result: EraseResult) -> Iterator[str]:
     yield f"{counted(result.keys, 'key')}, {result.keys_found} of them found in {partitions}"
     if result.dry_run:
         found = sum((p.closed or Matches() for p in result.partitions), Matches())
-        yield f"{counted(found.records, 'record')} to erase, {size(found.bytes)} decompressed. Nothing was changed."
+        yield (
+            f"{counted(found.records, 'record')} to erase, {size(found.bytes)} decompressed. "
+            "Nothing was changed."
+        )
         return
     erased = sum((p.erased or Matches() for p in result.partitions), Matches())
     left = sum((p.left for p in result.partitions), Matches())
     yield f"{counted(erased.records, 'record')} erased, {size(erased.bytes)} decompressed"
     if result.proven:
         where = " on this disk" if any(p.remote for p in result.partitions) else ""
-        yield f"Proven: a second reading, with other code, found none of the keys where an erasure reaches{where}"
+        yield (
+            "Proven: a second reading, with other code, found none of the keys where an erasure "
+            f"reaches{where}"
+        )
     if result.hash_key is not None:
-        yield f"Recorded in {printable(result.ledger or '')}, with hashes of the keys under this hash key; keep it:"
+        yield (
+            f"Recorded in {printable(result.ledger or '')}, with hashes of the keys under this "
+            "hash key; keep it:"
+        )
         yield f"  {result.hash_key}"
     if left.records:
         yield f"{counted(left.records, 'record')} left where no erasure reaches: see above"

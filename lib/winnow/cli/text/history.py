@@ -43,7 +43,8 @@ def show(history: History, paper: Paper, *, now: int) -> None:
     runs, partitions = history.runs, sorted(history.partitions, key=_urgency)
     erased = f", {counted(len(history.erasures), 'erasure')}" if history.erasures else ""
     paper.print(
-        f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: {size(history.freed_bytes)} freed"
+        f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: "
+        f"{size(history.freed_bytes)} freed"
         f"{erased} ({printable(history.ledger)})",
     )
     lines = [

@@ -85,7 +85,8 @@ class Output:
         what = instant(position.value) if position.asked == "timestamp" else str(position.value)
         end = "?" if position.log_end_offset is None else position.log_end_offset
         self._line(
-            f"{position.directory}: {position.asked} {what}, log from {position.log_start_offset} to {end}"
+            f"{position.directory}: {position.asked} {what}, log from {position.log_start_offset} "
+            f"to {end}"
         )
         for text in _way(position):
             self._line(f"  {text}")
@@ -108,7 +109,10 @@ def _way(position: PositionLine) -> Iterator[str]:
     if position.index_offset is not None:
         begin = f"index entry {position.index_offset} @{position.index_position}"
     yield f"segment  {position.segment.rpartition('/')[2]}"
-    yield f"scan     from {begin}, {position.batches_scanned} batch{'es' * (position.batches_scanned != 1)}"
+    yield (
+        f"scan     from {begin}, {position.batches_scanned} "
+        f"batch{'es' * (position.batches_scanned != 1)}"
+    )
     yield f"batch    {_batch(position.batch)}"
     if position.record is not None:
         yield f"record   {_record(position.record)}"
@@ -244,7 +248,8 @@ def _producer(p: ProducerEntry) -> str:
     parts = [f"producer {p.producer_id} epoch {p.epoch}", f"last {instant(p.timestamp)}"]
     if p.last_offset >= 0:
         parts.append(
-            f"offsets {p.last_offset - p.offset_delta}-{p.last_offset} to sequence {p.last_sequence}"
+            f"offsets {p.last_offset - p.offset_delta}-{p.last_offset} to sequence "
+            f"{p.last_sequence}"
         )
     if p.current_txn_first_offset >= 0:
         parts.append(f"open transaction from {p.current_txn_first_offset}")

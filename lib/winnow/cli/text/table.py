@@ -71,7 +71,10 @@ def _title(result: RunResult, *, acting: int) -> str:
     what = (
         "has work to do" if planned and acting == 1 else "have work to do" if planned else "cleaned"
     )
-    return f"{acting} of {counted(len(result.partitions), 'partition')} {what}, at {moment(result.now)}"
+    return (
+        f"{acting} of {counted(len(result.partitions), 'partition')} {what}, at "
+        f"{moment(result.now)}"
+    )
 
 
 def _lines(

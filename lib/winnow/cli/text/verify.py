@@ -106,6 +106,7 @@ def _offsets(finding: Finding) -> str:
 
 def _checked(checked: Checked) -> str:
     return (
-        f"Checked: {counted(checked.partitions, 'partition')}, {counted(checked.segments, 'segment')}, "
+        f"Checked: {counted(checked.partitions, 'partition')}, "
+        f"{counted(checked.segments, 'segment')}, "
         f"{size(checked.bytes)}, {checked.batches} batches, {checked.records} records"
     )

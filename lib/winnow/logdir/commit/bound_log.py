@@ -89,7 +89,8 @@ def check_bound(storage: Storage, bound: BoundLog, log: Mapping[int, str], direc
     if found != wanted:
         strange = sorted({*found} ^ {*wanted})
         raise moved_on(
-            f"the segments {', '.join(map(str, wanted)) or 'none'} below {bound.active.base_offset}",
+            f"the segments {', '.join(map(str, wanted)) or 'none'} below "
+            f"{bound.active.base_offset}",
             f"others or fewer: see {', '.join(map(str, strange))}",
             directory,
         )
@@ -118,7 +119,8 @@ def moved_on(expected: str, found: str, where: str) -> CorruptLogError:
         expected=expected,
         found=found,
         where=where,
-        hint="A later run or a broker has cleaned or deleted here, and records that were deleted could come back. "
+        hint="A later run or a broker has cleaned or deleted here, and records that were deleted "
+        "could come back. "
         "If it was a run that kept what it replaced, undo that one first.",
     )
 

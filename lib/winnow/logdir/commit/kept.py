@@ -1,11 +1,11 @@
 """What a run has kept of a partition, read from its manifests (`winnow.logdir.commit.keeping`
 writes them).
 
-TOPIC-P/.winnow-kept-RUN/run.json             when, and the log and the side files as they were before
-TOPIC-P/.winnow-kept-RUN/closed.json          an erasure has closed it: nothing is put back any more
+TOPIC-P/.winnow-kept-RUN/run.json             the time, and the log and side files before the run
+TOPIC-P/.winnow-kept-RUN/closed.json          an erasure has closed it: undo is refused
 TOPIC-P/.winnow-kept-RUN/000001/              one step: a replacement or a deletion
-                                step.json     what went, and what took its place
-                                N.log, ...    hard links to the files that went
+                                step.json     what was removed, and what replaced it
+                                N.log, ...    hard links to the removed files
 """
 
 from __future__ import annotations

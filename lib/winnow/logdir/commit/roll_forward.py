@@ -335,8 +335,10 @@ def _check_file(storage: Storage, path: str, file: StagedFile) -> None:
             expected=f"CRC-32C {file.crc32c}, as in its journal",
             found=str(found),
             where=path,
-            hint="Nothing was removed. The disk or the memory of this machine may be failing: keep a copy of this "
-            "directory. To give up what that run had prepared, remove its .winnow- directory (and the .swap files, if "
+            hint="Nothing was removed. The disk or the memory of this machine may be failing: keep "
+            "a copy of this "
+            "directory. To give up what that run had prepared, remove its .winnow- directory (and "
+            "the .swap files, if "
             "the segments that they were to replace are all there), then run again",
         )
 

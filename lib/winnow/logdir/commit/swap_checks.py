@@ -64,7 +64,8 @@ _BATCH = np.dtype(
 )
 _NO_BATCHES = np.empty(0, _BATCH)
 _HINT = (
-    "Nothing was removed. Keep a copy of this directory. If the segments beside the .swap files are whole, move the "
+    "Nothing was removed. Keep a copy of this directory. If the segments beside the .swap files "
+    "are whole, move the "
     ".swap files of this base offset out of the directory, and run `recover` again"
 )
 

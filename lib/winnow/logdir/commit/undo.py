@@ -128,7 +128,8 @@ def _check_open(run: KeptRun) -> BoundLog:
         )
     if run.bound is None:
         raise CorruptLogError(
-            "this run can't be undone: an older version of Winnow kept it, and did not record the log around it",
+            "this run can't be undone: an older version of Winnow kept it, and did not record the "
+            "log around it",
             expected=f"`log` in {run.path}/{RUN_JSON}",
             found="none, so that nobody can tell whether the log was cleaned since",
             where=run.path,

@@ -129,7 +129,10 @@ class HdfsStorage:
                         self._client.set_owner(_path(target), wanted.owner, wanted.group)
                 except PermissionError as error:
                     owner = f"{wanted.owner}:{wanted.group}, the owner of {source}"
-                    what = f"{error.strerror}: it must belong to {owner}; run as that user or as HDFS's superuser"
+                    what = (
+                        f"{error.strerror}: it must belong to {owner}; run as that user or as "
+                        "HDFS's superuser"
+                    )
                     raise PermissionError(error.errno, what, target) from None
             if wanted.permission != have.permission:
                 self._client.set_permission(_path(target), wanted.permission)

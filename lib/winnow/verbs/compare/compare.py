@@ -86,7 +86,10 @@ def _notes(
             names = ", ".join(map(str, alone[:_NAMED])) + (
                 " and others" if len(alone) > _NAMED else ""
             )
-            yield f"{counted(len(alone), 'partition')} in {log_dir.path} only, and not compared: {names}"
+            yield (
+                f"{counted(len(alone), 'partition')} in {log_dir.path} only, and not compared: "
+                f"{names}"
+            )
 
 
 def _begun(homes: Sequence[Home], looked: Sequence[Looked | Failure]) -> Comparison | Work:
@@ -140,7 +143,8 @@ def _why_nothing(comparison: Comparison, bounds: Bounds) -> str:
     behind = min(comparison.replicas, key=lambda replica: replica.high_watermark)
     if behind.high_watermark <= bounds.start:
         return (
-            f"{behind.log_dir} knows of nothing committed from offset {bounds.start} on (its high watermark is "
+            f"{behind.log_dir} knows of nothing committed from offset {bounds.start} on (its high "
+            "watermark is "
             f"{behind.high_watermark})"
         )
     return f"a transaction is open from offset {bounds.end} on, where the logs begin"

@@ -35,7 +35,8 @@ def tell(storage: Storage, suspect: Suspect, has: Home, other: Home) -> Differen
     elif kind is Kind.MISSING:
         what = "a tombstone" if one.record and one.record.value is None else "a record"
         message = (
-            f"{has.replica.log_dir} has {what} at offset {suspect.offset} that {other.replica.log_dir} lacks; "
+            f"{has.replica.log_dir} has {what} at offset {suspect.offset} that "
+            f"{other.replica.log_dir} lacks; "
             "there, what follows is at the byte shown"
         )
     else:
@@ -75,7 +76,10 @@ def _what_differs(one: Record, two: Record) -> str:
         told.append(f"timestamp ({one.timestamp} and {two.timestamp})")
     if one.headers != two.headers:
         told.append("headers")
-    return f"the records at offset {one.offset} differ in {', '.join(told) or 'what could not be read again'}"
+    return (
+        f"the records at offset {one.offset} differ in "
+        f"{', '.join(told) or 'what could not be read again'}"
+    )
 
 
 def _size(text: bytes | None) -> str:

@@ -165,11 +165,15 @@ def _told(entry: Misplaced) -> MisplacedEntry:
         words = f'{files} name it: a broker\'s cleaner stops at its start ("Duplicate key")'
     else:
         words = (
-            f"{files} names it, and it is in {entry.home}: the next cleaning by a broker adds a second entry, and then "
+            f"{files} names it, and it is in {entry.home}: the next cleaning by a broker adds a "
+            "second entry, and then "
             'its cleaner stops ("Duplicate key")'
         )
     if entry.home is None:
-        words += "; none of the given directories holds it: remove its lines by hand while the broker is stopped"
+        words += (
+            "; none of the given directories holds it: remove its lines by hand while the "
+            "broker is stopped"
+        )
     return MisplacedEntry(
         topic=entry.topic_partition.topic,
         partition=entry.topic_partition.partition,
@@ -317,7 +321,10 @@ def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -
         waiting = [o for o in overdue if o.log_dir == disk.log_dir]
         if not waiting:
             continue
-        many = f"{counted(len(waiting), 'partition')} in {disk.log_dir} {'is' if len(waiting) == 1 else 'are'} due"
+        many = (
+            f"{counted(len(waiting), 'partition')} in {disk.log_dir} "
+            f"{'is' if len(waiting) == 1 else 'are'} due"
+        )
         if disk.cleaner_checkpoint_ms is None:
             return f"{many}, and no cleaner has ever finished one there"
         since = now - disk.cleaner_checkpoint_ms

@@ -144,7 +144,8 @@ def erase_from(
             done = _erase(spark, [results[n] for n in sound], request, shared, run_id)  # type: ignore[misc]
             proven = [looked_into[number] for number in sound]
             progress.stage(
-                f"reading {size(sum(target.state.log_bytes for target in proven))} again, to prove it"
+                f"reading {size(sum(target.state.log_bytes for target in proven))} again, to prove "
+                "it"
             )
             proofs = prove(spark, proven, keys)
             for number, one in zip(sound, done, strict=True):

@@ -164,7 +164,10 @@ def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
     if len(filtered.batches) != len(chosen.rows) or filtered.records_out != len(gone) - int(
         gone.sum()
     ):
-        message = f"{len(filtered.batches)} batches with {filtered.records_out} records came of {len(chosen.rows)}"
+        message = (
+            f"{len(filtered.batches)} batches with {filtered.records_out} records came of "
+            f"{len(chosen.rows)}"
+        )
         raise ValueError(message)
     return filtered.data, filtered.batches
 

@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _UNCLEAN = (
-    "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end of the log may be "
+    "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end "
+    "of the log may be "
     "torn. Start the broker once and stop it with SIGTERM, then run again"
 )
-_TIERED = "remote.storage.enable: segments lie in remote storage as well, where nothing can be erased from here"
+_TIERED = (
+    "remote.storage.enable: segments lie in remote storage as well, where nothing can be "
+    "erased from here"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,10 @@ def _at_offset(
         return at_offset
     records = [record for found in at_offset for record in found.records]
     if not records:
-        words = f"segment {home} has no record at this offset: it was cleaned away before, or never was one"
+        words = (
+            f"segment {home} has no record at this offset: it was cleaned away before, or "
+            "never was one"
+        )
         return RecordFate(
             offset=offset, verdict=Verdict.ABSENT, rule="S5.6", words=words, segment=home
         )
@@ -272,7 +275,8 @@ def _outside(state: PartitionState, offset: int) -> RecordFate | None:
     home = max((s for s in state.segments if s.base_offset <= offset), key=lambda s: s.base_offset)
     if not rules.is_trusted(state, home):
         words = (
-            f"segment {home.base_offset} does not lie entirely below offset {state.trusted_end}, up to which the log "
+            f"segment {home.base_offset} does not lie entirely below offset {state.trusted_end}, "
+            "up to which the log "
             "can be trusted after the unclean shutdown: it is not looked into, and stays"
         )
         return RecordFate(

@@ -130,7 +130,11 @@ def not_compacted(item: PartitionWork, now: int, *, gone: int) -> Fate:
 
 def beyond_cleanable(found: CleanableRange) -> Fate:
     """Explain why a record at or above U' is not reached."""
-    words = f"it is not cleaned: cleaning ends at offset {found.first_uncleanable_offset}, because {found.why}"
+    words = (
+        f"it is not cleaned: cleaning ends at offset {found.first_uncleanable_offset}, "
+        "because "
+        f"{found.why}"
+    )
     return Fate(
         Verdict.STAYS,
         "S3.3",

@@ -100,7 +100,10 @@ def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
     if fate.verdict is Verdict.GOES:
         return fate
     if ground.gone is None:
-        words = f"{fate.words}; whether retention then takes its segment depends on what the compaction leaves of it"
+        words = (
+            f"{fate.words}; whether retention then takes its segment depends on what the "
+            "compaction leaves of it"
+        )
         return Fate(Verdict.UNDECIDED, "S3.5", words, fate.facts)
     home = ground.source_of.get(record.segment, record.segment)
     taken = ground.gone.get(home)

@@ -36,17 +36,24 @@ def gone_segments(state: PartitionState, config: TopicConfig, now: int) -> Gone:
     gone: Gone = {}
     for number, segment in enumerate(state.segments[:all_rules]):
         if number < start:
-            words = f"all of segment {segment.base_offset} lies below the log start offset {state.log_start_offset}"
+            words = (
+                f"all of segment {segment.base_offset} lies below the log start offset "
+                f"{state.log_start_offset}"
+            )
             fact = Fact("log_start_offset", state.log_start_offset)
         elif number < by_size:
             words = (
-                f"retention.bytes {size(config.retention_bytes)}: without segment {segment.base_offset} "
+                f"retention.bytes {size(config.retention_bytes)}: without segment "
+                f"{segment.base_offset} "
                 "the log still has as much"
             )
             fact = Fact("retention_bytes", config.retention_bytes)
         else:
             age = duration(now - segment.largest_timestamp)
-            words = f"retention.ms {duration(config.retention_ms)}: segment {segment.base_offset} is {age} old"
+            words = (
+                f"retention.ms {duration(config.retention_ms)}: segment {segment.base_offset} "
+                f"is {age} old"
+            )
             fact = Fact("newest_record", segment.largest_timestamp, time=True)
         gone[segment.base_offset] = Fate(Verdict.GOES, "S7.3", words, (fact,))
     return gone

@@ -112,7 +112,8 @@ def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Li
                 if (entry.producer_id, entry.last_offset) not in markers:
                     where = f"{path} at byte {number * ENTRY.size}"
                     yield Problem(
-                        f"no ABORT marker of producer {entry.producer_id} at offset {entry.last_offset} ({where})"
+                        f"no ABORT marker of producer {entry.producer_id} at offset "
+                        f"{entry.last_offset} ({where})"
                     )
     except CorruptLogError as error:
         yield Problem(str(error))

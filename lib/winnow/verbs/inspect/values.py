@@ -97,7 +97,7 @@ class OffsetLine:
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """An entry of a time index: the largest timestamp (ms) up to the batch that ends at an offset."""
+    """A time index entry: the largest timestamp (ms) up to the batch that ends at an offset."""
 
     timestamp: int
     offset: int

@@ -1,6 +1,6 @@
 """Clean data that is read from one place and written to another (docs/decisions/0024).
 
-    source ──fetch──▶ private copy on a local disk ──the ordinary cleaning, in place──▶ ──put──▶ destination
+    source ──fetch──▶ private copy on a local disk ──clean in place──▶ ──put──▶ destination
 
 Each batch holds as much as the work space allows, and at least one partition. The source is not
 changed.
@@ -98,7 +98,8 @@ def clean_elsewhere(
         raise kind(
             "a place can't be reached, read or written",
             found=str(error) or type(error).__name__,
-            hint="Nothing is finished. See to it, then run again, with --begin-again if it had begun to write.",
+            hint="Nothing is finished. See to it, then run again, with --begin-again if it had "
+            "begun to write.",
         ) from error
 
 
@@ -272,7 +273,8 @@ def _check_room(asked: Elsewhere, sources: Sequence[Source]) -> None:
                 expected=f"{needed} bytes",
                 found=str(max(0, free)),
                 where=tree.url,
-                hint="Give a larger disk, or with --work-space so many bytes as are to be copied at once.",
+                hint="Give a larger disk, or with --work-space so many bytes as are to be copied "
+                "at once.",
             )
 
 

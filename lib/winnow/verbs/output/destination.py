@@ -76,14 +76,16 @@ def check_free(tree: FileTree, *, begin_again: bool) -> None:
             expected="nothing",
             found=f"{names[0]!r}" + (f" and {len(names) - 1} more" if names[1:] else ""),
             where=tree.url,
-            hint="It is written once and never over anything. Give another place, or remove what is there.",
+            hint="It is written once and never over anything. Give another place, or remove what "
+            "is there.",
         )
     if not begin_again:
         raise UsageError(
             "a run that did not finish, or still works, is writing there",
             found=tree.read_range(UNFINISHED, 0, 1000).decode(errors="replace").strip(),
             where=tree.url,
-            hint="If it has ended, give --begin-again: what it left is removed, and all is written anew.",
+            hint="If it has ended, give --begin-again: what it left is removed, and all is written "
+            "anew.",
         )
 
 

@@ -107,7 +107,8 @@ def refuse_changed(sources: Sequence[Source]) -> None:
             raise CorruptLogError(
                 "the log directory changed while it was being read",
                 expected="what it held when the run began",
-                found=f"{len(changed)} files that came, went or are others, {changed[0]!r} among them",
+                found=f"{len(changed)} files that came, went or are others, {changed[0]!r} among "
+                "them",
                 where=source.tree.url,
                 hint="Something else is writing there. Stop it and run again.",
             )

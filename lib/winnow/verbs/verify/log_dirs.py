@@ -97,7 +97,8 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         key = directory.topic_partition
         if directory.kind is not DirectoryKind.CURRENT or key is None:
             notes.append(
-                f"{path}/{entry.name} is not checked: it belongs to no current partition ({directory.kind})"
+                f"{path}/{entry.name} is not checked: it belongs to no current partition "
+                f"({directory.kind})"
             )
             continue
         if not directory.has_legal_topic:

@@ -212,7 +212,10 @@ class _Reader:
         if log.following is not None and beyond.any() and Kind.OFFSETS not in self._told:
             row = rows[int(np.argmax(beyond))]
             self._told.add(Kind.OFFSETS)
-            message = f"expected offsets below the next segment, {log.following}, found {int(row['last_offset'])}"
+            message = (
+                f"expected offsets below the next segment, {log.following}, found "
+                f"{int(row['last_offset'])}"
+            )
             self._on_batch(Kind.OFFSETS, piece, row, message)
         if Kind.LEADER_EPOCHS in self._told:
             return

@@ -71,7 +71,11 @@ def _end(log_dir: LogDirCheck, scope: Scope, end_offset: int) -> Iterator[Findin
     for name in _LIMITS:
         offset = log_dir.checkpoints.get(name, {}).get(key, 0)
         if offset > end_offset:
-            message = f"expected a log up to offset {offset}, as {name} has it, found {end_offset} to be its end"
+            message = (
+                f"expected a log up to offset {offset}, as {name} has it, found "
+                f"{end_offset} "
+                "to be its end"
+            )
             yield scope.finding(Kind.CHECKPOINT, "", message, offsets=(end_offset, offset - 1))
             return
 

@@ -24,9 +24,21 @@ def test_partitions_are_sorted_by_bytes_freed_with_totals_last() -> None:
     assert shown(result).splitlines() == [
         "2 of 3 partitions cleaned, at 2026-11-21T22:26:40Z",
         "partition  action               before      after  freed  segments  dirty  why",
-        "large-11   compacted+retained  1.0 GiB  512.0 MiB   50 %   12 -> 3   0.75  dirty ratio 0.75 is...",
-        "small-0    compacted           2.0 MiB    2.0 MiB    0 %  12 -> 12   0.75  dirty ratio 0.75 is...",
-        "idle-0     -                   2.0 MiB    2.0 MiB    0 %  12 -> 12   0.10  dirty ratio 0.1 is not...",
+        (
+            "large-11   compacted+retained  1.0 GiB  512.0 MiB   50 %   12 -> 3   0.75  dirty "
+            "ratio "
+            "0.75 is..."
+        ),
+        (
+            "small-0    compacted           2.0 MiB    2.0 MiB    0 %  12 -> 12   0.75  dirty "
+            "ratio "
+            "0.75 is..."
+        ),
+        (
+            "idle-0     -                   2.0 MiB    2.0 MiB    0 %  12 -> 12   0.10  dirty "
+            "ratio "
+            "0.1 is not..."
+        ),
         "all 3                          1.0 GiB  516.0 MiB   50 %  36 -> 27",
     ]
 

@@ -14,7 +14,8 @@ from winnow.storage.s3.aws import aws_settings
 def home(tmp_path: Path) -> Path:
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws/config").write_text(
-        "[default]\nregion = eu-north-1\n[profile other]\nendpoint_url = http://127.0.0.1:9\nsso_session = x\n"
+        "[default]\nregion = eu-north-1\n[profile other]\nendpoint_url = "
+        "http://127.0.0.1:9\nsso_session = x\n"
     )
     (tmp_path / ".aws/credentials").write_text(
         "[default]\naws_access_key_id = A\naws_secret_access_key = S%\n"
