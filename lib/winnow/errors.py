@@ -61,6 +61,15 @@ class WinnowError(Exception):
             self.problem, expected=self.expected, found=self.found, where=where, hint=self.hint
         )
 
+    def inside(self, path: str, start: int | None = None) -> Self:
+        """Return the same error for the file at `path`. Its place counts from byte `start`, if
+        given: there the part that was read begins.
+        """
+        where = path if self.where is None else f"{path}, {self.where}"
+        if start is not None and self.where is not None:
+            where += f", counted from byte {start}"
+        return self.at(where)
+
     @property
     def what(self) -> str:
         """The problem with what was expected and found, for callers that add the place and the

@@ -208,14 +208,6 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
         raise error.at(where) from error
 
 
-def counted_from(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
-    """Return the same error for the file at `path`. Its place counts from byte `start`, where the
-    part that was read begins.
-    """
-    where = path if error.where is None else f"{path}, {error.where}, counted from byte {start}"
-    return error.at(where)
-
-
 def bad_crcs(piece: Piece) -> Iterator[int]:
     """Yield the rows whose CRC does not match their bytes."""
     begin = 0

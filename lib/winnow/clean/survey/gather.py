@@ -56,8 +56,7 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
         parts = inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
         return ControlColumns.joined(decode_control(blocks, blocks.rows) for blocks in parts)
     except CorruptLogError as error:
-        where = path if error.where is None else f"{path}, {error.where}"
-        raise error.at(where) from error
+        raise error.inside(path) from error
 
 
 class Gatherer:

@@ -13,7 +13,7 @@ import numpy as np
 from winnow.clean.scan.last_offsets import last_per_key
 from winnow.errors import CorruptLogError
 from winnow.kafka_log.ranges import Range
-from winnow.logdir.batches import Piece, TornLogError, counted_from, read_batches
+from winnow.logdir.batches import Piece, TornLogError, read_batches
 from winnow.policy.transactions import aborted_batches
 from winnow.storage.contract import Storage
 from winnow.verbs.compare.replicas import Bounds
@@ -124,7 +124,7 @@ def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[
             yield _Found(places.offset, keys, contents, places.key.size < 0, places.value.size < 0)
             del blocks  # free it before the next part is read
     except CorruptLogError as error:
-        raise counted_from(error, wanted.path, piece.start) from error
+        raise error.inside(wanted.path, piece.start) from error
 
 
 def _chosen(found: _Found, bounds: Bounds) -> Entries:

@@ -14,7 +14,7 @@ import numpy as np
 
 from winnow.clean.tally import by_age, none_of_any_age
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
-from winnow.logdir.batches import Piece, bad_crcs, counted_from, read_batches
+from winnow.logdir.batches import Piece, bad_crcs, read_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import packed, task_count
@@ -119,7 +119,7 @@ def sums_of_segment(
         try:
             sums += _sums_of_piece(piece, now, max_decompressed_bytes)
         except CorruptLogError as error:
-            raise counted_from(error, path, piece.start) from error
+            raise error.inside(path, piece.start) from error
     return sums
 
 

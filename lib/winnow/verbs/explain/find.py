@@ -19,7 +19,6 @@ from winnow.clean.scan.cut import Split
 from winnow.clean.survey.gather import control_columns
 from winnow.clean.survey.walk import walk_segment
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
-from winnow.logdir.batches import counted_from
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
 from winnow.runtime.failure import Failure, failure
@@ -173,7 +172,7 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
                 discardable, carried = _judged(search, buf, rows, carried, path)
                 yield from _in_split(search, split, buf, rows, discardable)
             except CorruptLogError as error:
-                raise counted_from(error, path, split.start) from error
+                raise error.inside(path, split.start) from error
 
 
 def _judged(
