@@ -59,9 +59,16 @@ def show(result: RunResult, paper: Paper) -> None:
     if troubled:
         paper.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
     for text, names in _grouped(troubled, replicas=replicas).items():
-        for part in textwrap.wrap(", ".join(names), paper.width - 2, break_on_hyphens=False):
+        for part in textwrap.wrap(_named(names), paper.width - 2, break_on_hyphens=False):
             paper.print(Text(f"  {part}", style="yellow"))
         paper.print(wrapped(text, paper.width, break_on_hyphens=True))
+
+
+def _named(names: Sequence[str]) -> str:
+    """Name a few partitions and count the others."""
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"{len(names)} partitions: {', '.join(names[:FEW])} and {len(names) - FEW} more"
 
 
 def _title(result: RunResult, *, acting: int) -> str:

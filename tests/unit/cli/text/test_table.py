@@ -95,6 +95,15 @@ def test_skipped_partitions_are_grouped_by_reason() -> None:
     ]
 
 
+def test_reason_of_many_partitions_is_shown_once_with_a_count() -> None:
+    result = run_of(*(left_alone("t", number) for number in range(2_000)))
+    assert shown(result).partition("\n\n")[2].splitlines() == [
+        "Left alone: 2000 partitions",
+        "  2000 partitions: t-0, t-1, t-2, t-3, t-4, t-5, t-6, t-7 and 1992 more",
+        "      holds transactional batches",
+    ]
+
+
 def test_many_idle_partitions_share_a_line() -> None:
     lines = shown(
         run_of(partition("orders"), *(idle("idle", number) for number in range(FEW + 1)))
