@@ -210,12 +210,12 @@ def test_next_run_finishes_after_a_crash_at_any_effect(
     # After a broker's crash side files that a run left behind are left to the broker (S6.3): it
     # folds the leader epochs.
     later = (
-        {LEADER_EPOCHS, f"{LEADER_EPOCHS}.tmp"}
+        {LEADER_EPOCHS, f"{LEADER_EPOCHS}.tmp", f"{LOG_START_CHECKPOINT}.tmp"}
         if not (freed.before / CLEAN_MARKER).exists()
         else set()
     )
     points = 0
-    for point in crash_states(freed.before, tmp_path / "crash", freed.effects, every=29):
+    for point in crash_states(freed.before, tmp_path / "crash", freed.effects, every=9):
         again = free(spark, point.root, Places(), wanted=EVERYTHING)
         assert [p.error for p in again.partitions] == [None] * len(NAMES), point.label
         strays = [path for path in stray_files(point.root) if Path(path).name not in later]
