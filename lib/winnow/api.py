@@ -273,8 +273,8 @@ def doctor(
     """What ails these log directories, what would free space in them, and which command comes next.
 
     `deep`: read all records of compacted topics as well, for those without a key and for tombstones
-    by age. Changes nothing. After an unclean shutdown it looks at what lies below the recovery
-    point. Arguments and errors are as for `plan`.
+    by age. Changes nothing. After an unclean shutdown it reads what a broker would recover.
+    Arguments and errors are as for `plan`.
     """
     progress = progress or Silence()
     with locked(log_dirs, to_change=False) as dirs:
@@ -284,7 +284,6 @@ def doctor(
                 "settings": settings,
                 "topics": topics,
                 "now": now,
-                "unclean_shutdown": "below-recovery-point",
                 "progress": progress,
             },
             touch=False,

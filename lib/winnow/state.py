@@ -43,6 +43,17 @@ class Segment:
     """
     log_stamp: tuple[int, ...] = field(default=(), compare=False)
     """`Entry.stamp` of the `.log`."""
+    rebuilt: tuple[int, int] | None = None
+    """Sizes of the `.index` and the `.timeindex` that a broker rebuilds when it recovers this
+    segment (S8.2). Those on disk are then not read. None: they are used as they are.
+    """
+
+    @property
+    def used_index_bytes(self) -> tuple[int, int]:
+        """Sizes of the offset index and the time index that a broker uses. A missing one counts as
+        empty: a broker creates it.
+        """
+        return self.rebuilt or (self.index_bytes or 0, self.timeindex_bytes or 0)
 
     @property
     def largest_timestamp(self) -> int:
@@ -54,6 +65,26 @@ class Segment:
             if self.last_timeindex_timestamp >= 0
             else self.log_mtime_ms
         )
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """Where a log ends after an unclean shutdown, read from the recovery point on (S8.2)."""
+
+    first_read: int
+    """Base offset of the first segment that was read. Those below it were flushed."""
+    end_offset: int
+    """The log end offset after a broker's recovery."""
+    cut_segment: int | None
+    """Base offset of the segment that a broker cuts. It becomes the active one. None: no cut."""
+    cut_position: int
+    """Valid bytes of the last segment that a broker keeps."""
+    why_cut: str | None
+    removed: tuple[int, ...]
+    """Base offsets of the later segments, which a broker removes."""
+    lost_bytes: int
+    """Bytes of `.log` files that a broker cuts off or removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +117,11 @@ class PartitionState:
     lost_bytes: int = 0
     """After an unclean shutdown: the part of `log_bytes` behind the last whole batch, which a
     starting broker will cut off (`winnow.logdir.after_crash`).
+    """
+    recovered: Recovered | None = None
+    """Set if the log was read from the recovery point on after an unclean shutdown (S8.2). The
+    segments, their `log_bytes` and the offsets are then those of the log that a broker recovers.
+    The files at and behind a cut are left to the broker, and so is the active segment.
     """
 
     @property

@@ -25,7 +25,8 @@ from tests.spark.runs import (
 )
 from tests.unit.clean.partitions import batch, make_partition, record
 from winnow.api import explain
-from winnow.clean.plan.prepare import LeftAlone, prepare
+from winnow.clean.plan.prepare import prepare
+from winnow.clean.plan.prepared import LeftAlone
 from winnow.clean.request import Request
 from winnow.cli import main
 from winnow.errors import LogDirInUseError, UsageError

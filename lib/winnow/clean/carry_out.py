@@ -15,7 +15,7 @@ from winnow.clean.commit.split import split_bytes, split_first
 from winnow.clean.compact import NOT_BEGUN, Run, compact
 from winnow.clean.next_round import compacted_next
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared
+from winnow.clean.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult

@@ -13,7 +13,7 @@ from winnow.clean.carry_out import CarriedOut
 from winnow.clean.commit.commit import commit_log_start
 from winnow.clean.commit.retention import retain_only, state_now
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import PartitionWork, Prepared
+from winnow.clean.plan.prepared import PartitionWork, Prepared
 from winnow.clean.request import Request
 from winnow.clean.result import RETAINED, PartitionResult
 from winnow.clock import ms_since

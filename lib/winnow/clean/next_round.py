@@ -15,7 +15,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.clean.commit.split import split_first
-from winnow.clean.plan.prepare import PartitionWork, Prepared, look_again
+from winnow.clean.plan.prepare import look_again
+from winnow.clean.plan.prepared import PartitionWork, Prepared
 from winnow.clean.request import Request
 from winnow.clean.result import RETAINED, PartitionResult
 from winnow.errors import StoppedError

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from winnow.clean.carry_out import CarriedOut, carry_out
 from winnow.clean.commit.quarantine import Quarantined, commit, stage_quarantine
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, Prepared, prepare
+from winnow.clean.plan.prepare import prepare
+from winnow.clean.plan.prepared import LeftAlone, Prepared
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError, failure_of

@@ -10,7 +10,7 @@ from winnow.clean.carry_out import CarriedOut
 from winnow.clean.commit.split import split_bytes
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.estimate import Weighed, estimated
-from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared
+from winnow.clean.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult, Setting

@@ -17,10 +17,10 @@ from winnow.storage.free_space import KEEP_FREE_BYTES
 from winnow.storage.places import Places
 
 Only = Literal["retention", "compaction"]
-UncleanShutdown = Literal["refuse", "below-recovery-point"]
-"""What to do about log directories whose broker was not shut down cleanly (S8.2): leave them as
-they are, or work only on segments that lie entirely below recovery point, high watermark and last
-stable offset.
+UncleanShutdown = Literal["read", "refuse", "below-recovery-point"]
+"""What to do about log directories whose broker was not shut down cleanly (S8.2): read what a broker
+would recover, and work on the log that this gives; leave them as they are; or read nothing, and
+work only on segments that lie entirely below recovery point, high watermark and last stable offset.
 """
 OnCorrupt = Literal["leave", "fail", "quarantine"]
 """Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the
@@ -72,7 +72,7 @@ class Request:
     """Globs; all topics if there are none."""
     only: Only | None = None
     """Do only this half of the work."""
-    unclean_shutdown: UncleanShutdown = "refuse"
+    unclean_shutdown: UncleanShutdown = "read"
     keep_replaced: bool = False
     """Keep what the run replaces or deletes until it is undone or purged
     (`winnow.logdir.commit.kept`).
@@ -139,9 +139,7 @@ class Request:
 
     @property
     def below_recovery_point(self) -> bool:
-        """Work on log directories of an unclean shutdown too, as far as they can be trusted
-        (S8.2).
-        """
+        """After an unclean shutdown, work only on what was flushed and committed before it (S8.2)."""
         return self.unclean_shutdown == "below-recovery-point"
 
     @property

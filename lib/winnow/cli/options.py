@@ -97,10 +97,11 @@ class CommandLine:
     now: str | None = _option("The clock of every decision; default: now.", metavar="MS|ISO-8601")
     only: Only | None = _option("Do one and leave the other.")  # noqa: RUF009 - a field
     unclean_shutdown: UncleanShutdown = _option(  # noqa: RUF009 - a field
-        "After a broker's crash: leave all as it is, or work on what is known to be whole and "
-        "committed.",
+        "After a broker's crash: read what a broker would recover and work up to the end of the "
+        "log that this gives; change nothing; or read nothing and work only below the recovery "
+        "point.",
         "--unclean-shutdown",
-        default="refuse",
+        default="read",
     )
     keep_replaced: bool = _option(
         "Keep what is replaced or deleted, for `recover --undo`; frees nothing until `recover "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
@@ -21,8 +21,9 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.survey import Checkpoints, LogDir, SkippedDirectory, survey_log_dirs
+from winnow.logdir.unflushed import SegmentRead, recovered_end, unflushed_from
 from winnow.pickling import pickled_by_fields
-from winnow.state import PartitionState, Segment, TopicPartition
+from winnow.state import PartitionState, Recovered, Segment, TopicPartition
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import (
     HEADER_V2_SIZE,
@@ -62,15 +63,28 @@ class SegmentListing:
     leftovers: tuple[str, ...]
     """Names left by an interrupted cleaning or deletion; `recovery.recover` deals with them."""
     problems: tuple[CorruptLogError, ...]
+    unflushed: tuple[int, ...] = ()
+    """Base offsets of the segments that a broker recovers. Only sizes and times of their files are
+    known, until `recovered_listing` is told what was read.
+    """
+    recovered: Recovered | None = None
+    """See `PartitionState.recovered`."""
 
 
 def list_segments(
-    storage: Storage, directory: str, *, trusted_end: int | None = None
+    storage: Storage,
+    directory: str,
+    *,
+    trusted_end: int | None = None,
+    recovery_point: int | None = None,
+    known: PartitionState | None = None,
 ) -> SegmentListing:
     """Read sizes, times, index files and the first batch header of each segment, but not the log.
 
     For segments that do not end at or below `trusted_end`, if given, only sizes and times are read:
-    a crash may have damaged the rest (S8.2).
+    a crash may have damaged the rest (S8.2). The same holds for segments that a broker recovers
+    because of `recovery_point`, if given. `known`: the state of a log that was read after an unclean
+    shutdown; segments whose files have not changed since are taken from it, and its end is the same.
 
     Never raises CorruptLogError. Everything found wrong is in `problems`, one for each finding.
     """
@@ -99,9 +113,19 @@ def list_segments(
             except CorruptLogError as problem:
                 problems.append(problem.at(directory))
     bases.sort()
+    unflushed: tuple[int, ...] = ()
+    if recovery_point is not None:
+        unflushed = tuple(bases[unflushed_from(bases, recovery_point) :])
+    recovered = None if known is None else known.recovered
+    if recovered is not None:
+        bases = [base for base in bases if base not in recovered.removed]
+    same = {} if known is None else _unchanged(files, known.segments)
     segments = [
-        _segment(storage, directory, files, base=base, following=following, problems=problems)
-        if trusted_end is None or (following is not None and following <= trusted_end)
+        same[base]
+        if base in same
+        else _segment(storage, directory, files, base=base, following=following, problems=problems)
+        if base not in unflushed
+        and (trusted_end is None or (following is not None and following <= trusted_end))
         else _unread(files, base)
         for base, following in zip_longest(bases, bases[1:])
     ]
@@ -122,6 +146,57 @@ def list_segments(
         leader_epochs=leader_epochs,
         leftovers=leftovers,
         problems=tuple(problems),
+        unflushed=unflushed,
+        recovered=recovered,
+    )
+
+
+def _unchanged(files: Mapping[str, Entry], segments: Sequence[Segment]) -> dict[int, Segment]:
+    """Return by base offset the segments whose logs are the same files as before."""
+    return {
+        segment.base_offset: segment
+        for segment in segments
+        if (entry := files.get(segment_file(segment.base_offset, LOG))) is not None
+        and entry.stamp == segment.log_stamp
+    }
+
+
+def recovered_listing(
+    listing: SegmentListing, reads: Sequence[SegmentRead], unread: Sequence[Segment] = ()
+) -> SegmentListing:
+    """Return the log that a broker recovers (S8.2). `reads`: of all unflushed segments, ascending,
+    except those in `unread`, which lie behind a cut.
+
+    A segment that was read has its valid bytes, and the timestamps of its batches: a broker
+    rebuilds its indexes. Segments behind a cut are left out, and leader epochs that begin at the
+    end or later.
+    """
+    behind = {segment.base_offset: segment.log_bytes for segment in unread}
+    recovered = recovered_end(reads, listing.directory, behind)
+    found = {read.base_offset: read for read in reads}
+    return replace(
+        listing,
+        segments=tuple(
+            _as_read(segment, found[segment.base_offset])
+            if segment.base_offset in found
+            else segment
+            for segment in listing.segments
+            if segment.base_offset not in recovered.removed
+        ),
+        leader_epochs=tuple(
+            entry for entry in listing.leader_epochs if entry[1] < recovered.end_offset
+        ),
+        recovered=recovered,
+    )
+
+
+def _as_read(segment: Segment, read: SegmentRead) -> Segment:
+    return replace(
+        segment,
+        log_bytes=read.valid_bytes,
+        last_timeindex_timestamp=read.max_timestamp,
+        first_batch_max_timestamp=read.first_batch_max_timestamp,
+        rebuilt=(read.index_bytes, read.timeindex_bytes),
     )
 
 
@@ -281,4 +356,5 @@ def resolve(
         leader_epochs=listing.leader_epochs,
         trusted_end=trusted_end,
         lost_bytes=lost_bytes,
+        recovered=listing.recovered,
     )

@@ -22,8 +22,9 @@ def group_segments(
     log_bytes = index_bytes = timeindex_bytes = 0
     for number, segment in enumerate(segments):
         log_bytes += segment.log_bytes
-        index_bytes += segment.index_bytes or 0
-        timeindex_bytes += segment.timeindex_bytes or 0
+        used_index_bytes, used_timeindex_bytes = segment.used_index_bytes
+        index_bytes += used_index_bytes
+        timeindex_bytes += used_timeindex_bytes
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
         if (
             groups
@@ -38,6 +39,5 @@ def group_segments(
             continue
         groups.append([segment])
         log_bytes = segment.log_bytes
-        index_bytes = segment.index_bytes or 0
-        timeindex_bytes = segment.timeindex_bytes or 0
+        index_bytes, timeindex_bytes = segment.used_index_bytes
     return tuple(tuple(group) for group in groups)

@@ -87,6 +87,11 @@ def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
     upper = state.segments[1].base_offset if len(state.segments) > 1 else state.log_end_offset
     if len(state.segments) == 1 and first.log_bytes == 0:
         return Reason("S7.2", "the log is empty")
+    if len(state.segments) == 1 and state.recovered is not None:
+        words = (
+            "the only segment is active, and after an unclean shutdown a broker recovers it first"
+        )
+        return Reason("S8.2", words)
     if state.high_watermark < upper:
         words = (
             f"the high watermark is {state.high_watermark}, and "
@@ -168,15 +173,20 @@ class _Left:
         )
 
     def _take(self, expired: _Expired) -> int:
-        """Kafka's `deletableSegments` (S7.2): from the oldest on, up to the first that fails."""
+        """Kafka's `deletableSegments` (S7.2): from the oldest on, up to the first that fails.
+
+        After an unclean shutdown a broker must recover the active segment first (S8.2).
+        """
         before = self.taken
         segments = self.state.segments
         while self.taken < len(segments):
             segment = segments[self.taken]
             following = segments[self.taken + 1] if self.taken + 1 < len(segments) else None
             upper = self.state.log_end_offset if following is None else following.base_offset
-            empty_active = following is None and segment.log_bytes == 0
-            if self.state.high_watermark < upper or empty_active or not expired(segment, following):
+            kept_active = following is None and (
+                segment.log_bytes == 0 or self.state.recovered is not None
+            )
+            if self.state.high_watermark < upper or kept_active or not expired(segment, following):
                 break
             self.taken += 1
         return self.taken - before

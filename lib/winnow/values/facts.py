@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan.estimate import Weighed, weigh
-from winnow.clean.plan.prepare import PartitionWork, Prepared, prepare
+from winnow.clean.plan.prepare import prepare
+from winnow.clean.plan.prepared import PartitionWork, Prepared
 from winnow.clean.plan.replan import check_same
 from winnow.clean.plan.settings import io_rate
 from winnow.clean.request import Request

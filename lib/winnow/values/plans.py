@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from winnow import api
 from winnow.clean.carry_out import CarriedOut
 from winnow.clean.on_corrupt import damaged_first
-from winnow.clean.plan.prepare import Prepared
+from winnow.clean.plan.prepared import Prepared
 from winnow.clean.plan.replan import check_same, rethink
 from winnow.clean.preview import preview
 from winnow.clean.request import Request

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.unit.logdir.foreign import RUN
-from winnow.clean.survey.survey import Place, list_partition
+from winnow.clean.survey.place import Place
+from winnow.clean.survey.survey import list_partition
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
     read_leader_epochs,

@@ -12,7 +12,7 @@ from winnow.clean.commit.commit import (
     kept_by,
 )
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import PartitionWork
+from winnow.clean.plan.prepared import PartitionWork
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.survey.survey import list_partition
@@ -83,9 +83,9 @@ def _may_follow(item: PartitionWork, request: Request) -> bool:
 
 def state_now(item: PartitionWork) -> PartitionState:
     """Read the partition from the disk again. The checkpoints from the start of the run still
-    apply.
+    apply, and what a broker recovers is not read again.
     """
-    listed = list_partition(item.place)
+    listed = list_partition(item.place, known=item.state)
     state = resolve(
         listed.listing,
         log_dir=item.place.log_dir,

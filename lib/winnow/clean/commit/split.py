@@ -18,7 +18,8 @@ from pyspark.errors import PySparkException
 
 from winnow.clean.commit.commit import kept_by
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared, look_again
+from winnow.clean.plan.prepare import look_again
+from winnow.clean.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.space import no_space, room_for

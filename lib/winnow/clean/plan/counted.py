@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from winnow.clean.plan.prepare import PartitionWork
+from winnow.clean.plan.prepared import PartitionWork
 from winnow.clean.result import Fate, RecordsRemoved, SegmentFate
 from winnow.clean.scan.topic_usage import Holdings
 from winnow.policy.plan import RetentionPlan

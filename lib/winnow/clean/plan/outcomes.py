@@ -16,7 +16,7 @@ from winnow.clean.plan.counted import (
     segment_fates,
     tombstones_left,
 )
-from winnow.clean.plan.prepare import LeftAlone, PartitionWork
+from winnow.clean.plan.prepared import LeftAlone, PartitionWork
 from winnow.clean.result import (
     COMPACTED,
     NONE,

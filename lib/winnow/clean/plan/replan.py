@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from winnow.clean.plan.prepare import (
-    Known,
-    LeftAlone,
-    PartitionWork,
-    Prepared,
-    Walk,
-    partition_work,
-    with_walks,
-)
+from winnow.clean.plan.decide_listed import Walk, partition_work, with_walks
+from winnow.clean.plan.prepared import Known, LeftAlone, PartitionWork, Prepared
 from winnow.clean.request import Request
 from winnow.errors import WinnowError
 from winnow.policy.plan import Reason

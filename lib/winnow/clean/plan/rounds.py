@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from winnow.clean.plan.prepare import PartitionWork
+from winnow.clean.plan.prepared import PartitionWork
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.prefetch import with_usable_keys
 from winnow.clean.space import most_index_bytes, most_log_bytes

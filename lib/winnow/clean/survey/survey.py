@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winnow.clean.scan.prefetch import Prefetch
+from winnow.clean.survey.place import Listed, Place
+from winnow.clean.survey.unflushed import read_unflushed
 from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.after_crash import lost_bytes, whole_end
@@ -22,7 +24,7 @@ from winnow.runtime.packing import ITEM_BYTES, packed, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
-from winnow.state import PartitionState, TopicPartition
+from winnow.state import PartitionState
 from winnow.storage.places import Places
 from winnow.words import counted
 
@@ -33,42 +35,16 @@ _LIST_PER_TASK = 256
 _WALK_BYTES = 2**30
 
 
-@pickled_by_fields
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A partition directory of one log directory."""
-
-    log_dir: str
-    topic_partition: TopicPartition
-    trusted_end: int | None = None
-    """See `PartitionState.trusted_end`."""
-    goes_on: str | None = None
-    """The run whose round is continued. Its directories in the partition directory are expected."""
-
-    @property
-    def directory(self) -> str:
-        return f"{self.log_dir}/{self.topic_partition}"
-
-
-@pickled_by_fields
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One partition's segments, and the walk of the active one, whose last batch ends the log
-    (S8.3).
-
-    `active` is None if files of an interrupted run must be dealt with first.
-    """
-
-    listing: SegmentListing
-    active: SegmentWalk | None
-    lost_bytes: int = 0
-    """See `PartitionState.lost_bytes`."""
-
-
-def list_partitions(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Failure]:
-    """List the files of each partition, in the given order."""
+def list_partitions(
+    sc: SparkContext, places: Sequence[Place], progress: Progress
+) -> list[Listed | Failure]:
+    """List the files of each partition, in the given order. Read what a broker recovers."""
     if not places:
         return []
+    return read_unflushed(sc, places, _list_files(sc, places), progress)
+
+
+def _list_files(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Failure]:
     tasks = task_count(
         len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
     )
@@ -90,11 +66,23 @@ def _list_one(place: Place) -> Listed | Failure:
         return failure(error)
 
 
-def list_partition(place: Place) -> Listed:
-    """List one partition, in this process. Raises CorruptLogError or OSError."""
-    listing = list_sound(place.directory) if place.trusted_end is None else None
+def list_partition(place: Place, *, known: PartitionState | None = None) -> Listed:
+    """List one partition, in this process. Raises CorruptLogError or OSError.
+
+    What a broker recovers is not read: see `Listed.active`. `known`: the state from before this run
+    changed files; if its log was read, its end still applies.
+    """
+    clean = place.trusted_end is None and place.recovery_point is None
+    listing = list_sound(place.directory) if clean else None
     if listing is None:
-        listing = list_segments(Places(), place.directory, trusted_end=place.trusted_end)
+        again = known is not None and known.recovered is not None
+        listing = list_segments(
+            Places(),
+            place.directory,
+            trusted_end=place.trusted_end,
+            recovery_point=None if again else place.recovery_point,
+            known=known if again else None,
+        )
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
     if not ours.issuperset(listing.leftovers):
         return Listed(listing, None)
@@ -108,6 +96,8 @@ def list_partition(place: Place) -> Listed:
             where=place.directory,
         )
     active = listing.segments[-1]
+    if listing.unflushed or listing.recovered is not None:
+        return Listed(listing, not_walked(active.base_offset))
     if place.trusted_end is not None:
         return _listed_after_crash(place, listing, place.trusted_end)
     walk = walk_segment(
@@ -222,7 +212,7 @@ def _work(
         topic=state.topic_partition.topic,
         base_offset=segment.base_offset,
         log_bytes=segment.log_bytes,
-        check_index=bool(segment.index_bytes),
+        check_index=bool(segment.index_bytes) and segment.rebuilt is None,
         producers_from=producers_from if end > producers_from else None,
         transactions=TransactionsWanted(
             high_watermark=state.high_watermark,

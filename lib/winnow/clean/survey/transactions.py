@@ -117,13 +117,13 @@ def newest_snapshot(storage: Storage, state: PartitionState) -> Snapshot:
     one inside the log.
 
     If none is usable, everything from the log start is replayed. If there is no file at all,
-    nothing is known and nothing is replayed. After an unclean shutdown a broker does replay then;
-    here only what is below the trusted end counts (S8.2).
+    nothing is known and nothing is replayed. After an unclean shutdown a broker does replay then.
+    Snapshots beyond the log end, or beyond the trusted end, are ignored (S8.2).
     """
     end = state.log_end_offset
     if state.trusted_end is not None:
         end = min(end, state.trusted_end)
-    elif not state.snapshot_offsets:
+    elif not state.snapshot_offsets and state.recovered is None:
         return Snapshot(end, ())
     usable = [o for o in state.snapshot_offsets if state.log_start_offset < o <= end]
     for offset in sorted(usable, reverse=True):

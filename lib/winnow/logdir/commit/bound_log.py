@@ -39,7 +39,7 @@ class BoundLog:
     """Ascending by base offset."""
     active: KnownSegment
     """Appends may follow its known bytes. After an unclean shutdown: the first segment that was not
-    trusted, with no known byte.
+    trusted, with no known byte; or, if the log was read, the last segment up to its valid end.
     """
 
 
@@ -60,7 +60,10 @@ def bind(storage: Storage, state: PartitionState) -> BoundLog:
     ]
     first = state.segments[count].base_offset
     path = f"{state.directory}/{segment_file(first, LOG)}"
-    active = _known(storage, path, first, None if state.trusted_end is None else 0)
+    known_bytes = None if state.trusted_end is None else 0
+    if state.recovered is not None:  # a broker cuts off the rest
+        known_bytes = state.segments[count].log_bytes
+    active = _known(storage, path, first, known_bytes)
     return BoundLog(log_end_offset=state.log_end_offset, closed=tuple(known), active=active)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from winnow.verbs.doctor.values import (
     Advice,
-    Disk,
     Gain,
     HeldBack,
     MisplacedEntry,
@@ -15,13 +14,11 @@ from winnow.verbs.doctor.values import (
 )
 from winnow.words import counted, roughly, size
 
-UNCLEAN = "--unclean-shutdown=below-recovery-point"
 NO_POLICY = "S9.2"
 DAMAGED = "S8.8"
 
 
 def advise(
-    disks: Sequence[Disk],
     gains: Sequence[Gain],
     held: Sequence[HeldBack],
     troubles: Sequence[Trouble],
@@ -33,14 +30,13 @@ def advise(
 
     `unread` is the cost of reading all records; None if they were read.
     """
-    after_crash = () if all(disk.clean_shutdown for disk in disks) else (UNCLEAN,)
     by_what = {gain.what: gain for gain in gains}
     found: list[Advice] = []
     if "retention" in by_what:
         gain = by_what["retention"]
         found.append(
             Advice(
-                arguments=("clean", "--only", "retention", *after_crash),
+                arguments=("clean", "--only", "retention"),
                 why=f"frees {size(gain.freed_bytes)} at once: "
                 "deletes whole segments, needs no space",
             )
@@ -50,7 +46,7 @@ def advise(
         both = "after retention, " if "retention" in by_what else ""
         found.append(
             Advice(
-                arguments=("clean", *after_crash),
+                arguments=("clean",),
                 why=f"{both}compacts {counted(gain.partitions, 'partition')}: "
                 f"frees up to {size(gain.freed_bytes)}",
             )
@@ -66,12 +62,12 @@ def advise(
             f"repairs the cleaner entry of {counted(len(moved), 'partition')}: "
             "one entry, beside the files"
         )
-        found.append(Advice(arguments=("clean", *globs, *after_crash), why=why))
+        found.append(Advice(arguments=("clean", *globs), why=why))
     unknown = sorted({trouble.topic for trouble in troubles if trouble.rule == NO_POLICY})
     if unknown:
         found.append(
             Advice(
-                arguments=("plan", "--server-properties", "FILE", *after_crash),
+                arguments=("plan", "--server-properties", "FILE"),
                 why=f"the cleanup policy of {counted(len(unknown), 'topic')} is unknown; "
                 "give the broker's properties file",
             )

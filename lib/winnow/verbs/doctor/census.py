@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark import SparkContext
 
-    from winnow.clean.plan.prepare import PartitionWork
+    from winnow.clean.plan.prepared import PartitionWork
 
 _TASK_BYTES = 2**30
 _AGES = len(none_of_any_age())

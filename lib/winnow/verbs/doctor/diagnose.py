@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan.estimate import weigh
-from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared, prepare
+from winnow.clean.plan.prepare import prepare
+from winnow.clean.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.clean.preview import preview
 from winnow.clean.request import Request
 from winnow.clean.result import NONE, PartitionResult
@@ -93,7 +94,7 @@ def diagnose(
         troubles=troubles,
         misplaced=misplaced,
         dead_cleaner=_dead_cleaner(disks, overdue, request.now),
-        advice=advise(disks, gains, held, troubles, misplaced, None if deep else reading),
+        advice=advise(gains, held, troubles, misplaced, None if deep else reading),
         deep=reading,
         census=take_census(sc, compacted, now=request.now, progress=request.progress)
         if deep

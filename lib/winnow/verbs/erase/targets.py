@@ -7,16 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan.leftovers import what_was_left
-from winnow.clean.plan.prepare import (
-    UNCLEAN,
-    Known,
-    LeftAlone,
-    known_or_left_alone,
-    list_known,
-    place_of,
-)
+from winnow.clean.plan.prepare import list_known
+from winnow.clean.plan.prepared import UNCLEAN, Known, LeftAlone, known_or_left_alone, place_of
 from winnow.clean.request import Request
-from winnow.clean.survey.survey import Listed, Place
+from winnow.clean.survey.place import Listed, Place
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
@@ -83,7 +77,7 @@ def find_targets(
     """
     found: list[Known | LeftAlone] = [
         known_or_left_alone(
-            place_of(log_dir, topic_partition),
+            place_of(log_dir, topic_partition, request),
             log_dir,
             _config_of(topic_partition.topic, log_dir, request),
             request,

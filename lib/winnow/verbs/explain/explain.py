@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, PartitionWork, prepare
+from winnow.clean.plan.prepare import prepare
+from winnow.clean.plan.prepared import LeftAlone, PartitionWork
 from winnow.clean.plan.rounds import Round, make_round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult

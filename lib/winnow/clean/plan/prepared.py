@@ -1,0 +1,167 @@
+"""What is known of each partition before anything is done: left alone, or with a sure plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from winnow.clean.request import Request
+from winnow.clean.survey.place import Place
+from winnow.clean.survey.transactions import Snapshot, Transactions
+from winnow.clean.survey.walk import SegmentWalk
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.commit.roll_forward import Finished, OpenRound
+from winnow.logdir.listing import LogDir
+from winnow.logdir.partition_metadata import read_topic_id
+from winnow.policy.config import TopicConfig
+from winnow.policy.plan import PartitionPlan, Reason
+from winnow.policy.sources import Unknown
+from winnow.runtime.failure import failure
+from winnow.state import PartitionState, TopicPartition
+from winnow.words import counted, size
+
+UNCLEAN = Reason(
+    "S8.2",
+    "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory), and "
+    "--unclean-shutdown=refuse leaves such a directory unchanged. Without this option Winnow reads "
+    "what a broker would recover, and works on the rest",
+)
+
+
+BELOW_RECOVERY_POINT = (
+    "the broker was not shut down cleanly: only segments that lie entirely below offset {} are worked on, the least of "
+    "recovery point, high watermark and last stable offset"
+)
+READ = "the broker was not shut down cleanly: the log was read from segment"
+UNREADABLE = Reason("S8.8", "left as it was: something about its files can't be understood")
+ELSEWHERE = Reason(
+    "S8.1",
+    "its directory is a symbolic link: what lies elsewhere is not guarded by the lock of this log directory. Make the "
+    "other place a log directory of its own in log.dirs, or mount it here",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A partition that is not touched, and why. `error`: something is wrong with it."""
+
+    place: Place
+    policy: str | None
+    reason: Reason
+    error: str | None = None
+    state: PartitionState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWork:
+    """A partition whose plan is sure: what is to be done, and what the walk saw if it is to be
+    compacted.
+    """
+
+    place: Place
+    log_dir: LogDir
+    config: TopicConfig
+    state: PartitionState
+    plan: PartitionPlan
+    snapshot: Snapshot
+    """Where the producers' state is replayed from; of no meaning unless the plan compacts."""
+    walks: tuple[SegmentWalk, ...] | None = None
+    transactions: Transactions | None = None
+    """Beside the walks."""
+    overflowed: tuple[int, ...] = ()
+    """Base offsets of segments that span too many offsets for an index, and that are split before
+    the round (S6.5).
+    """
+    finished: Finished | None = None
+    """The round of an earlier run that was finished before this plan was made."""
+    goes_on: OpenRound | None = None
+    """The round of an earlier run at the same clock that is what the plan compacts."""
+
+
+Prepared = LeftAlone | PartitionWork
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A partition whose settings are known and that may be looked at."""
+
+    place: Place
+    log_dir: LogDir
+    config: TopicConfig
+    finished: Finished | None = None
+    goes_on: OpenRound | None = None
+
+
+def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> Place:
+    place = Place(log_dir.path, topic_partition)
+    if log_dir.clean_shutdown:
+        return place
+    if request.below_recovery_point:
+        return replace(place, trusted_end=flushed_end(log_dir, topic_partition))
+    recovery_point = log_dir.checkpoints.recovery_point.get(topic_partition, 0)
+    return replace(place, recovery_point=recovery_point)
+
+
+def flushed_end(log_dir: LogDir, topic_partition: TopicPartition) -> int:
+    """Return the offset below which all is flushed and committed, as the checkpoints say."""
+    checkpoints = log_dir.checkpoints
+    return min(
+        checkpoints.recovery_point.get(topic_partition, 0),
+        checkpoints.high_watermark.get(topic_partition, 0),
+    )
+
+
+def known_or_left_alone(
+    place: Place, log_dir: LogDir, config: TopicConfig | Unknown, request: Request
+) -> LeftAlone | Known:
+    if log_dir.error is not None:
+        return LeftAlone(place, _policy(config), UNREADABLE, error=str(log_dir.error))
+    if not log_dir.clean_shutdown and request.unclean_shutdown == "refuse":
+        return LeftAlone(place, _policy(config), UNCLEAN)
+    try:
+        foreign = _why_foreign(place, request)
+    except FAILS_ONE_PARTITION as error:
+        return LeftAlone(place, _policy(config), UNREADABLE, error=failure(error).message)
+    if foreign is not None:
+        return LeftAlone(place, _policy(config), foreign)
+    if isinstance(config, Unknown):
+        return LeftAlone(place, None, Reason("S9.2", config.reason))
+    place = replace(place, index_interval_bytes=config.index_interval_bytes)
+    return Known(place, log_dir, config)
+
+
+def _why_foreign(place: Place, request: Request) -> Reason | None:
+    """Why the directory lies elsewhere, or is not one of the topic as the metadata log knows it
+    (S9.3).
+    """
+    settings = request.settings
+    if request.storage.entry(place.directory).is_link:
+        return ELSEWHERE
+    if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
+        return None
+    topic_id = read_topic_id(request.storage, place.directory)
+    why = settings.metadata.why_foreign(
+        place.topic_partition.topic, place.topic_partition.partition, topic_id
+    )
+    return None if why is None else Reason("S9.3", why)
+
+
+def _policy(config: TopicConfig | Unknown) -> str | None:
+    return None if isinstance(config, Unknown) else config.policy
+
+
+def after_unclean_shutdown(state: PartitionState) -> str | None:
+    """Return what an unclean shutdown means for a partition. None after a clean one."""
+    if state.trusted_end is not None:
+        return BELOW_RECOVERY_POINT.format(state.high_watermark)
+    found = state.recovered
+    if found is None:
+        return None
+    words = f"{READ} {found.first_read} on, and the log ends at offset {found.end_offset}"
+    if found.why_cut is None:
+        return words
+    cut = (
+        f"a broker cuts segment {found.cut_segment} at byte {found.cut_position} ({found.why_cut})"
+    )
+    if found.removed:
+        cut += f" and removes {counted(len(found.removed), 'later segment')}"
+    return f"{words}: {cut}. These {size(found.lost_bytes)} are left to the broker"

@@ -1,0 +1,269 @@
+"""Read what a broker recovers after an unclean shutdown: the segments from the recovery point on
+(S8.2).
+
+A broker reads these segments batch by batch. It checks the size, the CRC and the offsets of each
+batch. It cuts the log after the last valid batch, removes all later segments, and rebuilds the
+indexes of the segments that it has read. Here the same bytes are read, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.index import IndexBuilder
+from winnow.logdir.names import LOG, segment_file
+from winnow.pickling import pickled_by_fields
+from winnow.state import Recovered
+from winnow.storage.segment_io import map_range, release
+from winnow.wire.batch import (
+    ATTRIBUTES_AT,
+    BATCH,
+    CONTROL,
+    CRC_AT,
+    FRAME,
+    FRAME_SIZE,
+    HEADER_V2_SIZE,
+    MAGIC_AT,
+    MAX_MAGIC,
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+    RECORD_OVERHEAD_V0,
+)
+from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.control import ControlType
+from winnow.wire.crc import crc32_part, crc32c
+from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+
+READ_AT_ONCE = 8 << 20
+"""Bytes of a segment whose headers are walked before their checksums are computed: few enough to
+stay in the caches.
+"""
+_ROWS = 4_096
+_MAX_SIGNED = 127
+
+Seen = Callable[[Bytes, Rows], None]
+"""Gets the valid batches of a segment in order: its bytes, and BATCH rows with their positions in
+them. Must copy what it keeps.
+"""
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRead:
+    """What a broker finds when it recovers one segment."""
+
+    base_offset: int
+    log_bytes: int
+    """Size of the `.log` file."""
+    valid_bytes: int
+    """A broker cuts the file here."""
+    next_offset: int
+    """The offset after the last valid batch; the base offset if there is none."""
+    stopped: str | None
+    """Why the rest is cut. None: the file ends with a whole batch."""
+    max_timestamp: int
+    """Largest maxTimestamp of its batches, ms; -1 if none is known."""
+    offset_of_max: int
+    """Last offset of the first batch with that timestamp; -1 without one."""
+    first_batch_max_timestamp: int
+    """maxTimestamp of the first batch, -1 if there is none or it is unknown (S3.4)."""
+    index_bytes: int
+    """Size of the `.index` that a broker rebuilds."""
+    timeindex_bytes: int
+    """Size of the `.timeindex` that a broker rebuilds."""
+
+
+def unflushed_from(bases: Sequence[int], recovery_point: int) -> int:
+    """Return how many of these segments (base offsets, ascending) a broker does not recover.
+
+    It begins with the segment that contains the recovery point, and with the last one if the
+    recovery point lies beyond the log. Without a segment below it, it recovers all.
+    """
+    below = sum(base <= recovery_point for base in bases)
+    return max(0, below - 1)
+
+
+def read_segment(
+    directory: str,
+    base_offset: int,
+    log_bytes: int,
+    *,
+    index_interval_bytes: int,
+    seen: Seen | None = None,
+) -> SegmentRead:
+    """Read a `.log` of `log_bytes` as a broker does that recovers it. `seen`: see `Seen`.
+
+    Raises CorruptLogError where a broker would not simply cut the log: offsets that do not ascend
+    in batches whose CRC matches, offsets too far from the base offset, or a control batch that ends
+    no transaction.
+    """
+    path = f"{directory}/{segment_file(base_offset, LOG)}"
+    builder = IndexBuilder(base_offset=base_offset, index_interval_bytes=index_interval_bytes)
+    position, next_offset, stopped = 0, base_offset, None
+    max_timestamp, offset_of_max, first = NO_TIMESTAMP, -1, None
+    with map_range(path, 0, log_bytes, gradually=True) as buf:
+        for item in _valid_batches(buf, path, base_offset):
+            if isinstance(item, str):
+                stopped = item
+                break
+            try:
+                builder.append(item)
+            except CorruptLogError as error:
+                raise error.at(path) from error
+            _check_control(buf, item, path)
+            if first is None:
+                first = int(item["max_timestamp"][0])
+            at = int(np.argmax(item["max_timestamp"]))
+            if int(item["max_timestamp"][at]) > max_timestamp:
+                max_timestamp = int(item["max_timestamp"][at])
+                offset_of_max = int(item["last_offset"][at])
+            position = int(item["position"][-1]) + int(item["size"][-1])
+            next_offset = int(item["last_offset"][-1]) + 1
+            if seen is not None:
+                seen(buf, item)
+            release(buf, position)
+        del buf
+    index, timeindex = builder.finish()
+    return SegmentRead(
+        base_offset=base_offset,
+        log_bytes=log_bytes,
+        valid_bytes=position,
+        next_offset=next_offset,
+        stopped=stopped,
+        max_timestamp=max_timestamp,
+        offset_of_max=offset_of_max,
+        first_batch_max_timestamp=NO_TIMESTAMP if first is None else first,
+        index_bytes=len(index),
+        timeindex_bytes=len(timeindex),
+    )
+
+
+def recovered_end(
+    reads: Sequence[SegmentRead], directory: str, behind: Mapping[int, int] | None = None
+) -> Recovered:
+    """Return where the log ends for a broker.
+
+    `reads`: of the segments it recovers, ascending, at least one. It reads none behind a cut.
+    `behind`: sizes of the `.log` files of later segments that were not read, by base offset.
+    Raises CorruptLogError if two segments overlap: a broker would serve records twice.
+    """
+    cut = next((at for at, read in enumerate(reads) if read.stopped is not None), None)
+    kept = reads if cut is None else reads[: cut + 1]
+    for read, following in pairwise(kept):
+        if read.next_offset > following.base_offset:
+            raise CorruptLogError(
+                "two segments overlap",
+                expected=f"offsets below {following.base_offset}",
+                found=str(read.next_offset - 1),
+                where=f"{directory}/{segment_file(read.base_offset, LOG)}",
+                hint="A broker would read records twice. Copy the partition from another replica.",
+            )
+    last = kept[-1]
+    removed = {read.base_offset: read.log_bytes for read in reads[len(kept) :]} | dict(behind or {})
+    return Recovered(
+        first_read=reads[0].base_offset,
+        end_offset=last.next_offset,
+        cut_segment=None if last.stopped is None else last.base_offset,
+        cut_position=last.valid_bytes,
+        why_cut=last.stopped,
+        removed=tuple(sorted(removed)),
+        lost_bytes=last.log_bytes - last.valid_bytes + sum(removed.values()),
+    )
+
+
+def _valid_batches(buf: Bytes, path: str, base_offset: int) -> Iterator[Rows | str]:
+    """Yield BATCH rows of valid batches in pieces, and at last the reason for a cut, if there is
+    one.
+    """
+    rows = np.empty(_ROWS, BATCH)
+    position, least, window = 0, base_offset, READ_AT_ONCE
+    while position < len(buf):
+        end = min(len(buf), position + window)
+        count, after, status = walk_batches(buf[:end], position, least, rows)
+        found = rows[:count]
+        bad = first_bad_crc(buf, found)
+        if bad != 0 and count:
+            valid = found[:bad] if bad > 0 else found
+            yield valid
+            least = int(valid["last_offset"][-1]) + 1
+        if bad >= 0:
+            at = int(found["position"][bad])
+            yield f"the CRC of the batch at byte {at} does not match"
+            return
+        position = after
+        if status in (WalkStatus.FULL, WalkStatus.END):
+            window = READ_AT_ONCE
+        elif status is WalkStatus.TORN and end < len(buf):
+            window = READ_AT_ONCE if count else min(window * 2, len(buf))
+        else:
+            yield _why_cut(buf, path, position, status, least)
+            return
+
+
+def _why_cut(buf: Bytes, path: str, position: int, status: WalkStatus, least: int) -> str:
+    """Return why a broker cuts the log before an entry that cannot be a batch.
+
+    Raises CorruptLogError if the entry's CRC matches: a broker would not cut there.
+    """
+    if not buf[position : position + HEADER_V2_SIZE].any():
+        return f"zeros follow from byte {position} on"
+    left = len(buf) - position
+    if status is WalkStatus.TORN:
+        return f"the batch at byte {position} is not whole"
+    _, length = FRAME.unpack_from(buf.data, position)
+    size = FRAME_SIZE + length
+    # To a broker the magic is a signed byte, and anything below 2 is an old format.
+    modern = MAX_MAGIC <= buf[position + MAGIC_AT] <= _MAX_SIGNED
+    if length < RECORD_OVERHEAD_V0 or (modern and size < HEADER_V2_SIZE):
+        return f"the batch at byte {position} has a size of {size} bytes"
+    if size > left:
+        return f"the batch at byte {position} is not whole"
+    crc_at, first = (CRC_AT, ATTRIBUTES_AT) if modern else (FRAME_SIZE, MAGIC_AT)
+    crc = crc32c if modern else crc32_part
+    stored = int.from_bytes(buf[position + crc_at : position + crc_at + 4].tobytes())
+    if stored != int(crc(buf, position + first, position + size)):
+        return f"the CRC of the batch at byte {position} does not match"
+    raise describe(status, buf, position, least_offset=least, file_name=path)
+
+
+def _check_control(buf: Bytes, rows: Rows, path: str) -> None:
+    """Raise CorruptLogError for a marker that a broker cannot read: it would stop behind it."""
+    control = rows[
+        ((rows["attributes"] & CONTROL) != 0)
+        & (rows["producer_id"] > NO_PRODUCER)
+        & (rows["magic"] == MAX_MAGIC)
+    ]
+    if not len(control):
+        return
+    # Imported here: it loads all codecs, and most logs have no marker.
+    from winnow.wire.control_records import (  # noqa: PLC0415
+        EMPTY,
+        MAX_CONTROL_BYTES,
+        decode_control,
+    )
+    from winnow.wire.inflate import inflate_parts  # noqa: PLC0415
+
+    try:
+        kinds = np.concatenate(
+            [
+                decode_control(blocks, blocks.rows).type
+                for blocks in inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
+            ]
+        )
+    except CorruptLogError as error:
+        raise error.at(f"{path}, {error.where}" if error.where else path) from error
+    known = np.isin(kinds, (EMPTY, int(ControlType.ABORT), int(ControlType.COMMIT)))
+    if not known.all():
+        at = int(np.argmin(known))
+        raise CorruptLogError(
+            "a control batch of a producer ends no transaction",
+            expected="a COMMIT or an ABORT",
+            found=f"type {int(kinds[at])}",
+            where=f"{path} at byte {int(control['position'][at])}",
+            hint="Start a broker once: it recovers the log, or says what it cannot read.",
+        )
