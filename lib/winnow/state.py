@@ -43,7 +43,7 @@ class Segment:
     """
     log_stamp: tuple[int, ...] = field(default=(), compare=False)
     """`Entry.stamp` of the `.log`."""
-    rebuilt: tuple[int, int] | None = None
+    rebuilt: tuple[int, int] | None = field(default=None, compare=False)
     """Sizes of the `.index` and the `.timeindex` that a broker rebuilds when it recovers this
     segment (S8.2). Those on disk are then not read. None: they are used as they are.
     """

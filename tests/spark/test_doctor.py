@@ -211,7 +211,7 @@ def test_every_command_on_the_page_frees_what_it_promises(tmp_path: Path, comman
     assert "nothing, by the settings of these topics" in out
 
 
-def test_after_crash_commands_include_the_unclean_shutdown_option(
+def test_after_crash_doctor_finds_what_the_plain_commands_free(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0"])
@@ -220,7 +220,15 @@ def test_after_crash_commands_include_the_unclean_shutdown_option(
     assert not found.disks[0].clean_shutdown
     cleans = [advice for advice in found.advice if advice.arguments[0] == "clean"]
     assert cleans
-    assert all("--unclean-shutdown=below-recovery-point" in advice.arguments for advice in cleans)
+    assert {word for advice in cleans for word in advice.arguments} <= {
+        "clean",
+        "--only",
+        "retention",
+    }
+    result = run(clean, spark, log_dir, only="retention")
+    (gain,) = [gain for gain in found.gains if gain.what == "retention"]
+    freed = [(p.bytes_before or 0) - (p.bytes_after or 0) for p in result.partitions]
+    assert sum(freed) == gain.freed_bytes > 0
 
 
 def test_damage_and_unknown_topics_suggest_the_right_verb(

@@ -354,7 +354,7 @@ def test_missing_offset_is_reported(spark: SparkSession, log_dir: Path) -> None:
 def test_unclean_shutdown_keeps_records_with_its_rule(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
     (log_dir / ".kafka_cleanshutdown").unlink()
-    found = ask(spark, log_dir, "c-tomb-0", offset=0)
+    found = ask(spark, log_dir, "c-tomb-0", offset=0, unclean_shutdown="refuse")
     assert (found.rule, found.left_alone, found.records[0].verdict) == ("S8.2", True, Verdict.STAYS)
 
 
@@ -404,6 +404,10 @@ def test_unclean_shutdown_option_on_the_command_line(
     for choice in ("refuse", "below-recovery-point"):
         assert main.run([*command, "--unclean-shutdown", choice]) == 0
         told[choice] = json.loads(capsys.readouterr().out)
+    assert main.run(command) == 0
+    read = json.loads(capsys.readouterr().out)
+    assert (read["rule"], read["actions"]) == ("S3.4", ["compacted"])
+    assert "the log was read from segment" in read["reason"]
     assert (told["refuse"]["rule"], told["refuse"]["left_alone"]) == ("S8.2", True)
     trusted = told["below-recovery-point"]
     assert (trusted["rule"], trusted["left_alone"], trusted["actions"]) == (

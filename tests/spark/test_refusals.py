@@ -61,13 +61,13 @@ def small(path: Path, *names: str) -> Path:
     return path
 
 
-def test_nothing_is_touched_without_the_clean_shutdown_marker(
+def test_refuse_touches_nothing_without_the_clean_shutdown_marker(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = small(tmp_path / "d")
     (log_dir / ".kafka_cleanshutdown").unlink()
     (log_dir / "c-tomb-0" / "00000000000000000121.log.deleted").write_bytes(b"x")
-    done = observed(spark, log_dir)
+    done = observed(spark, log_dir, unclean_shutdown="refuse")
     assert done.changed() == set()
     assert done.result.exit_code == 3
     assert len(done.result.partitions) == 2
@@ -76,7 +76,56 @@ def test_nothing_is_touched_without_the_clean_shutdown_marker(
         assert p.left_alone
         assert p.rule == "S8.2"
         assert ".kafka_cleanshutdown" in p.reason
-        assert "Start the broker" in p.reason
+        assert "--unclean-shutdown=refuse" in p.reason
+
+
+def test_unclean_log_directory_is_read_and_cleaned_by_default(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    clean_one = small(tmp_path / "clean")
+    log_dir = small(tmp_path / "d")
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    torn = max((log_dir / "c-tomb-0").glob("*.log"))
+    torn.write_bytes(torn.read_bytes() + bytes(5000))
+    expected, done = by_name(observed(spark, clean_one).result), observed(spark, log_dir)
+    assert done.result.exit_code == 0
+    results = by_name(done.result)
+    assert results["c-tomb-0"].actions == expected["c-tomb-0"].actions == ("compacted",)
+    assert "zeros follow" in results["c-tomb-0"].reason
+    assert torn.read_bytes()[-5000:] == bytes(5000)
+    assert results["d-time-0"].actions == ("retained",)
+    assert not (log_dir / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("torn", ["log start", "closed segment", "offset"])
+def test_log_that_a_broker_would_not_just_cut_is_refused_and_others_are_cleaned(
+    torn: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    log_dir = small(tmp_path / "d", "c-tomb-0", "c-plain-0")
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    partition = log_dir / "c-tomb-0"
+    first, second, *_ = sorted(partition.glob("*.log"))
+    words = "batch can't be read"
+    if torn == "log start":
+        set_checkpoint(log_dir / "log-start-offset-checkpoint", "c-tomb-0", 10**6)
+        words = "the log ends before its log start offset"
+    elif torn == "closed segment":  # below the recovery point no broker looks
+        set_checkpoint(log_dir / "recovery-point-offset-checkpoint", "c-tomb-0", 10**6)
+        first.write_bytes(first.read_bytes()[:-7])
+    else:
+        # No CRC covers a base offset: the batch is valid, and out of order.
+        data = bytearray(second.read_bytes())
+        data[0:8] = bytes(8)
+        second.write_bytes(data)
+    done = observed(spark, log_dir)
+    results = by_name(done.result)
+    assert words in (results["c-tomb-0"].error or ""), results["c-tomb-0"]
+    assert results["c-plain-0"].actions == ("compacted",)
+    assert done.result.exit_code == 3
+    assert {name.partition("/")[0] for name in done.changed()} <= {
+        "c-plain-0",
+        "cleaner-offset-checkpoint",
+    }
 
 
 def test_unknown_policy_leaves_topic_untouched(spark: SparkSession, tmp_path: Path) -> None:

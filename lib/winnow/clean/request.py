@@ -18,9 +18,10 @@ from winnow.storage.places import Places
 
 Only = Literal["retention", "compaction"]
 UncleanShutdown = Literal["read", "refuse", "below-recovery-point"]
-"""What to do about log directories whose broker was not shut down cleanly (S8.2): read what a broker
-would recover, and work on the log that this gives; leave them as they are; or read nothing, and
-work only on segments that lie entirely below recovery point, high watermark and last stable offset.
+"""What to do about log directories whose broker was not shut down cleanly (S8.2): read what a
+broker would recover, and work on the log that this gives; leave them as they are; or read nothing,
+and work only on segments that lie entirely below recovery point, high watermark and last stable
+offset.
 """
 OnCorrupt = Literal["leave", "fail", "quarantine"]
 """Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the
@@ -139,7 +140,7 @@ class Request:
 
     @property
     def below_recovery_point(self) -> bool:
-        """After an unclean shutdown, work only on what was flushed and committed before it (S8.2)."""
+        """After an unclean shutdown, work only on what was flushed and committed before (S8.2)."""
         return self.unclean_shutdown == "below-recovery-point"
 
     @property

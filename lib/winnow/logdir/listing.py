@@ -83,8 +83,10 @@ def list_segments(
 
     For segments that do not end at or below `trusted_end`, if given, only sizes and times are read:
     a crash may have damaged the rest (S8.2). The same holds for segments that a broker recovers
-    because of `recovery_point`, if given. `known`: the state of a log that was read after an unclean
-    shutdown; segments whose files have not changed since are taken from it, and its end is the same.
+    because of `recovery_point`, if given.
+
+    `known`: the state of a log that was read after an unclean shutdown. Segments whose files have
+    not changed since are taken from it, and the log ends where it did.
 
     Never raises CorruptLogError. Everything found wrong is in `problems`, one for each finding.
     """

@@ -28,15 +28,15 @@ UNCLEAN = Reason(
 
 
 BELOW_RECOVERY_POINT = (
-    "the broker was not shut down cleanly: only segments that lie entirely below offset {} are worked on, the least of "
-    "recovery point, high watermark and last stable offset"
+    "the broker was not shut down cleanly: only segments that lie entirely below offset {} are "
+    "worked on, the least of recovery point, high watermark and last stable offset"
 )
 READ = "the broker was not shut down cleanly: the log was read from segment"
 UNREADABLE = Reason("S8.8", "left as it was: something about its files can't be understood")
 ELSEWHERE = Reason(
     "S8.1",
-    "its directory is a symbolic link: what lies elsewhere is not guarded by the lock of this log directory. Make the "
-    "other place a log directory of its own in log.dirs, or mount it here",
+    "its directory is a symbolic link: what lies elsewhere is not guarded by the lock of this log "
+    "directory. Make the other place a log directory of its own in log.dirs, or mount it here",
 )
 
 

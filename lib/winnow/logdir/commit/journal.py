@@ -24,7 +24,10 @@ from winnow.storage.own_json import MAX_LONG, Value, read_json
 JOURNAL = "round.json"
 VERSION = 1
 
-_STAMP = "log_stamp"
+_LEFT_OUT = frozenset({"log_stamp", "rebuilt"})
+"""Fields of a source that are not recorded. Stamps differ in a copy; a run that goes on reads again
+what a broker recovers.
+"""
 _NEEDED = {LOG, INDEX, TIMEINDEX}
 
 
@@ -156,7 +159,7 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     and the names of all staged files are durable.
     """
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
-    told = {"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}
+    told = {"version": VERSION, **asdict(journal, dict_factory=_told)}
     with storage.changing(staging):
         if storage.exists(temporary):
             storage.unlink(temporary)
@@ -167,11 +170,9 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     storage.fsync_dir(staging.rpartition("/")[0])
 
 
-def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Drop the stamps: a copy of a log directory, or a hard link that is kept of a file, has other
-    stamps and the same bytes.
-    """
-    kept = {name: value for name, value in items if name != _STAMP}
+def _told(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Drop what is not recorded. A hard link that is kept of a file has another stamp, too."""
+    kept = {name: value for name, value in items if name not in _LEFT_OUT}
     if kept.get("crc32c", 0) is None:  # `read_journal` wants a checksum or no field
         del kept["crc32c"]
     return kept
@@ -262,7 +263,7 @@ def _segment(value: Value) -> Segment:
         name: number.integer_or_none()
         if name.endswith("index_bytes")
         else number.integer(least=-MAX_LONG)
-        for name, number in value.fields(_names(Segment) - {_STAMP}).items()
+        for name, number in value.fields(_names(Segment) - _LEFT_OUT).items()
     }
     segment = Segment(**numbers)  # type: ignore[arg-type]  # only the sizes of indexes may be None
     if segment.base_offset < 0:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from winnow.verbs.doctor.values import (
     Advice,
+    Disk,
     Gain,
     HeldBack,
     MisplacedEntry,
@@ -19,6 +20,7 @@ DAMAGED = "S8.8"
 
 
 def advise(
+    disks: Sequence[Disk],
     gains: Sequence[Gain],
     held: Sequence[HeldBack],
     troubles: Sequence[Trouble],

@@ -94,7 +94,7 @@ def diagnose(
         troubles=troubles,
         misplaced=misplaced,
         dead_cleaner=_dead_cleaner(disks, overdue, request.now),
-        advice=advise(gains, held, troubles, misplaced, None if deep else reading),
+        advice=advise(disks, gains, held, troubles, misplaced, None if deep else reading),
         deep=reading,
         census=take_census(sc, compacted, now=request.now, progress=request.progress)
         if deep

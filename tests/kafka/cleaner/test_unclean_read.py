@@ -1,0 +1,173 @@
+"""After a broker's crash Winnow reads what a broker would recover. Then it decides as Kafka does on
+the log that Kafka's own loader recovers (S8.2).
+
+Kafka first recovers a copy of the crashed directory, then cleans it or applies retention, at the
+same clock. The same segments must remain, with the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.fixtures.data import CLEAN_MARKER, copy_log_dir, copy_tree
+from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
+from tests.kafka.judge.judge import Kafka
+from tests.spark.runs import NOW, by_name, changes, clean, files_of, run
+
+pytestmark = pytest.mark.spark
+
+RECOVERY_POINTS, HIGH_WATERMARKS = (
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+)
+CONFIG = {"internal.segment.bytes": 65_536, "index.interval.bytes": 512}
+COMPACTED = ("c-tomb-0", "c-4p-1", "c-plain-0", "t-open-0")
+DELETED = {
+    "d-time-0": {"cleanup.policy": "delete", "retention.ms": 1000, "retention.bytes": -1},
+    "d-size-0": {"cleanup.policy": "delete", "retention.ms": -1, "retention.bytes": 100_000},
+}
+NAMES = (*COMPACTED, *DELETED)
+SETS = [
+    *(f"*:{key}={value}" for key, value in CONFIG.items()),
+    "*:min.cleanable.dirty.ratio=0",
+    *(f"{name[:-2]}:{key}={value}" for name, c in DELETED.items() for key, value in c.items()),
+]
+
+Tear = Callable[[Path], None]
+"""Changes a partition directory as a crash may."""
+
+
+def logs(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.log"))
+
+
+def nothing(_directory: Path) -> None:
+    pass
+
+
+def torn_batch(directory: Path) -> None:
+    active = logs(directory)[-1]
+    active.write_bytes(active.read_bytes()[:-7])
+
+
+def zeros(directory: Path) -> None:
+    active = logs(directory)[-1]
+    active.write_bytes(active.read_bytes() + bytes(100_000))
+
+
+def torn_middle(directory: Path) -> None:
+    """The last but one segment ends inside a batch; the active one is whole."""
+    middle = logs(directory)[-2]
+    middle.write_bytes(middle.read_bytes()[:-7])
+
+
+def flipped_crc(directory: Path) -> None:
+    middle = logs(directory)[-2]
+    data = bytearray(middle.read_bytes())
+    # The last byte of a record: a flipped base offset would fail no checksum.
+    data[-1] ^= 1
+    middle.write_bytes(data)
+
+
+def lost_pages(directory: Path) -> None:
+    middle = logs(directory)[-3]
+    data = middle.read_bytes()
+    middle.write_bytes(data[:20_000] + bytes(8192) + data[28_192:])
+
+
+def bad_indexes(directory: Path) -> None:
+    """Of all segments: padded, torn, of other bytes, or missing."""
+    for number, path in enumerate(logs(directory)):
+        index, times = path.with_suffix(".index"), path.with_suffix(".timeindex")
+        index.write_bytes([index.read_bytes() + bytes(800), b"\xff" * 8, b"torn"][number % 3])
+        if number % 2:
+            times.unlink()
+        else:
+            times.write_bytes(times.read_bytes() + bytes(1200))
+
+
+TEARS: dict[str, Tear] = {
+    tear.__name__: tear
+    for tear in (nothing, torn_batch, zeros, torn_middle, flipped_crc, lost_pages, bad_indexes)
+}
+
+
+def crashed(path: Path, tear: Tear, recovery_point: str) -> Path:
+    log_dir = copy_log_dir("clean", path, only=list(NAMES))
+    (log_dir / "cleaner-offset-checkpoint").unlink()
+    (log_dir / CLEAN_MARKER).unlink()
+    points = {"empty": None, "fresh": -2, "inside": -3, "beyond": 10**9}
+    point = points[recovery_point]
+    entries: dict[str, int] = {}
+    for name in NAMES:
+        bases = [int(log.stem) for log in logs(log_dir / name)]
+        if point is not None:
+            entries[name] = point if point > 0 else bases[max(point, -len(bases))] + 3
+        tear(log_dir / name)
+    write_checkpoint(log_dir / RECOVERY_POINTS, entries)
+    return log_dir
+
+
+@pytest.mark.parametrize(
+    ("tear", "recovery_point"),
+    [
+        *((tear, "empty") for tear in TEARS),
+        ("torn_batch", "fresh"),
+        ("zeros", "beyond"),
+        ("torn_middle", "inside"),
+        ("flipped_crc", "inside"),
+        ("nothing", "beyond"),
+    ],
+)
+def test_decisions_equal_those_of_kafka_after_its_recovery(
+    tear: str, recovery_point: str, spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    ours = crashed(tmp_path / "ours", TEARS[tear], recovery_point)
+    theirs, before = tmp_path / "theirs", tmp_path / "before"
+    copy_tree(ours, theirs)
+    copy_tree(ours, before)
+    marks = read_checkpoint(ours / HIGH_WATERMARKS)
+    results = by_name(run(clean, spark, ours, sets=SETS))
+    acted = 0
+    for name in NAMES:
+        assert results[name].error is None, results[name].error
+        act = kafka.retain if name in DELETED else kafka.clean
+        config = CONFIG | DELETED.get(name, {})
+        act(theirs / name, now=NOW, config=config, hw=marks[name], unclean=True)
+        kept = logs(theirs / name)
+        rolled = name == "d-time-0" and [log.stat().st_size for log in kept] == [0]
+        if rolled:
+            # All is expired, so Kafka has rolled the active segment, too. That is left to it.
+            end = int(kept[0].stem)
+            assert f"ends at offset {end}" in results[name].reason
+            (active,) = (log for log in logs(ours / name) if int(log.stem) < end)
+            changed = changes(files_of(before / name), files_of(ours / name))
+            assert [file for file in changed if active.stem <= file[:20] < "a"] == []
+            acted += 1
+            continue
+        recovered = kafka.load(theirs / name, now=NOW, config=config).state["end_offset"]
+        assert f"ends at offset {recovered}" in results[name].reason, name
+        left = {path.name: path.read_bytes() for path in logs(ours / name)}
+        # Files behind a cut are left to the broker.
+        expected = {path.name: path.read_bytes() for path in kept}
+        active = max(expected)
+        below = {file: data for file, data in left.items() if file <= active}
+        assert sorted(below) == sorted(expected), name
+        for file, data in expected.items():
+            assert below[file][: len(data)] == data, (name, file)
+            assert file == active or len(below[file]) == len(data), (name, file)
+        # What lies at or behind the end is as it was.
+        touched = changes(files_of(before / name), files_of(ours / name))
+        assert [file for file in touched if file.endswith(".log") and file >= active] == []
+        acted += results[name].actions != ("none",)
+        # And a broker recovers the result, with all its records.
+        loaded = kafka.load(ours / name, now=NOW, config=config, unclean=True)
+        assert loaded.error is None
+        assert loaded.state["end_offset"] == recovered
+        assert loaded.records == kafka.load(theirs / name, now=NOW, config=config).records
+    assert acted == len(NAMES) or tear in ("torn_middle", "flipped_crc", "lost_pages")
+    assert not (ours / CLEAN_MARKER).exists()
