@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.fixtures.data import CLEAN_MARKER, TOPIC_CONFIGS, copy_log_dir
 from tests.pages import DOCS, LOG_DIR, ROOT, Reader, blocks, checkout
 
 if TYPE_CHECKING:
@@ -53,8 +53,19 @@ def test_every_page_with_commands_is_run_by_a_test() -> None:
 
 @pytest.mark.parametrize("page", HOW_TO)
 def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) -> None:
-    reader = Reader(spark, place, instead=_own(place))
+    instead = _own(place)
+    if page == "disk-full":
+        crash(Path(instead[LOG_DIR]))
+    reader = Reader(spark, place, instead=instead)
     reader.follow(DOCS / "how-to" / f"{page}.md")
+
+
+def crash(log_dir: Path) -> None:
+    """Leave what a young broker leaves that dies: no marker, no recovery point, a torn batch."""
+    (log_dir / CLEAN_MARKER).unlink()
+    (log_dir / "recovery-point-offset-checkpoint").write_bytes(b"")
+    active = max((log_dir / "d-time-0").glob("*.log"))
+    active.write_bytes(active.read_bytes() + bytes(range(100)))
 
 
 def _own(place: Path) -> dict[str, str]:

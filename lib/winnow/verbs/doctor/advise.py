@@ -50,7 +50,7 @@ def advise(
             Advice(
                 arguments=("clean",),
                 why=f"{both}compacts {counted(gain.partitions, 'partition')}: "
-                f"frees up to {size(gain.freed_bytes)}",
+                f"frees {'up to ' if gain.at_most else ''}{size(gain.freed_bytes)}",
             )
         )
     moved = [entry for entry in misplaced if entry.log_dir is not None]
