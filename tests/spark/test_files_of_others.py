@@ -60,7 +60,7 @@ def test_linked_partition_is_skipped_and_reason_reported(
         linked, fine = (by_name(result)[name] for name in ("linked-0", "fine-0"))
         assert (linked.actions, linked.left_alone, linked.error) == (("none",), True, None)
         assert "symbolic link" in linked.reason
-        assert "not guarded by the lock" in linked.reason
+        assert "lock of this log directory does not protect" in linked.reason
         assert fine.actions == ("compacted",)
         assert result.exit_code == 3
     assert changes(before, files_of(elsewhere)) == []

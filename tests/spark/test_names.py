@@ -84,7 +84,7 @@ def test_run_stays_inside_its_log_directory(spark: SparkSession, tmp_path: Path)
         f"below/logs/{name}" for name in ("c-tomb-0", "cleaner-offset-checkpoint", ".lock")
     }
     for name in ODD:
-        assert any(f"{log_dir}/{name} is left alone" in note for note in result.notes)
+        assert any(f"{log_dir}/{name} is skipped" in note for note in result.notes)
     entries = checkpoint(log_dir / "cleaner-offset-checkpoint")
     assert {name: entries[name] for name in (f"{OUTSIDE}-0", "..-0", "/etc-0")} == {
         f"{OUTSIDE}-0": 5,

@@ -47,7 +47,7 @@ def test_deleted_future_and_stray_replicas_are_skipped_and_noted(
             assert [
                 note
                 for note in result.notes
-                if f"{log_dir}/{name} is left alone" in note and why in note
+                if f"{log_dir}/{name} is skipped" in note and why in note
             ]
         assert result.exit_code == 0
     assert {name.split("/")[0] for name in changes(before, files_of(log_dir))} == {

@@ -1,6 +1,6 @@
-"""Carry out what was decided: retention of what is only deleted from, then compaction in waves,
-then the retention of what was compacted (S3.5). The driver does every commit, partition by
-partition; one that fails never stops the others.
+"""Carry out the plans: first retention of partitions that are not compacted, then compaction in
+waves, each followed by the retention of its partitions (S3.5). The driver does every commit, one
+partition at a time. A partition that fails never stops the others.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class CarriedOut:
 
     partitions: list[PartitionResult]
     peak_extra_bytes: int
-    """The most that lay beside the logs at once, written and not yet in the place of anything."""
+    """Maximal bytes beside the logs at one time: written, but not yet in place."""
 
 
 def carry_out(
     sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
 ) -> CarriedOut:
-    """Does what the plans say."""
+    """Carry out the plans. Return one result for each, and the disk space that the run needed."""
     rounds: dict[int, Round] = {}
     tight: dict[int, Round] = {}
     split = split_first(sc, prepared, request, run_id=run_id)
@@ -57,7 +57,7 @@ def carry_out(
         elif again.plan.compaction is not None:
             compacted[number] = again, again.plan.compaction
     run = Run(sc, request, run_id)
-    # Only now: how much room there is for them depends on what retention has freed.
+    # Check space only after retention, which may have freed some.
     for number, (item, plan) in compacted.items():
         try:
             made = make_round(item, plan, now=request.now, run_id=run_id)
@@ -84,8 +84,8 @@ def carry_out(
     results |= {
         number: report.followed(first, results[number]) for number, first in retained.items()
     }
-    # What was there before is told as it was before a split.
-    told = [
+    # Report the number of segments before a split.
+    counted_before = [
         replace(results[number], segments_before=len(item.state.segments))
         if number in split and item.state
         else results[number]
@@ -93,7 +93,7 @@ def carry_out(
     ]
     kept = [
         replace(result, kept_bytes=kept_bytes(request, item.place.directory, run_id=run_id))
-        for result, item in zip(told, prepared, strict=True)
+        for result, item in zip(counted_before, prepared, strict=True)
     ]
     return CarriedOut(kept, max(run.peak_bytes, split_bytes(prepared)))
 
@@ -104,7 +104,9 @@ _Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
 def _without_rounds(
     current: Sequence[Prepared | PartitionResult], request: Request, run_id: str
 ) -> tuple[dict[int, PartitionResult], _Compacted]:
-    """By number, the results of what is not compacted, and what is to be compacted."""
+    """Return, by number, the results of partitions that are not compacted, and the plans of those
+    that still have to be.
+    """
     results: dict[int, PartitionResult] = {}
     compacted: _Compacted = {}
     for number, item in enumerate(current):
@@ -122,6 +124,6 @@ def _without_rounds(
 
 
 def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:
-    """With `fail`: damage was found that no header told of."""
+    """Return whether `--on-corrupt=fail` ends the run: reading records has found damage."""
     codes = (result.error_code for result in results if result.error is not None)
     return request.on_corrupt == "fail" and CorruptLogError.exit_code in codes

@@ -1,6 +1,6 @@
-"""Compact partitions and commit them: several in one Spark job where there is room for that, or one
-of them in several jobs, some groups at a time (docs/decisions/0012). A commit that was begun is
-finished, come what may.
+"""Compact partitions and commit them. Where there is space, one Spark job compacts several
+partitions. Where there is not, several jobs compact one partition, some groups at a time
+(docs/decisions/0012). A commit that has begun is always finished.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-NOT_BEGUN = Failure("not begun, for another partition was found damaged", WinnowError.exit_code)
+NOT_BEGUN = Failure("not started: another partition is damaged", WinnowError.exit_code)
 
 
 @dataclass(slots=True)
@@ -56,17 +56,17 @@ class Run:
     request: Request
     run_id: str
     peak_bytes: int = 0
-    """The most that was staged at once so far, indexes included."""
+    """Maximal bytes staged at one time so far, indexes included."""
     kept_bytes: int = 0
-    """That were staged so far, if what they replace is kept: these never come back."""
+    """Bytes staged so far, if the run keeps the files that it replaces: their space is not freed."""
 
     def room(self) -> Room:
-        """As it is now, with nothing staged."""
+        """Return the room that there is now. Call this while nothing is staged."""
         return room_for(self.request, held=self.kept_bytes)
 
 
 def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
-    """One result for each. Several of them must have room together."""
+    """Compact the rounds and return one result for each. More than one must fit on disk together."""
     request = run.request
     if request.stop.reason is not None:
         return [report.stopped(made.item, request.stop.reason) for made in rounds]
@@ -81,8 +81,8 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
 
 
 def _in_waves(run: Run, made: Round) -> PartitionResult:
-    """As many groups at a time as there is room for, each wave committed before the next one is
-    written.
+    """Compact as many groups at a time as there is room for. Commit each wave before writing the
+    next.
     """
     job, done, storage = made.job, list[RewrittenGroup](), run.request.storage
     while True:
@@ -107,7 +107,9 @@ def _in_waves(run: Run, made: Round) -> PartitionResult:
 
 
 def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failure:
-    """What is kept frees nothing for a later wave: all groups or none."""
+    """Return the next groups that fit. With `keep_replaced`, a commit frees no space for a later
+    wave: all groups must fit together.
+    """
     room = run.room().at(job.directory)
     count = fitting(job.groups[first:], room)
     if count and not (run.request.keep_replaced and count < len(job.groups)):
@@ -116,12 +118,12 @@ def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failur
 
 
 def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Failure]:
-    """The groups of each round's job, ascending, or why they can't be had."""
+    """Stage the groups of each round's job. Return them in ascending order, or why staging failed."""
     request = run.request
-    unmade = [None if made.begun else _make_staging(made.job, request) for made in rounds]
-    jobs = [made.job for made, why in zip(rounds, unmade, strict=True) if why is None]
+    failures = [None if made.begun else _make_staging(made.job, request) for made in rounds]
+    jobs = [made.job for made, why in zip(rounds, failures, strict=True) if why is None]
     outcomes = iter(_outcomes(run, within(jobs, run.room())))
-    staged = [why or _whole(next(outcomes)) for why in unmade]
+    staged = [why or _whole(next(outcomes)) for why in failures]
     damaged = any(
         isinstance(groups, Failure) and groups.exit_code == CorruptLogError.exit_code
         for groups in staged
@@ -132,7 +134,9 @@ def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Fai
 
 
 def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
-    """Here and not in tasks: one that runs late must not find a place to write to."""
+    """Create the staging directory on the driver: a task that outlives its job must not create it
+    again.
+    """
     try:
         request.storage.mkdir(job.staging)
     except FAILS_ONE_PARTITION as error:
@@ -141,8 +145,8 @@ def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
 
 
 def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
-    """The outcomes of each partition's groups; of a job that fails, or was cancelled, nothing is
-    committed.
+    """Return the outcomes of each partition's groups. If the job fails or is cancelled, nothing of
+    it is committed.
     """
     if not jobs:
         return []
@@ -177,7 +181,7 @@ def _whole(outcomes: Sequence[Outcome]) -> list[RewrittenGroup] | Failure:
 
 
 def _begin(run: Run, made: Round, wave: Sequence[RewrittenGroup]) -> Round:
-    """Writes down what is about to be done with these groups."""
+    """Write the journal before these groups are put in place."""
     storage, staged = run.request.storage, [group.staged for group in wave]
     journal = with_staged(storage, made.journal, staged)
     begin_round(storage, made.job.directory, made.job.staging, journal, staged)
@@ -187,7 +191,7 @@ def _begin(run: Run, made: Round, wave: Sequence[RewrittenGroup]) -> Round:
 def _commit(
     run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequence[RewrittenGroup]
 ) -> PartitionResult:
-    """The last groups of a round and what comes after them: checkpoint and retention."""
+    """Commit the last groups of a round, then raise the checkpoint and apply retention."""
     item, job, request = made.item, made.job, run.request
     if request.stop.reason is not None:
         return _not_staged(run, made, done, Failure("stopped", WinnowError.exit_code))
@@ -229,14 +233,14 @@ def _commit(
 
 
 def _took_ms(made: Round, groups: Sequence[RewrittenGroup]) -> int:
-    """The rewriting of these groups, and the commits so far."""
+    """Return the time spent on rewriting these groups and on the commits so far."""
     return made.commits_ms + sum(group.duration_ms for group in groups)
 
 
 def _not_staged(
     run: Run, made: Round, done: Sequence[RewrittenGroup], why: Failure
 ) -> PartitionResult:
-    """Whatever failed after the run was to end has no other reason."""
+    """Report a round that was not staged. Once a stop was requested, it explains every failure."""
     return _given_up(run, made, done, why, stopped=run.request.stop.reason)
 
 
@@ -249,7 +253,8 @@ def _given_up(
     stopped: str | None = None,
 ) -> PartitionResult:
     _discard_staging(made.job, run.request)
-    item, told = made.item, why.message if stopped is None else f"the run was stopped, {stopped}"
+    item = made.item
+    words = why.message if stopped is None else f"the run was stopped, {stopped}"
     result = report.failed(item, why) if stopped is None else report.stopped(item, stopped)
     if not done:
         return result
@@ -259,7 +264,7 @@ def _given_up(
         return report.interrupted(item, failure(error))
     partly = report.partly(
         item,
-        told,
+        words,
         after=after,
         done=done,
         groups=len(made.job.groups),
@@ -269,7 +274,9 @@ def _given_up(
 
 
 def _discard_staging(job: PartitionJob, request: Request) -> None:
-    """What is left of it the next run removes (S6.3); it must not hide why this one failed."""
+    """Try to remove the staging directory. A failure is only logged, because the next run removes
+    it (S6.3) and the first error must be reported.
+    """
     try:
         remove_staging(request.storage, job.staging)
     except FAILS_ONE_PARTITION:

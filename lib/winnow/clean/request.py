@@ -1,4 +1,4 @@
-"""What a run is asked to do: one frozen value, checked when it is made and passed down whole."""
+"""The request of a run: one frozen value, validated on creation and passed down whole."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from winnow.storage.places import Places
 
 Only = Literal["retention", "compaction"]
 UncleanShutdown = Literal["read", "refuse", "below-recovery-point"]
-"""What to do about log directories whose broker was not shut down cleanly (S8.2): read what a
-broker would recover, and work on the log that this gives; leave them as they are; or read nothing,
-and work only on segments that lie entirely below recovery point, high watermark and last stable
-offset.
+"""What to do about log directories whose broker was not shut down cleanly (S8.2). Read what a
+broker would recover, and clean that log. Or skip them. Or read nothing, and process only segments
+that lie entirely below recovery point, high watermark and last stable offset.
 """
 OnCorrupt = Literal["leave", "fail", "quarantine"]
-"""Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the
-first that is found later; or move damaged batches out of the log where that can be done
+"""What to do about a damaged partition. Skip it and continue. Or start nothing if one is known, and
+stop at the first that is found later. Or move damaged batches out of the log where that is possible
 (`winnow.clean.commit.quarantine`).
 """
 Seen = Callable[[Sequence[Any], "Request"], None]
-"""Gets what all decisions rest on, before anything is done. What it raises ends the run."""
+"""Receives the basis of all decisions before anything is done. An exception ends the run."""
 
 
 class LookOptions(TypedDict, total=False):
@@ -44,7 +43,7 @@ class LookOptions(TypedDict, total=False):
 
 
 class RunOptions(LookOptions, total=False):
-    """Options of `plan` and `clean`. What each means: the fields of `Request`."""
+    """Options of `plan` and `clean`. The fields of `Request` describe them."""
 
     topics: Sequence[str]
     on_corrupt: OnCorrupt
@@ -60,19 +59,19 @@ class RunOptions(LookOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked for, beside where. `of` makes one from a caller's options."""
+    """Everything that is requested, except the log directories. `of` builds one from options."""
 
     settings: Settings
     now: int
     """The clock of every decision, ms since the epoch."""
     touch: bool
-    """False for a plan: nothing in a log directory may change, not even to finish what a crash
-    left.
+    """False for a plan: it must not change anything in a log directory, not even to recover from a
+    crash.
     """
     topics: tuple[str, ...] = ()
     """Globs; all topics if there are none."""
     only: Only | None = None
-    """Do only this half of the work."""
+    """Do only compaction, or only retention."""
     unclean_shutdown: UncleanShutdown = "read"
     keep_replaced: bool = False
     """Keep what the run replaces or deletes until it is undone or purged
@@ -80,31 +79,31 @@ class Request:
     """
     on_corrupt: OnCorrupt = "leave"
     max_extra_space: int | None = None
-    """Bytes that may be written before as many are removed; None: what is free."""
+    """Bytes that may be written before as many are removed. None: the free space."""
     keep_free: int = KEEP_FREE_BYTES
-    """Bytes that stay free on each disk."""
+    """Bytes that must remain free on each disk."""
     free_at_least: int | None = None
-    """Only delete, of what retention allows, the oldest segments until so many bytes are freed."""
+    """Delete only the oldest segments that retention allows, until this many bytes are freed."""
     throttle: float | None = None
-    """Bytes that all tasks read and write per second at most; None: what
-    `log.cleaner.io.max.bytes.per.second` says.
+    """Maximal bytes that all tasks together read and write per second. None: the limit of
+    `log.cleaner.io.max.bytes.per.second`.
     """
     estimate: bool = False
-    """Of a plan: read all records and report exactly what compaction would keep."""
+    """For a plan: read all records and report exactly what compaction would keep."""
     seen: Seen | None = field(default=None, repr=False, compare=False)
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Silence)
     spool: str | None = None
-    """Where keys are kept that are read along with the headers (`winnow.clean.scan.prefetch`);
-    None: none are.
+    """Directory for keys that are read along with the headers (`winnow.clean.scan.prefetch`). None:
+    keys are not prefetched.
     """
     secret: tuple[int, int] = field(
         default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
     )
     """Key of the hash of record keys."""
     storage: Storage = field(default_factory=Places)
-    """Through which the driver changes log directories: all of recovery, retention and commit, and
-    nothing else.
+    """The driver changes log directories only through this storage: in recovery, retention and
+    commit.
     """
 
     def __post_init__(self) -> None:
@@ -116,22 +115,23 @@ class Request:
         ):
             if given not in known:
                 expected = ", ".join(map(repr, known))
-                raise UsageError(f"no such value of {name}", expected=expected, found=repr(given))
+                raise UsageError(f"unknown value of {name}", expected=expected, found=repr(given))
         if self.keep_free < 0:
             raise UsageError(
                 "keep_free is negative", expected="0 or more", found=str(self.keep_free)
             )
         if self.free_at_least is not None and (self.only == "compaction" or self.keep_replaced):
             raise UsageError(
-                "freeing space goes neither with compaction only nor with keeping what is replaced",
+                "freeing space can't be combined with compaction only or with keeping "
+                "replaced files",
                 hint="Leave one of them out.",
             )
 
     @classmethod
     def of(cls, options: Mapping[str, object], *, touch: bool) -> Self:
-        """From the options of a public function, where None stands for a default.
+        """Build a request from the options of a public function. None means the default.
 
-        Raises TypeError for an option that there is not.
+        Raises TypeError for an unknown option.
         """
         asked: dict[str, Any] = {
             name: value for name, value in options.items() if value is not None
@@ -140,7 +140,7 @@ class Request:
 
     @property
     def below_recovery_point(self) -> bool:
-        """After an unclean shutdown, work only on what was flushed and committed before (S8.2)."""
+        """After an unclean shutdown, process only what was flushed and committed before (S8.2)."""
         return self.unclean_shutdown == "below-recovery-point"
 
     @property

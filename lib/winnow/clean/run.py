@@ -69,7 +69,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             else:
                 done = preview(prepared, request, weigh=weighing)
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))
-        skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
+        skipped = (f"{d.path}/{s.name} is skipped: {s.why}" for d in dirs for s in d.skipped)
         short = (
             None if freeing is None else max(0, freeing - freed_bytes(prepared, done.partitions))
         )

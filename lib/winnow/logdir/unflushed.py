@@ -47,8 +47,8 @@ _ROWS = 4_096
 _MAX_SIGNED = 127
 
 Seen = Callable[[Bytes, Rows], None]
-"""Gets the valid batches of a segment in order: its bytes, and BATCH rows with their positions in
-them. Must copy what it keeps.
+"""Receives the valid batches of a segment in order: its bytes, and BATCH rows with their positions
+in them. Must copy what it keeps.
 """
 
 

@@ -1,4 +1,4 @@
-"""Decide what becomes of partitions whose files are listed: first without a walk, then with one."""
+"""Decide about partitions whose files are listed: first without a walk, then with one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from winnow.state import PartitionState
 
 
 class Walk(Protocol):
-    """`walk_partitions`, or what remembers what it told."""
+    """`walk_partitions`, or a function that returns its earlier results."""
 
     def __call__(
         self, states: Sequence[PartitionState], *, producers_from: Sequence[int]
@@ -65,7 +65,7 @@ def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepare
 
 
 def partition_work(known: Known, state: PartitionState, request: Request) -> Prepared:
-    """What the rules say of a partition, as far as it can be told without a walk."""
+    """Return the plan of a partition, as far as the rules can decide without a walk."""
     place, config = known.place, known.config
     plan = _with_limit(decide(state, config, now=request.now, only=request.only))
     if known.goes_on is not None:
@@ -93,10 +93,9 @@ def partition_work(known: Known, state: PartitionState, request: Request) -> Pre
 
 
 def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
-    """Puts the walks beside the plans that compact, or the reason why this version does not.
+    """Add the walks to the plans that compact. Skip partitions whose logs can't be read.
 
-    Only the walks tell the last stable offset. What it leaves of a plan is never more than the high
-    watermark did.
+    Only a walk finds the last stable offset. It never allows more than the high watermark did.
     """
     chosen = [
         (number, item)
@@ -163,13 +162,13 @@ def _with_walks(
 
 
 def _with_limit(plan: PartitionPlan) -> PartitionPlan:
-    """Say first what an unclean shutdown means for the partition."""
+    """Put what an unclean shutdown means for the partition first in the reason."""
     words = after_unclean_shutdown(plan.state)
     return plan if words is None else replace(plan, reason=f"{words}; {plan.reason}")
 
 
 def _with_overflowed(item: PartitionWork, walks: Sequence[SegmentWalk]) -> PartitionWork:
-    """Of the segments that are to be cleaned, those that Kafka's cleaner would split first."""
+    """Mark the segments to be cleaned that Kafka's cleaner would split first."""
     cleaned = (
         {segment.base_offset for segment in item.plan.compaction.segments}
         if item.plan.compaction

@@ -1,5 +1,5 @@
-"""From log directories to decisions: what is there, what Kafka's rules say to do with it, and what
-is left alone.
+"""Prepare a run: list the partitions, apply Kafka's rules to each, and say which are skipped, and
+why.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
-    """Every partition that was asked for, in the order of the log directories, with what will
-    become of it.
+    """Return a plan, or the reason for skipping, of every requested partition, in the order of the
+    log directories.
     """
     prepared = [
         known_or_left_alone(
@@ -61,14 +61,14 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
         decide_listed(*next(listed), request) if isinstance(item, Known) else item
         for item in prepared
     ]
-    del listed, prepared  # of many partitions they hold more than the walks take
+    del listed, prepared  # with many partitions they use more memory than the walks
     return _walk(sc, decided, request)
 
 
 def _with_gathered_entries(
     prepared: Sequence[LeftAlone | Known], log_dirs: Sequence[LogDir], request: Request
 ) -> list[LeftAlone | Known]:
-    """Puts cleaner entries of partitions that were moved beside them, before anything else is
+    """Move cleaner entries to the log directory of their partition, before anything else is
     written.
     """
     misplaced = {
@@ -97,8 +97,8 @@ def _with_gathered_entries(
 def look_again(
     sc: SparkContext, items: Sequence[PartitionWork], request: Request
 ) -> list[Prepared]:
-    """What is to become of partitions whose files this run has changed; settings and checkpoints
-    are as before.
+    """Plan again for partitions whose files this run has changed. Settings and checkpoints are
+    those from before.
     """
     known = [
         Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items
@@ -109,14 +109,16 @@ def look_again(
 
 
 def _configs(log_dir: LogDir, request: Request) -> Callable[[str], TopicConfig | Unknown]:
-    """The settings of a topic there: all its partitions share them."""
+    """Return a function that resolves a topic's settings, once for all its partitions."""
     return cache(partial(request.settings.resolve, node_id=log_dir.meta.node_id))
 
 
 def list_known(
     sc: SparkContext, known: Sequence[Known], request: Request
 ) -> list[tuple[Known, Listed | Failure]]:
-    """What is there, once what a crash left is put right."""
+    """List the partitions. If the run may change them, recover those that a crash interrupted
+    first.
+    """
     found = dict(
         enumerate(
             zip(
@@ -134,9 +136,7 @@ def list_known(
             request.stop.check()
             try:
                 again[number] = _put_right(item, request)
-            except (
-                LogDirInUseError
-            ):  # the lease on the log directory is lost: nothing of it may be changed any more
+            except LogDirInUseError:  # the lease on the log directory is lost: stop changing it
                 raise
             except FAILS_ONE_PARTITION as error:
                 found[number] = item, failure(error)
@@ -146,7 +146,7 @@ def list_known(
 
 
 def _put_right(item: Known, request: Request) -> Known:
-    """Finishes an interrupted round only if it is such a one that this run would make."""
+    """Recover one partition. Finish its interrupted round only if this run would compact it too."""
     place, config, log_dir = item.place, item.config, item.log_dir
     trusted_end = place.trusted_end
     if place.recovery_point is not None:
@@ -185,7 +185,9 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
 def _prefetch(
     decided: Sequence[Prepared], spool: str, secret: tuple[int, int], parallelism: int
 ) -> dict[str, Prefetch]:
-    """For all that is to be compacted, as far as it can be told without a walk."""
+    """Return the prefetch of each partition that will be compacted, as far as is known without a
+    walk.
+    """
     expected = {
         item.state.directory: Expected(
             first_dirty_offset=plan.first_dirty_offset,

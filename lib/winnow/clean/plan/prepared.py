@@ -1,4 +1,4 @@
-"""What is known of each partition before anything is done: left alone, or with a sure plan."""
+"""What is known of each partition before anything is done: why it is skipped, or its plan."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ UNCLEAN = Reason(
     "S8.2",
     "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory), and "
     "--unclean-shutdown=refuse leaves such a directory unchanged. Without this option Winnow reads "
-    "what a broker would recover, and works on the rest",
+    "what a broker would recover, and cleans that log",
 )
 
 
 BELOW_RECOVERY_POINT = (
     "the broker was not shut down cleanly: only segments that lie entirely below offset {} are "
-    "worked on, the least of recovery point, high watermark and last stable offset"
+    "processed. It is the lowest of recovery point, high watermark and last stable offset"
 )
 READ = "the broker was not shut down cleanly: the log was read from segment"
-UNREADABLE = Reason("S8.8", "left as it was: something about its files can't be understood")
+UNREADABLE = Reason("S8.8", "unchanged: its files can't be read or are invalid")
 ELSEWHERE = Reason(
     "S8.1",
-    "its directory is a symbolic link: what lies elsewhere is not guarded by the lock of this log "
-    "directory. Make the other place a log directory of its own in log.dirs, or mount it here",
+    "its directory is a symbolic link. The lock of this log directory does not protect the target. "
+    "Make the target's parent a log directory of its own in log.dirs, or mount the target here",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """A partition that is not touched, and why. `error`: something is wrong with it."""
+    """A partition that the run skips, and why. `error`: what is wrong with it, if anything."""
 
     place: Place
     policy: str | None
@@ -53,9 +53,7 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True)
 class PartitionWork:
-    """A partition whose plan is sure: what is to be done, and what the walk saw if it is to be
-    compacted.
-    """
+    """A partition with a plan. If the plan compacts it, also the results of the walk."""
 
     place: Place
     log_dir: LogDir
@@ -63,18 +61,18 @@ class PartitionWork:
     state: PartitionState
     plan: PartitionPlan
     snapshot: Snapshot
-    """Where the producers' state is replayed from; of no meaning unless the plan compacts."""
+    """The replay of the producers' state starts here. Meaningless unless the plan compacts."""
     walks: tuple[SegmentWalk, ...] | None = None
     transactions: Transactions | None = None
-    """Beside the walks."""
+    """Set if `walks` is."""
     overflowed: tuple[int, ...] = ()
-    """Base offsets of segments that span too many offsets for an index, and that are split before
-    the round (S6.5).
+    """Base offsets of segments that span too many offsets for an index. They are split before the
+    round (S6.5).
     """
     finished: Finished | None = None
-    """The round of an earlier run that was finished before this plan was made."""
+    """The round of an earlier run that this run finished before it made the plan."""
     goes_on: OpenRound | None = None
-    """The round of an earlier run at the same clock that is what the plan compacts."""
+    """The unfinished round of an earlier run at the same clock. The plan compacts its rest."""
 
 
 Prepared = LeftAlone | PartitionWork
@@ -82,7 +80,7 @@ Prepared = LeftAlone | PartitionWork
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A partition whose settings are known and that may be looked at."""
+    """A partition with known settings that may be read."""
 
     place: Place
     log_dir: LogDir
@@ -130,8 +128,8 @@ def known_or_left_alone(
 
 
 def _why_foreign(place: Place, request: Request) -> Reason | None:
-    """Why the directory lies elsewhere, or is not one of the topic as the metadata log knows it
-    (S9.3).
+    """Return why the directory is skipped: it is a link, or it does not belong to the topic in the
+    metadata log (S9.3). None if neither is the case.
     """
     settings = request.settings
     if request.storage.entry(place.directory).is_link:

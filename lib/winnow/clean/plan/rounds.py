@@ -36,7 +36,7 @@ class Round:
 
 
 def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: str) -> Round:
-    """Return the job for an partition work with walks over all batch headers."""
+    """Return the round for a partition whose batch headers have all been walked."""
     state, config, transactions = item.state, item.config, item.transactions
     if transactions is None:
         message = "a plan was made without a walk"

@@ -39,8 +39,8 @@ class Listed:
     """One partition's segments, and the walk of the active one, whose last batch ends the log
     (S8.3).
 
-    `active` is None if files of an interrupted run must be dealt with first. If a broker recovers
-    the log, it has only the log end, once the log was read (`survey.unflushed`).
+    `active` is None if files of an interrupted run must be recovered first. If a broker recovers
+    the log, `active` has only the log end, once the log was read (`survey.unflushed`).
     """
 
     listing: SegmentListing
