@@ -89,12 +89,12 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
             try:
                 super().execute(context)
             finally:
-                told = (
+                totals = (
                     summary(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
                 )
-                if told is not None:
-                    context["ti"].xcom_push(key="result", value=told)
-            return told
+                if totals is not None:
+                    context["ti"].xcom_push(key="result", value=totals)
+            return totals
 
     def command(self, result_file: str) -> list[str]:
         """What the application is told, templates rendered."""

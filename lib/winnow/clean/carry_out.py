@@ -60,12 +60,12 @@ def carry_out(
     # Check space only after retention, which may have freed some.
     for number, (item, plan) in compacted.items():
         try:
-            made = make_round(item, plan, now=request.now, run_id=run_id)
-            fits = needed_bytes(made.job, request) <= run.room().at(made.job.directory)
+            round_ = make_round(item, plan, now=request.now, run_id=run_id)
+            fits = needed_bytes(round_.job, request) <= run.room().at(round_.job.directory)
         except FAILS_ONE_PARTITION as error:
             results[number] = report.failed(item, failure(error))
             continue
-        (rounds if fits else tight)[number] = made
+        (rounds if fits else tight)[number] = round_
     order = dirtiest_first(rounds)
     done = 0
     for wave in waves([rounds[number].job for number in order], run.room):
@@ -78,7 +78,9 @@ def carry_out(
             zip(numbers, compact(run, [rounds[number] for number in numbers]), strict=True)
         )
     if _stops(request, results.values()):
-        results |= {number: report.failed(made.item, NOT_BEGUN) for number, made in tight.items()}
+        results |= {
+            number: report.failed(round_.item, NOT_BEGUN) for number, round_ in tight.items()
+        }
     else:
         results |= compact_tight(run, tight)
     results |= {

@@ -58,7 +58,7 @@ class Run:
     peak_bytes: int = 0
     """Maximal bytes staged at one time so far, indexes included."""
     kept_bytes: int = 0
-    """Bytes staged so far, if the run keeps the files that it replaces: their space is not freed."""
+    """Bytes staged so far, if replaced files are kept: their space is not freed."""
 
     def room(self) -> Room:
         """Return the room that there is now. Call this while nothing is staged."""
@@ -66,44 +66,44 @@ class Run:
 
 
 def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
-    """Compact the rounds and return one result for each. More than one must fit on disk together."""
+    """Compact the rounds and return one result for each. Several must fit on disk together."""
     request = run.request
     if request.stop.reason is not None:
-        return [report.stopped(made.item, request.stop.reason) for made in rounds]
+        return [report.stopped(round_.item, request.stop.reason) for round_ in rounds]
     if len(rounds) == 1:
         return [_in_waves(run, rounds[0])]
     return [
-        _not_staged(run, made, [], staged)
+        _not_staged(run, round_, [], staged)
         if isinstance(staged, Failure)
-        else _commit(run, made, [], staged)
-        for made, staged in zip(rounds, _stage(run, rounds), strict=True)
+        else _commit(run, round_, [], staged)
+        for round_, staged in zip(rounds, _stage(run, rounds), strict=True)
     ]
 
 
-def _in_waves(run: Run, made: Round) -> PartitionResult:
+def _in_waves(run: Run, round_: Round) -> PartitionResult:
     """Compact as many groups at a time as there is room for. Commit each wave before writing the
     next.
     """
-    job, done, storage = made.job, list[RewrittenGroup](), run.request.storage
+    job, done, storage = round_.job, list[RewrittenGroup](), run.request.storage
     while True:
         part = _next_part(run, job, len(done))
-        wave = part if isinstance(part, Failure) else _stage(run, [replace(made, job=part)])[0]
+        wave = part if isinstance(part, Failure) else _stage(run, [replace(round_, job=part)])[0]
         if isinstance(wave, Failure):
-            return _not_staged(run, made, done, wave)
+            return _not_staged(run, round_, done, wave)
         if len(done) + len(wave) == len(job.groups):
-            return _commit(run, made, done, wave)
+            return _commit(run, round_, done, wave)
         began = time.monotonic()
         try:
-            made = _begin(run, made, wave)
+            round_ = _begin(run, round_, wave)
         except FAILS_ONE_PARTITION as error:
-            return _given_up(run, made, done, failure(error))
+            return _given_up(run, round_, done, failure(error))
         try:
             commit_groups(storage, job.directory, [group.staged for group in wave])
             leave_journal(storage, job.staging)
         except FAILS_ONE_PARTITION as error:  # the journal stays: the next run goes on from there
-            return report.interrupted(made.item, failure(error))
+            return report.interrupted(round_.item, failure(error))
         done += wave
-        made = replace(made, commits_ms=made.commits_ms + ms_since(began))
+        round_ = replace(round_, commits_ms=round_.commits_ms + ms_since(began))
 
 
 def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failure:
@@ -118,10 +118,10 @@ def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failur
 
 
 def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Failure]:
-    """Stage the groups of each round's job. Return them in ascending order, or why staging failed."""
+    """Stage the groups of each round. Return them in ascending order, or why staging failed."""
     request = run.request
-    failures = [None if made.begun else _make_staging(made.job, request) for made in rounds]
-    jobs = [made.job for made, why in zip(rounds, failures, strict=True) if why is None]
+    failures = [None if round_.begun else _make_staging(round_.job, request) for round_ in rounds]
+    jobs = [round_.job for round_, why in zip(rounds, failures, strict=True) if why is None]
     outcomes = iter(_outcomes(run, within(jobs, run.room())))
     staged = [why or _whole(next(outcomes)) for why in failures]
     damaged = any(
@@ -180,30 +180,30 @@ def _whole(outcomes: Sequence[Outcome]) -> list[RewrittenGroup] | Failure:
     return why or sorted(groups, key=lambda group: group.staged.base_offset)
 
 
-def _begin(run: Run, made: Round, wave: Sequence[RewrittenGroup]) -> Round:
+def _begin(run: Run, round_: Round, wave: Sequence[RewrittenGroup]) -> Round:
     """Write the journal before these groups are put in place."""
     storage, staged = run.request.storage, [group.staged for group in wave]
-    journal = with_staged(storage, made.journal, staged)
-    begin_round(storage, made.job.directory, made.job.staging, journal, staged)
-    return replace(made, journal=journal, begun=True)
+    journal = with_staged(storage, round_.journal, staged)
+    begin_round(storage, round_.job.directory, round_.job.staging, journal, staged)
+    return replace(round_, journal=journal, begun=True)
 
 
 def _commit(
-    run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequence[RewrittenGroup]
+    run: Run, round_: Round, done: Sequence[RewrittenGroup], wave: Sequence[RewrittenGroup]
 ) -> PartitionResult:
     """Commit the last groups of a round, then raise the checkpoint and apply retention."""
-    item, job, request = made.item, made.job, run.request
+    item, job, request = round_.item, round_.job, run.request
     if request.stop.reason is not None:
-        return _not_staged(run, made, done, Failure("stopped", WinnowError.exit_code))
+        return _not_staged(run, round_, done, Failure("stopped", WinnowError.exit_code))
     began = time.monotonic()
     try:
         with kept_by(
             request, item.state, run_id=run.run_id, cleaner_checkpoint_after=job.end_offset
         ):
             try:
-                _begin(run, made, wave)
+                _begin(run, round_, wave)
             except FAILS_ONE_PARTITION as error:
-                return _given_up(run, made, done, failure(error))
+                return _given_up(run, round_, done, failure(error))
             commit_groups(request.storage, job.directory, [group.staged for group in wave])
             commit_cleaner_checkpoint(
                 request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset}
@@ -227,33 +227,33 @@ def _commit(
         retention=plan,
         first_dirty_offset=max(job.end_offset, after.log_start_offset),
         now=request.now,
-        duration_ms=_took_ms(made, groups) + ms_since(began),
+        duration_ms=_took_ms(round_, groups) + ms_since(began),
         afterwards=words,
     )
 
 
-def _took_ms(made: Round, groups: Sequence[RewrittenGroup]) -> int:
+def _took_ms(round_: Round, groups: Sequence[RewrittenGroup]) -> int:
     """Return the time spent on rewriting these groups and on the commits so far."""
-    return made.commits_ms + sum(group.duration_ms for group in groups)
+    return round_.commits_ms + sum(group.duration_ms for group in groups)
 
 
 def _not_staged(
-    run: Run, made: Round, done: Sequence[RewrittenGroup], why: Failure
+    run: Run, round_: Round, done: Sequence[RewrittenGroup], why: Failure
 ) -> PartitionResult:
     """Report a round that was not staged. Once a stop was requested, it explains every failure."""
-    return _given_up(run, made, done, why, stopped=run.request.stop.reason)
+    return _given_up(run, round_, done, why, stopped=run.request.stop.reason)
 
 
 def _given_up(
     run: Run,
-    made: Round,
+    round_: Round,
     done: Sequence[RewrittenGroup],
     why: Failure,
     *,
     stopped: str | None = None,
 ) -> PartitionResult:
-    _discard_staging(made.job, run.request)
-    item = made.item
+    _discard_staging(round_.job, run.request)
+    item = round_.item
     words = why.message if stopped is None else f"the run was stopped, {stopped}"
     result = report.failed(item, why) if stopped is None else report.stopped(item, stopped)
     if not done:
@@ -267,8 +267,8 @@ def _given_up(
         words,
         after=after,
         done=done,
-        groups=len(made.job.groups),
-        duration_ms=_took_ms(made, done),
+        groups=len(round_.job.groups),
+        duration_ms=_took_ms(round_, done),
     )
     return replace(partly, error=result.error, error_code=result.error_code)
 

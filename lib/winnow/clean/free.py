@@ -123,12 +123,12 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
         if state is None:
             continue
         topic = state.topic_partition.topic
-        gone = (
+        deleted = (
             item.plan.retention.deleted
             if isinstance(item, PartitionWork) and item.plan.retention
             else ()
         )
-        held[topic] += state.log_bytes - sum(segment.log_bytes for segment in gone)
+        held[topic] += state.log_bytes - sum(segment.log_bytes for segment in deleted)
         policies[topic] = (
             item.config.policy if isinstance(item, PartitionWork) else item.policy
         ) or "unknown"

@@ -59,21 +59,21 @@ def preview(
         )
         if item.plan.compaction is not None:
             try:
-                made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
-                left = Room(request.max_extra_space, free=free).at(made.job.directory)
+                round_ = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
+                left = Room(request.max_extra_space, free=free).at(round_.job.directory)
             except FAILS_ONE_PARTITION as error:
                 results[number] = report.failed(item, failure(error))
                 continue
-            (rounds if needed_bytes(made.job, request) <= left else tight)[number] = made
+            (rounds if needed_bytes(round_.job, request) <= left else tight)[number] = round_
     peak, of_tight = _fit(tight, weigh, request, free)
     for number, result in of_tight.items():
         results[number] = result
     if request.estimate:
-        sure = {number: made for number, made in rounds.items() if not made.item.overflowed}
-        for (number, made), weighed in zip(
-            sure.items(), weigh([made.job for made in sure.values()]), strict=True
+        sure = {number: round_ for number, round_ in rounds.items() if not round_.item.overflowed}
+        for (number, round_), weighed in zip(
+            sure.items(), weigh([round_.job for round_ in sure.values()]), strict=True
         ):
-            results[number] = estimated(made, weighed, request)
+            results[number] = estimated(round_, weighed, request)
     room = Room(request.max_extra_space, free=free)
     together = waves(
         [rounds[number].job for number in dirtiest_first(rounds)],
@@ -101,17 +101,17 @@ def _fit(
         number: estimated(rounds[number], weighed, request)
         for number, weighed in measured.weighed.items()
     }
-    for number, made in measured.rounds.items():
-        needed, directory = needed_bytes(made.job, request), made.job.directory
+    for number, round_ in measured.rounds.items():
+        needed, directory = needed_bytes(round_.job, request), round_.job.directory
         left = room.at(directory)
         if request.max_extra_space is not None:
             left = min(left, request.max_extra_space)
         if needed > left:
-            results[number] = report.failed(made.item, no_space(needed, left, request))
+            results[number] = report.failed(round_.item, no_space(needed, left, request))
             continue
         peak = max(peak, needed)
-        sources = sum(file_bytes(s) for group in made.job.groups for s in group.segments)
-        room.take(directory, made.job.most_bytes - (0 if request.keep_replaced else sources))
+        sources = sum(file_bytes(s) for group in round_.job.groups for s in group.segments)
+        room.take(directory, round_.job.most_bytes - (0 if request.keep_replaced else sources))
     return peak, results
 
 
@@ -142,6 +142,6 @@ def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
             and item.plan.compaction is None
             and item.plan.retention is not None
         ):
-            gone = sum(segment.log_bytes for segment in item.plan.retention.deleted)
-            freed[Places().volume(item.state.directory).key] += gone
+            deleted_bytes = sum(segment.log_bytes for segment in item.plan.retention.deleted)
+            freed[Places().volume(item.state.directory).key] += deleted_bytes
     return freed

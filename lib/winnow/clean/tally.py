@@ -17,7 +17,7 @@ _SUMMED = np.dtype([("base_offset", ">i8"), ("size", ">i4"), ("crc", ">u4")])
 
 def removed_records(
     rows: NDArray[Any],
-    stays: NDArray[np.bool_],
+    survives: NDArray[np.bool_],
     discard: NDArray[np.bool_],
     *,
     records_in: int,
@@ -33,7 +33,7 @@ def removed_records(
     control = (rows["attributes"] & CONTROL) != 0
     aborted = int(counts[discard & ~control].sum())
     markers = int(counts[discard & control].sum())
-    tombstones = int(stays.sum()) - records_out
+    tombstones = int(survives.sum()) - records_out
     superseded = records_in - records_out - aborted - markers - tombstones
     return RecordsRemoved(
         superseded=superseded, tombstones=tombstones, aborted=aborted, markers=markers

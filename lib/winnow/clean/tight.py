@@ -42,7 +42,7 @@ def measure(
     request: Request,
 ) -> Measured:
     """Read the records of these rounds and return their exact sizes. Writes nothing."""
-    found = weighing([made.job for made in rounds.values()]) if rounds else []
+    found = weighing([round_.job for round_ in rounds.values()]) if rounds else []
     weighed = dict(zip(rounds, found, strict=True))
     exact = {
         number: _exact(rounds[number], groups)
@@ -51,8 +51,8 @@ def measure(
     }
 
     def need(number: int) -> tuple[int, TopicPartition]:
-        made = exact[number]
-        return needed_bytes(made.job, request), made.item.place.topic_partition
+        round_ = exact[number]
+        return needed_bytes(round_.job, request), round_.item.place.topic_partition
 
     return Measured({number: exact[number] for number in sorted(exact, key=need)}, weighed)
 
@@ -72,16 +72,16 @@ def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionR
         for number, why in measured.weighed.items()
         if isinstance(why, Failure)
     }
-    for number, made in measured.rounds.items():
-        needed, room = needed_bytes(made.job, request), run.room().at(made.job.directory)
+    for number, round_ in measured.rounds.items():
+        needed, room = needed_bytes(round_.job, request), run.room().at(round_.job.directory)
         if needed > room:
-            results[number] = report.failed(made.item, no_space(needed, room, request))
+            results[number] = report.failed(round_.item, no_space(needed, room, request))
         else:
-            [results[number]] = compact(run, [made])
+            [results[number]] = compact(run, [round_])
     return results
 
 
-def _exact(made: Round, weighed: Sequence[WeighedGroup]) -> Round:
+def _exact(round_: Round, weighed: Sequence[WeighedGroup]) -> Round:
     segments = {group.base_offset: group.segment for group in weighed}
     groups = tuple(
         replace(
@@ -92,7 +92,7 @@ def _exact(made: Round, weighed: Sequence[WeighedGroup]) -> Round:
                 for size in (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
             ),
         )
-        for group in made.job.groups
+        for group in round_.job.groups
         for segment in [segments[group.base_offset]]
     )
-    return replace(made, job=replace(made.job, groups=groups))
+    return replace(round_, job=replace(round_.job, groups=groups))

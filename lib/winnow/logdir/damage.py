@@ -118,11 +118,11 @@ def _reaches_too_far(buf: Bytes, last: _End, end: _End, end_offset: int) -> bool
 def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
     if start + FRAME_SIZE <= len(buf):
         _, length = FRAME.unpack_from(buf.data, start)
-        told = start + FRAME_SIZE + length
+        next_entry = start + FRAME_SIZE + length
         if length >= RECORD_OVERHEAD_V0 and (
-            told == len(buf) or _is_whole(buf, told, least, end_offset)
+            next_entry == len(buf) or _is_whole(buf, next_entry, least, end_offset)
         ):
-            return int(told)
+            return int(next_entry)
     position = start
     while True:
         # The slice starts behind `position`, and the result counts from there.

@@ -51,14 +51,14 @@ class Lease:
         self,
         log_dir: str,
         file: LeaseFile,
-        told: dict[str, object],
+        fields: dict[str, object],
         seen: Seen,
         *,
         began: float,
         length_s: float,
         clock: Callable[[], float],
     ) -> None:
-        self._log_dir, self._file, self._told, self._seen = log_dir, file, told, seen
+        self._log_dir, self._file, self._told, self._seen = log_dir, file, fields, seen
         self._length_s, self._clock = length_s, clock
         self._renewals = 0
         self._good_until = began + length_s * 3 / 4
@@ -139,7 +139,7 @@ def take_lease(
     that nobody renews is taken over.
     """
     length_s = LENGTH_S if length_s is None else length_s
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "owner": _user(),
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -151,11 +151,11 @@ def take_lease(
         expired = _watch(log_dir, file, clock)
         began = clock()
         try:
-            data = _encode(told, renewals=0)
+            data = _encode(fields, renewals=0)
             seen = file.create(data) if expired is None else file.take_over(expired, data)
         except FileExistsError:
             continue  # another process was faster: the next look shows which
-        return Lease(log_dir, file, told, seen, began=began, length_s=length_s, clock=clock)
+        return Lease(log_dir, file, fields, seen, began=began, length_s=length_s, clock=clock)
 
 
 def refuse_leased(
@@ -196,8 +196,8 @@ def _watch(log_dir: str, file: LeaseFile, clock: Callable[[], float]) -> Seen | 
     return first
 
 
-def _encode(told: dict[str, object], *, renewals: int) -> bytes:
-    return json.dumps({**told, "renewals": renewals}).encode() + b"\n"
+def _encode(fields: dict[str, object], *, renewals: int) -> bytes:
+    return json.dumps({**fields, "renewals": renewals}).encode() + b"\n"
 
 
 def _field(seen: Seen, name: str) -> Value:
@@ -218,10 +218,10 @@ def _length_s(seen: Seen) -> float:
 
 
 def _holder(seen: Seen) -> str:
-    told = [_field(seen, name).raw for name in ("owner", "pid", "host", "since")]
-    if not all(isinstance(one, str | int) for one in told):
+    fields = [_field(seen, name).raw for name in ("owner", "pid", "host", "since")]
+    if not all(isinstance(one, str | int) for one in fields):
         return "an unknown process"
-    return printable("user {}, process {} on {}, since {}".format(*told))
+    return printable("user {}, process {} on {}, since {}".format(*fields))
 
 
 def _user() -> str:

@@ -240,13 +240,13 @@ def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored:
         return Ignored(name)
     if name in BY_BROKER_NAME:
         row = BY_BROKER_NAME[name][0]
-        told = (
+        hint = (
             "It can be given with --set."
             if row.broker_only
             else f"The topic's name for it is {row.name}."
         )
         raise UsageError(
-            f"{name} is a broker config", expected="a topic config", where=where, hint=told
+            f"{name} is a broker config", expected="a topic config", where=where, hint=hint
         )
     if is_meaningless_broker_key(name):
         raise UsageError(f"{name} is a broker config", expected="a topic config", where=where)

@@ -158,10 +158,10 @@ class Settings:
             *self.topic_configs.topics,
             *self.topic_configs.effective,
         }
-        told = named or any("cleanup.policy" in level for level in topic_levels)
+        has_policy = named or any("cleanup.policy" in level for level in topic_levels)
         missing = None if self.metadata is None else self.metadata.why_unknown(topic)
         set_for_all = any(e.key in _POLICY_KEYS for e in self.sets)
-        if not told and (missing is not None or (self.metadata is None and not set_for_all)):
+        if not has_policy and (missing is not None or (self.metadata is None and not set_for_all)):
             return _unknown(topic, missing)
         broker_levels = list(self._broker_levels(topic, node_id))
         entries = {

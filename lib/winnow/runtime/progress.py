@@ -60,13 +60,13 @@ def watched(
         progress.stage(name, total_bytes=total)
     sc.setJobGroup(group, name)
     finished = threading.Event()
-    told = 0
+    reported = 0
 
     def tell(done: int) -> None:
-        nonlocal told
-        if min(done, total) > told:
-            progress.advance(min(done, total) - told)
-            told = min(done, total)
+        nonlocal reported
+        if min(done, total) > reported:
+            progress.advance(min(done, total) - reported)
+            reported = min(done, total)
 
     def poll() -> None:
         while not finished.wait(_EVERY_S):

@@ -57,13 +57,13 @@ def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], list[Stage]]:
     # As JSON: one call to the JVM costs as much as many fields.
     jvm: Any = sc._jvm  # noqa: SLF001
     mapper = jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
-    told = [
+    found = [
         job
         for job in json.loads(mapper.writeValueAsString(store.jobsList(None)))
         if tag in job["jobTags"]
     ]
     jobs = [
-        Job(_ms(job["submissionTime"]), _ms_or_none(job), tuple(job["stageIds"])) for job in told
+        Job(_ms(job["submissionTime"]), _ms_or_none(job), tuple(job["stageIds"])) for job in found
     ]
     wanted = {stage for job in jobs for stage in job.stages}
     no_quantiles = sc._gateway.new_array(jvm.double, 0)  # type: ignore[union-attr]  # noqa: SLF001

@@ -82,9 +82,11 @@ def records_removed(
     if item.finished is not None:
         return None  # only an earlier run knew
     counts = _records_left(item, groups)
-    gone = [counts.get(segment.base_offset) for segment in retention.deleted] if retention else []
-    known = [count for count in gone if count is not None]
-    if len(known) < len(gone):
+    counts_deleted = (
+        [counts.get(segment.base_offset) for segment in retention.deleted] if retention else []
+    )
+    known = [count for count in counts_deleted if count is not None]
+    if len(known) < len(counts_deleted):
         return None
     return sum((group.removed for group in groups), RecordsRemoved(retention=sum(known)))
 

@@ -54,11 +54,11 @@ def weigh(
     ]
 
 
-def estimated(made: Round, weighed: Weighed, request: Request) -> PartitionResult:
+def estimated(round_: Round, weighed: Weighed, request: Request) -> PartitionResult:
     """Return what `clean` would report for a partition that is compacted, and perhaps deleted from
     afterwards (S3.5).
     """
-    item, end = made.item, made.job.end_offset
+    item, end = round_.item, round_.job.end_offset
     if isinstance(weighed, Failure):
         mended = (
             request.on_corrupt == "quarantine" and weighed.exit_code == CorruptLogError.exit_code

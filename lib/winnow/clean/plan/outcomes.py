@@ -66,7 +66,7 @@ def previewed(
     plan, state = item.plan, item.state
     compaction = plan.compaction
     retention = plan.retention
-    told: dict[str, Any] = {
+    predicted: dict[str, Any] = {
         "actions": _actions(compacted=compaction is not None, retained=retention is not None),
         "first_dirty_offset_after": _first_dirty(
             item, compaction.end_offset if compaction else None
@@ -83,37 +83,37 @@ def previewed(
         ),
     }
     if compaction or retention:
-        told["dirty_ratio_after"] = None
+        predicted["dirty_ratio_after"] = None
     if compaction:
         # It changes the sizes on which retention depends, so their combined result can't be
         # predicted.
         segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
         # Nor can the number of parts of a split segment.
         known = not plan.afterwards and not item.overflowed
-        told |= {"bytes_after": None, "segments_after": segments if known else None}
+        predicted |= {"bytes_after": None, "segments_after": segments if known else None}
         if plan.afterwards:
-            told |= {"log_start_offset_after": None, "first_dirty_offset_after": None}
+            predicted |= {"log_start_offset_after": None, "first_dirty_offset_after": None}
     elif retention:
-        told["log_start_offset_after"] = retention.log_start_offset
+        predicted["log_start_offset_after"] = retention.log_start_offset
     if retention and not compaction:
         segments = len(state.segments) - len(retention.deleted) + int(retention.roll)
-        gone = sum(segment.log_bytes for segment in retention.deleted)
-        told |= {"bytes_after": state.log_bytes - gone, "segments_after": segments}
+        deleted = sum(segment.log_bytes for segment in retention.deleted)
+        predicted |= {"bytes_after": state.log_bytes - deleted, "segments_after": segments}
     following = after_retention(plan, now=now, only=only)
     reason = _reason(item)
     if following is not None:
         reason = f"{reason}; then {following.reason}"
-        told |= {
+        predicted |= {
             "actions": _actions(compacted=True, retained=True),
             "segments_after": None,
             "bytes_after": None,
         }
-        told |= {
+        predicted |= {
             "first_dirty_offset_after": None,
             "log_start_offset_after": None,
             "records_removed": None,
         }
-    return _as_it_is(item, item.plan.rule, reason, **told)
+    return _as_it_is(item, item.plan.rule, reason, **predicted)
 
 
 def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
@@ -211,7 +211,7 @@ def done(
     compaction.
     """
     sources = {group.base_offset: group.source_bases for group in groups}
-    gone = [segment.base_offset for segment in retention.deleted] if retention else []
+    deleted = [segment.base_offset for segment in retention.deleted] if retention else []
     acted = bool(groups) or item.finished is not None or retention is not None
     first_dirty = _first_dirty(item, first_dirty_offset)
     holders, _ = top_holders(holdings_before(item), holdings_after(item, groups, retention))
@@ -235,7 +235,7 @@ def done(
             item.state,
             compacted=[source for bases in sources.values() for source in bases],
             # What retention deleted of the new segments counts as deleted for all their sources.
-            deleted=[source for base in gone for source in sources.get(base, (base,))],
+            deleted=[source for base in deleted for source in sources.get(base, (base,))],
             checksums={
                 base: sum_ for group in groups for base, sum_ in group.source_checksums.items()
             },
@@ -250,7 +250,7 @@ def done(
             for group in sorted(groups, key=lambda group: group.base_offset)
         ),
         records_removed=records_removed(item, groups, retention),
-        tombstones=tombstones_left([group for group in groups if group.base_offset not in gone]),
+        tombstones=tombstones_left([group for group in groups if group.base_offset not in deleted]),
         duration_ms=duration_ms if acted else None,
     )
 

@@ -60,7 +60,7 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
     for number, split in enumerate(splits):
         numbers.setdefault(split.base_offset, []).append(number)
     legacy = {walk.base_offset for walk in item.walks or () if walk.legacy}
-    told = {group.base_offset: group for group in journal.groups}
+    from_journal = {group.base_offset: group for group in journal.groups}
     groups = []
     for group in plan.groups:
         log_bytes = most_log_bytes(group, legacy)
@@ -70,7 +70,7 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
                 tuple(
                     number for segment in group for number in numbers.get(segment.base_offset, ())
                 ),
-                _carried(told[group[0].base_offset]),
+                _carried(from_journal[group[0].base_offset]),
                 most_log_bytes=log_bytes,
                 most_index_bytes=most_index_bytes(group, log_bytes, config),
             )

@@ -110,7 +110,7 @@ class GroupOutput:
         be written.
         """
         split = self._job.splits[number]
-        if number not in self._keep and self._nothing_stays(split):
+        if number not in self._keep and self._keeps_nothing(split):
             self.removed += RecordsRemoved(superseded=split.records)
             self.records_before += split.records
             self.source_checksums[split.base_offset] = split.checksum
@@ -145,7 +145,7 @@ class GroupOutput:
                 del data
             del whole, batches, buf
 
-    def _nothing_stays(self, split: Split) -> bool:
+    def _keeps_nothing(self, split: Split) -> bool:
         """Return whether a split without surviving keys need not be read again.
 
         Its batches might be retained as headers alone (S5.4): the last batch of the round, or
@@ -179,12 +179,12 @@ class GroupOutput:
                 part = slice(first, first + len(blocks.rows))
                 first = part.stop
                 discard = split.discard[part]
-                stays = _of_chunk(split.kept, done, blocks.rows, discard)
-                done += len(stays)
+                survives = _of_chunk(split.kept, done, blocks.rows, discard)
+                done += len(survives)
                 filtered = filter_batches(
                     blocks,
                     blocks.rows,
-                    stays,
+                    survives,
                     batch_retention(
                         split.batches[part],
                         last_records=self._job.last_records,
@@ -198,16 +198,16 @@ class GroupOutput:
                 )
                 removed = removed_records(
                     blocks.rows,
-                    stays,
+                    survives,
                     discard,
                     records_in=filtered.records_in,
                     records_out=filtered.records_out,
                 )
                 del blocks
-                made = _Part(filtered, removed)
+                result = _Part(filtered, removed)
                 del filtered
-                yield made
-                del made
+                yield result
+                del result
 
     def indexes(self) -> tuple[bytes, bytes, bytes | None]:
         """Return the content of `.index`, `.timeindex` and, if it has entries, `.txnindex`. Call
@@ -272,13 +272,13 @@ def _of_chunk(
     (`discard`; S5.5).
     """
     counts = rows["record_count"].astype(np.int64)
-    stays = np.zeros(int(counts.sum()), np.bool_)
-    known = keep[done : done + len(stays)]
-    stays[: len(known)] = known
+    survives = np.zeros(int(counts.sum()), np.bool_)
+    known = keep[done : done + len(survives)]
+    survives[: len(known)] = known
     control = (rows["attributes"] & CONTROL) != 0
     if control.any():
-        stays |= np.repeat(control & ~discard, counts)
-    return stays
+        survives |= np.repeat(control & ~discard, counts)
+    return survives
 
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -74,11 +74,11 @@ def prefetch_of(
         return {}
     in_bucket = fair_bucket_records(sum(sizes) // _RECORD_BYTES, tasks=TASKS_PER_CORE * parallelism)
     least_free = free_bytes(spool) // 2
-    made = {}
+    prefetches = {}
     for directory, partition in expected.items():
         size = sum(partition.segments)
         buckets = buckets_for(size // _RECORD_BYTES, in_bucket)
-        made[directory] = Prefetch(
+        prefetches[directory] = Prefetch(
             wanted=KeysWanted(
                 first_dirty_offset=partition.first_dirty_offset,
                 buckets=buckets,
@@ -90,7 +90,7 @@ def prefetch_of(
             most_keys=_MOST_IN_BUCKET * buckets / max(1, size),
             least_free=least_free,
         )
-    return made
+    return prefetches
 
 
 class KeyKeeper:

@@ -50,13 +50,13 @@ def _list_files(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Fail
     )
     # Deal out partitions one by one: neighbours are of one topic, with active segments of similar
     # size.
-    hands = [places[first::tasks] for first in range(tasks)]
-    listed = sc.parallelize(hands, tasks).mapPartitions(in_task(_list_some)).collect()
+    shares = [places[first::tasks] for first in range(tasks)]
+    listed = sc.parallelize(shares, tasks).mapPartitions(in_task(_list_some)).collect()
     return [listed[number % tasks][number // tasks] for number in range(len(places))]
 
 
-def _list_some(hands: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Failure]]:
-    yield from ([_list_one(place) for place in hand] for hand in hands)
+def _list_some(shares: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Failure]]:
+    yield from ([_list_one(place) for place in share] for share in shares)
 
 
 def _list_one(place: Place) -> Listed | Failure:

@@ -150,8 +150,8 @@ def _output(storage: Storage, group: StagedGroup) -> Output:
 
 
 def _checksum(storage: Storage, group: StagedGroup, suffix: str) -> int:
-    told = group.checksums.get(suffix)
-    return file_crc32c(storage, group.paths[suffix]) if told is None else told
+    known = group.checksums.get(suffix)
+    return file_crc32c(storage, group.paths[suffix]) if known is None else known
 
 
 def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
@@ -159,11 +159,11 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     and the names of all staged files are durable.
     """
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
-    told = {"version": VERSION, **asdict(journal, dict_factory=_told)}
+    content = {"version": VERSION, **asdict(journal, dict_factory=_told)}
     with storage.changing(staging):
         if storage.exists(temporary):
             storage.unlink(temporary)
-        storage.create(temporary, json.dumps(told).encode())
+        storage.create(temporary, json.dumps(content).encode())
         storage.fsync_dir(staging)
         storage.rename(temporary, path)
         storage.fsync_dir(staging)
@@ -274,12 +274,12 @@ def _segment(value: Value) -> Segment:
 def _file(value: Value, name: str) -> StagedFile:
     """A name in a journal becomes a path, so it must be that of an attempt at this very file."""
     found = value.fields({"name", "size"}, {"crc32c"})
-    told = found["name"].text()
-    attempt = told.removeprefix(f"{name}.")
-    if not (attempt.isascii() and attempt.isalnum()) or f"{name}.{attempt}" != told:
+    text = found["name"].text()
+    attempt = text.removeprefix(f"{name}.")
+    if not (attempt.isascii() and attempt.isalnum()) or f"{name}.{attempt}" != text:
         raise found["name"].refused(f"{name}. and letters or digits")
     checksum = found["crc32c"].integer(most=2**32 - 1) if "crc32c" in found else None
-    return StagedFile(told, found["size"].integer(), checksum)
+    return StagedFile(text, found["size"].integer(), checksum)
 
 
 def _names(kind: type[Any]) -> set[str]:

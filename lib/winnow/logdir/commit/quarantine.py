@@ -105,10 +105,10 @@ def commit_quarantine(
     for item in staged:
         base = item.source.base_offset
         files = _check(storage, directory, item)
-        gone = [
+        removed = [
             name for suffix in SEGMENT_SUFFIXES if (name := segment_file(base, suffix)) in files
         ]
-        keep(storage, directory, gone, outputs={base: item.paths[LOG]})
+        keep(storage, directory, removed, outputs={base: item.paths[LOG]})
         exchange(storage, directory, sources=[base], outputs={base: item.paths})
     remove_staging(storage, staging_path(directory, run_id))
     return moved

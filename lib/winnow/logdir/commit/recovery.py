@@ -198,19 +198,19 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
     replaced: list[str] = []
     if logs:
         first = base_offset_of(logs[0])
-        gone = {*cleaned, *stale}
+        handled = {*cleaned, *stale}
         end = _end_of_range(
-            storage, directory, {name: sizes[name] for name in names if name not in gone}, logs
+            storage, directory, {name: sizes[name] for name in names if name not in handled}, logs
         )
         replaced = [
             name
             for name in names
-            if not name.endswith(SWAP) and name not in gone and _in(name, first, end)
+            if not name.endswith(SWAP) and name not in handled and _in(name, first, end)
         ]
-    gone = {*cleaned, *stale, *replaced, *swaps}
+    handled = {*cleaned, *stale, *replaced, *swaps}
     after = sorted(
         {
-            *(name for name in names if name not in gone),
+            *(name for name in names if name not in handled),
             *(name.removesuffix(SWAP) for name in swaps),
         }
     )

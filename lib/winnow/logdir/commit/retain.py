@@ -134,15 +134,15 @@ def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segmen
             where=directory,
         )
     doomed = [_doomed(files, base) for base in bases]
-    gone = [name for names in doomed for name in names]
-    keep(storage, directory, gone, next_base=present[len(bases)])
+    removed = [name for names in doomed for name in names]
+    keep(storage, directory, removed, next_base=present[len(bases)])
     for names in doomed:
         for name in names:
             _take_out(storage, f"{directory}/{name}")
         # Sync before the next one: if the second segment is deleted and the first one comes back
         # after a crash, the log has a hole.
         storage.fsync_dir(directory)
-    for name in gone:
+    for name in removed:
         if storage.exists(f"{directory}/{name}{DELETED}"):
             storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)

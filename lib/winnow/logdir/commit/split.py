@@ -149,7 +149,7 @@ def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
         base_offset=min(split.parts),
         outputs=split.parts.values(),
     )
-    gone = [
+    removed = [
         name
         for name in (segment_file(source, suffix) for suffix in SEGMENT_SUFFIXES)
         if name in files
@@ -159,7 +159,7 @@ def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
         for base, paths in split.parts.items()
         if base != source or not split.placeholder
     }
-    keep(storage, directory, gone, outputs=parts)
+    keep(storage, directory, removed, outputs=parts)
     exchange(storage, directory, sources=[source], outputs=split.parts)
     if split.placeholder:
         _remove_placeholder(storage, directory, source)
@@ -170,12 +170,14 @@ def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> N
     base.
     """
     files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
-    gone = [segment_file(base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
-    gone = [name for name in (*gone, *removable_snapshots(files, [base_offset])) if name in files]
-    for name in gone:
+    removed = [segment_file(base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
+    removed = [
+        name for name in (*removed, *removable_snapshots(files, [base_offset])) if name in files
+    ]
+    for name in removed:
         storage.rename(f"{directory}/{name}", f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
-    for name in gone:
+    for name in removed:
         storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
 

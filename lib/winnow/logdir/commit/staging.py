@@ -32,18 +32,18 @@ def remove_staging(storage: Storage, path: str) -> None:
     if found.is_link:  # Winnow makes no links: remove it, not its target
         storage.unlink(path)
     elif found.is_dir:
-        gone = path if path.endswith(_GONE) else path + _GONE
-        if gone != path:
+        renamed = path if path.endswith(_GONE) else path + _GONE
+        if renamed != path:
             try:
-                storage.rename(path, gone)
+                storage.rename(path, renamed)
             except OSError as error:
                 if error.errno not in {*NO_SPACE, errno.EOPNOTSUPP}:
                     raise
                 # On a full disk a longer name may not fit, and the files inside take space. Where a
                 # directory is only a prefix of the names in it, a late task's file becomes a
                 # leftover for the next run.
-                gone = path
-        _remove_tree(storage, gone)
+                renamed = path
+        _remove_tree(storage, renamed)
 
 
 def _remove_tree(storage: Storage, path: str) -> None:

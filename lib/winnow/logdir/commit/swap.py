@@ -74,11 +74,11 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
             base_offset=group.base_offset,
             outputs=[group.paths],
         )
-        gone = [
+        removed = [
             *_files_of(files, group.source_bases),
             *removable_snapshots(files, group.source_bases),
         ]
-        keep(storage, directory, gone, outputs={group.base_offset: group.paths[LOG]})
+        keep(storage, directory, removed, outputs={group.base_offset: group.paths[LOG]})
         exchange(
             storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths}
         )
@@ -137,8 +137,8 @@ def complete(
     bases = sorted(outputs)
     begun = not all(f"{segment_file(base, LOG)}{SWAP}" in files for base in bases)
     # Once the first output has its final name, that name belongs to no source any more.
-    gone = _files_of(files, [base for base in sources if not (begun and base in outputs)])
-    _mark_deleted(storage, directory, gone)
+    removed = _files_of(files, [base for base in sources if not (begun and base in outputs)])
+    _mark_deleted(storage, directory, removed)
 
     for base in bases:
         swaps = [
@@ -156,7 +156,7 @@ def complete(
 
     stale = removable_snapshots(files, [base for base in sources if base not in outputs])
     _mark_deleted(storage, directory, stale)
-    for name in (*gone, *stale):
+    for name in (*removed, *stale):
         storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
 

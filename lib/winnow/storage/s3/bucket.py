@@ -211,11 +211,11 @@ class S3Bucket:
     def _put(self, key: str, data: bytes, mtime_ns: int | None, mode: Any) -> str:  # noqa: ANN401 - obstore's PutMode
         attributes = with_mtime(mtime_ns)
         with errors(self._url(key)):
-            told = obstore.put(
+            answer = obstore.put(
                 self._store, key, data, mode=mode, use_multipart=False, attributes=attributes
             )
         count_io(written=len(data), files=1)
-        return _tag(told)
+        return _tag(answer)
 
     def _parts(self, key: str, file: IO[bytes], mtime_ns: int | None) -> None:
         attributes = with_mtime(mtime_ns)

@@ -88,7 +88,7 @@ class Record:
 def encode(record: Record) -> bytes:
     copies = {name: put for name, put in record.puts.items() if isinstance(put, Copied)}
     contents = {name: put for name, put in record.puts.items() if isinstance(put, Content)}
-    told = {
+    fields = {
         "version": _VERSION,
         "id": record.id,
         "state": record.state,
@@ -100,7 +100,7 @@ def encode(record: Record) -> bytes:
         ],
         "deletes": record.deletes,
     }
-    return json.dumps(told).encode()
+    return json.dumps(fields).encode()
 
 
 def decode(data: bytes, where: str) -> Record:
