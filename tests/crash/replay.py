@@ -17,9 +17,8 @@ from tests.crash.tried import tried
 from winnow.storage.places import Places
 
 _EFFECTS = (
-    "create", "rename", "link", "unlink", "fsync_file", "fsync_dir", "mkdir", "ensure_dir",
-    "rmdir", "copy_attributes",
-    "set_mtime_ns",
+    "create", "rename", "link", "unlink", "truncate", "fsync_file", "fsync_dir", "mkdir",
+    "ensure_dir", "rmdir", "copy_attributes", "set_mtime_ns",
 )  # fmt: skip
 _TARGET = {"rename": 1, "link": 1, "copy_attributes": 1}
 

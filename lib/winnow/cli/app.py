@@ -16,7 +16,7 @@ from winnow.cli.inspect import run_inspect
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell
 from winnow.cli.package import run_package
-from winnow.cli.recover import run_recover
+from winnow.cli.recover import Recovery, run_recover
 from winnow.cli.run import run_verb
 from winnow.cli.takes import FIELDS, SETTINGS, takes
 from winnow.cli.text.lessons import LESSONS, epilog, epilog_of_all
@@ -192,7 +192,7 @@ def demo(line: CommandLine) -> int:
 
 
 @_command("recover", no_args_is_help=True)
-@takes("log_dirs", "topics", ..., "quiet", "json")
+@takes("log_dirs", "topics", ..., *SETTINGS, "now", "quiet", "json")
 def recover_dirs(
     line: CommandLine,
     *,
@@ -209,9 +209,31 @@ def recover_dirs(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")
     ] = False,
+    truncate: Annotated[
+        bool,
+        typer.Option(
+            "--truncate",
+            help="After an unclean shutdown: cut the logs, rebuild indexes and snapshots, and "
+            "write the marker. A broker then starts without recovery.",
+        ),
+    ] = False,
+    discard_cut: Annotated[
+        bool,
+        typer.Option(
+            "--discard-cut",
+            help="With --truncate: do not keep the bytes that are cut. Needs no free space.",
+        ),
+    ] = False,
 ) -> int:
-    """Finish or roll back what a crash left; undo a run, or free what it kept. Needs no Spark."""
-    return run_recover(line, undo=undo, purge=purge, dry_run=dry_run)
+    """Finish or roll back what a crash of Winnow left; after an unclean shutdown of a broker, show
+    what its recovery would cut, or do it; undo a run, or free what it kept.
+    """
+    return run_recover(
+        line,
+        Recovery(
+            undo=undo, purge=purge, dry_run=dry_run, truncate=truncate, discard_cut=discard_cut
+        ),
+    )
 
 
 @_command("inspect", no_args_is_help=True)

@@ -1,49 +1,113 @@
-"""The verb `recover`. Needs no Spark, and holds the locks of the log directories."""
+"""The verb `recover`. It holds the locks of the log directories. Needs Spark only after an unclean
+shutdown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from winnow.cli.options import CommandLine, check_log_dirs
-from winnow.cli.out import Paper, tell, tell_json
+from winnow.cli.options import CommandLine, check_log_dirs, parse_now, parse_settings
+from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
+from winnow.cli.session import spark_context
+from winnow.cli.text import truncate as truncate_text
 from winnow.cli.text.progress import progress_on_stderr
+from winnow.clock import now_ms
+from winnow.errors import UsageError
 from winnow.verbs.recover.values import Action, PartitionRecovery, RecoverResult
 from winnow.words import counted, moment, size
 
+if TYPE_CHECKING:
+    from winnow.verbs.truncate.values import TruncateResult
 
-def run_recover(request: CommandLine, *, undo: str | None, purge: str | None, dry_run: bool) -> int:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The options of `recover`."""
+
+    undo: str | None = None
+    purge: str | None = None
+    dry_run: bool = False
+    truncate: bool = False
+    discard_cut: bool = False
+
+
+def run_recover(line: CommandLine, asked: Recovery) -> int:
     """Return the exit code."""
 
     def work() -> int:
-        from winnow.verbs.recover.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
-
-        check_log_dirs(request.log_dirs)
-        with progress_on_stderr(quiet=request.quiet) as progress:
-
-            def on_partition(done: int, total: int) -> None:
-                if done:
-                    progress.advance(1)
-                else:
-                    progress.stage(f"recovering {counted(total, 'partition')}", total_tasks=total)
-
-            result = recover_log_dirs(
-                request.log_dirs,
-                topics=request.topics,
-                undo_run=undo,
-                purge_run=purge,
-                dry_run=dry_run,
-                on_partition=on_partition,
-            )
-        if request.json:
+        _check(asked)
+        check_log_dirs(line.log_dirs)
+        result = _recovered(line, asked)
+        of_broker = None
+        if result.unclean and asked.undo is None and asked.purge is None:
+            of_broker = _after_crash(line, asked, result.unclean)
+        if line.json:
             partitions = [asdict(partition) for partition in result.partitions]
-            tell_json({"status": result.status, "dry_run": dry_run, "partitions": partitions})
+            told = {"status": result.status, "dry_run": asked.dry_run, "partitions": partitions}
+            if of_broker is not None:
+                told["unclean"] = truncate_text.to_json(of_broker)
+            tell_json(told)
         else:
             tell(lambda: Paper().lines(_lines(result)))
-        return result.exit_code
+            if of_broker is not None:
+                for note in of_broker.notes:
+                    complain(f"note: {note}")
+                tell(lambda: Paper().lines(truncate_text.lines(of_broker)))
+        return max(result.exit_code, 0 if of_broker is None else of_broker.exit_code)
 
-    return guarded(work, json=request.json, now=lambda: None)
+    return guarded(work, json=line.json, now=lambda: None)
+
+
+def _check(asked: Recovery) -> None:
+    if asked.truncate and (asked.undo is not None or asked.purge is not None):
+        raise UsageError(
+            "--truncate goes neither with --undo nor with --purge",
+            hint="Recover the directory first, then run again.",
+        )
+    if asked.discard_cut and not asked.truncate:
+        raise UsageError("--discard-cut without --truncate", expected="both, or neither")
+
+
+def _recovered(line: CommandLine, asked: Recovery) -> RecoverResult:
+    from winnow.verbs.recover.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
+
+    with progress_on_stderr(quiet=line.quiet) as progress:
+
+        def on_partition(done: int, total: int) -> None:
+            if done:
+                progress.advance(1)
+            else:
+                progress.stage(f"recovering {counted(total, 'partition')}", total_tasks=total)
+
+        return recover_log_dirs(
+            line.log_dirs,
+            topics=line.topics,
+            undo_run=asked.undo,
+            purge_run=asked.purge,
+            dry_run=asked.dry_run,
+            on_partition=on_partition,
+        )
+
+
+def _after_crash(line: CommandLine, asked: Recovery, log_dirs: tuple[str, ...]) -> TruncateResult:
+    """Recover what a broker would recover, or plan it."""
+    settings = parse_settings(line)
+    now = now_ms() if line.now is None else parse_now(line.now)
+    with spark_context() as spark, progress_on_stderr(quiet=line.quiet) as progress:
+        from winnow.verbs.truncate.request import TruncateRequest  # noqa: PLC0415 - it loads numba
+        from winnow.verbs.truncate.run import recover_unclean  # noqa: PLC0415 - likewise
+
+        request = TruncateRequest(
+            settings=settings,
+            now=now,
+            topics=tuple(line.topics),
+            truncate=asked.truncate and not asked.dry_run,
+            keep_cut=not asked.discard_cut,
+        )
+        return recover_unclean(spark, log_dirs, request, progress=progress)
 
 
 def _lines(result: RecoverResult) -> Iterator[str]:

@@ -138,6 +138,12 @@ class Storage(Protocol):
 
     def unlink(self, path: str) -> None: ...
 
+    def truncate(self, path: str, size: int) -> None:
+        """Cut a file to its first `size` bytes. CorruptLogError if it has fewer. OSError where
+        files can't be cut: in object stores and HDFS.
+        """
+        ...
+
     def fsync_file(self, path: str) -> None: ...
 
     def fsync_dir(self, path: str) -> None:

@@ -8,6 +8,7 @@ import os
 import stat
 from contextlib import AbstractContextManager, nullcontext
 
+from winnow.errors import CorruptLogError
 from winnow.storage.attributes import give_attributes
 from winnow.storage.contract import Entry, NewFile, Volume
 from winnow.storage.creating import create_directory, create_file, ensure_directories
@@ -138,6 +139,25 @@ class LocalStorage:
     def unlink(self, path: str) -> None:
         with parent_of(path) as (directory, name):
             os.unlink(name, dir_fd=directory)
+
+    def truncate(self, path: str, size: int) -> None:
+        fd = open_file(path, os.O_RDWR)
+        try:
+            found = os.fstat(fd).st_size
+            if found < size:
+                raise CorruptLogError(
+                    "a file is shorter than what must stay of it",
+                    expected=f"at least {size} bytes",
+                    found=f"{found} bytes",
+                    where=path,
+                    hint="Something else is writing to this directory. Stop it and run again.",
+                )
+            os.ftruncate(fd, size)
+        except OSError as error:
+            error.filename = path
+            raise
+        finally:
+            os.close(fd)
 
     def fsync_file(self, path: str) -> None:
         _fsync(open_file(path))

@@ -108,6 +108,9 @@ class Places:
     def unlink(self, path: str) -> None:
         _to_change(path).unlink(path)
 
+    def truncate(self, path: str, size: int) -> None:
+        _to_change(path).truncate(path, size)
+
     def fsync_file(self, path: str) -> None:
         storage_of(path).fsync_file(path)
 

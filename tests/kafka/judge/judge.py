@@ -125,6 +125,12 @@ class Kafka:
             "pass", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options
         )
 
+    def recover(
+        self, log_dirs: Path | Iterable[Path], *, now: int, **options: Option
+    ) -> list[Line]:
+        """Load whole log directories with LogManager and shut it down cleanly (Recover.java)."""
+        return self._answer("recover", log_dirs, {"now": now} | options)
+
     def load(self, directory: Path, *, now: int, **options: Option) -> Loaded:
         """Load one directory as a starting broker does; fast. `unclean=True`: without a
         clean-shutdown marker.

@@ -9,6 +9,7 @@ neither hard nor symbolic links.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -100,6 +101,9 @@ class HdfsStorage:
         with hdfs_errors(path):
             if not self._client.delete(_path(path)):
                 raise FileNotFoundError
+
+    def truncate(self, path: str, size: int) -> None:
+        raise io.UnsupportedOperation(f"{path} can't be cut to {size} bytes")
 
     def fsync_file(self, path: str) -> None:
         """Nothing to do: see the module."""

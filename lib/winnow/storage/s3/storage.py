@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import sys
 import time
@@ -151,6 +152,9 @@ class S3Storage:
             change.put(key, None)
         else:
             self._bucket.delete([key])
+
+    def truncate(self, path: str, size: int) -> None:
+        raise io.UnsupportedOperation(f"{path} can't be cut to {size} bytes")
 
     def fsync_file(self, path: str) -> None:
         """Nothing to do: S3 answers when a change is durable."""

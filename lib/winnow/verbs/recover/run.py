@@ -21,6 +21,7 @@ from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
 from winnow.verbs.recover.undone_log import check_undone_log
 from winnow.verbs.recover.values import Action, Kept, PartitionRecovery, RecoverResult
 
@@ -61,9 +62,15 @@ def recover_log_dirs(
             )
             if not dry_run:
                 storage.settle(log_dir.path)
+        surveyed = survey_log_dirs(storage, log_dirs)
+        unclean = tuple(
+            log_dir.path
+            for log_dir in surveyed
+            if not log_dir.clean_shutdown and not is_remote(log_dir.path)
+        )
         places = [
             (log_dir, topic_partition)
-            for log_dir in survey_log_dirs(storage, log_dirs)
+            for log_dir in surveyed
             for topic_partition in log_dir.partitions
             if not topics or any(fnmatchcase(topic_partition.topic, glob) for glob in topics)
         ]
@@ -82,7 +89,7 @@ def recover_log_dirs(
         for log_dir, topic_partition in places:
             partitions.append(_one(storage, log_dir, topic_partition, works))
             on_partition(len(partitions), len(places))
-    return RecoverResult(partitions=tuple(partitions), dry_run=dry_run)
+    return RecoverResult(partitions=tuple(partitions), dry_run=dry_run, unclean=unclean)
 
 
 def _places_of(

@@ -58,6 +58,8 @@ class PartitionRecovery:
 class RecoverResult:
     partitions: tuple[PartitionRecovery, ...]
     dry_run: bool
+    unclean: tuple[str, ...] = ()
+    """Paths of local log directories whose broker did not shut down cleanly."""
 
     @property
     def status(self) -> str:

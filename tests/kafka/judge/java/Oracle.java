@@ -34,6 +34,7 @@ import java.util.function.Supplier;
  *   Oracle append --dir D/topic-0 --steps FILE [options]    append, roll and so on, see Append; needs --now. Of several
  *                                                           directories each has its own FILE/topic-0, or nothing to append
  *   Oracle pass   --dir D/topic-0 [--dir ...] [options]     all that a broker's cleaner and retention do, see Pass
+ *   Oracle recover --dir D [--dir ...] [options]            LogManager over whole log directories, see Recover
  *   Oracle dump   ...                                       see Dump
  *   Oracle dumplog|checkpoint ...                           see DumpLog
  *   Oracle serve                                            answers commands from stdin, one per line, arguments separated by
@@ -135,7 +136,7 @@ public class Oracle {
         if (args[0].equals("dumplog")) { DumpLog.run(Arrays.copyOfRange(args, 1, args.length), out); return; }
         if (args[0].equals("checkpoint")) { DumpLog.checkpoints(Arrays.copyOfRange(args, 1, args.length), out); return; }
         if (args[0].equals("dump")) { Dump.run(Arrays.copyOfRange(args, 1, args.length), out); return; }
-        if (!Set.of("clean", "retain", "open", "load", "append", "pass").contains(args[0])) throw new IllegalArgumentException("unknown command " + args[0]);
+        if (!Set.of("clean", "retain", "open", "load", "append", "pass", "recover").contains(args[0])) throw new IllegalArgumentException("unknown command " + args[0]);
         Oracle o = new Oracle();
         o.out = out;
         for (int i = 1; i < args.length; i++) {
@@ -156,6 +157,7 @@ public class Oracle {
             }
         o.time = o.opt.containsKey("now") ? new FixedTime(o.num("now", 0)) : Time.SYSTEM;
         if (args[0].equals("pass")) Pass.run(o);
+        else if (args[0].equals("recover")) Recover.run(o);
         else o.runAll(args[0]);
     }
 

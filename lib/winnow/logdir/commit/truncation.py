@@ -1,0 +1,254 @@
+"""Bring a partition directory into the state in which a broker's loader would leave it (S8.9).
+
+The directory has no marker of a clean shutdown, so after a crash at any point the loader starts
+again from the recovery point. It must then reach the same log:
+
+1. The leader epochs. A loader that begins with a later segment would take its epoch for the first.
+2. Segments behind a cut go, the highest first. A loader that found the log cut, but not what
+   followed it, would keep both, with a gap.
+3. The cut bytes are kept aside, then the logs are cut.
+4. Indexes and snapshots are written in a staging directory and renamed, so that none is ever torn
+   or missing. What made the loader rebuild the indexes of a segment goes last.
+5. Snapshots beyond the end go. No loader reads them, but one of them would make a broker that
+   finds the marker remove the one at the end.
+6. Old snapshots go when the marker is there (`remove_snapshots`). A loader that starts again begins
+   with them. With the marker, a broker removes them itself.
+
+Nothing needs more space than one new file at a time, and the bytes that are kept aside. Segments
+are kept by renames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from winnow.logdir.checkpoints import write_checkpoint
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.names import (
+    INDEX,
+    LEADER_EPOCHS,
+    LOG,
+    META_PROPERTIES,
+    QUARANTINE_PREFIX,
+    SEGMENT_SUFFIXES,
+    STAGING_PREFIX,
+    TXNINDEX,
+    segment_file,
+)
+from winnow.storage.contract import Storage
+
+_PIECE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogCut:
+    """`size` bytes stay of the log of a segment that has `before` bytes."""
+
+    base_offset: int
+    before: int
+    size: int
+    next_offset: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """Changes of one partition directory. Names are plain file names."""
+
+    removed_segments: tuple[int, ...] = ()
+    """Base offsets, ascending: all files of these segments go."""
+    removed_bytes: int = 0
+    cuts: tuple[LogCut, ...] = ()
+    created_segment: int | None = None
+    """Base offset of an empty segment that a loader would create."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Indexes whose content changes."""
+    snapshots: Mapping[str, bytes] = field(default_factory=dict)
+    """Snapshots that are new or change."""
+    orphans: tuple[str, ...] = ()
+    """Indexes without a log, which go."""
+    snapshots_beyond_end: tuple[str, ...] = ()
+    """Snapshots that go at once."""
+    old_snapshots: tuple[str, ...] = ()
+    """Snapshots that go last."""
+    leader_epochs: tuple[tuple[int, int], ...] | None = None
+    """None: unchanged."""
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.removed_segments
+            or self.cuts
+            or self.created_segment is not None
+            or self.files
+            or self.snapshots
+            or self.orphans
+            or self.snapshots_beyond_end
+            or self.old_snapshots
+            or self.leader_epochs is not None
+        )
+
+    @property
+    def cut_bytes(self) -> int:
+        return self.removed_bytes + sum(cut.before - cut.size for cut in self.cuts)
+
+
+def truncate_log(
+    storage: Storage, directory: str, change: Truncation, *, run_id: str, keep_cut: bool
+) -> str | None:
+    """Do all of it, except for `old_snapshots`, and sync. Return the directory with what was cut,
+    if it was kept.
+
+    Hold the lock. May be interrupted at any point; then plan and run it again.
+    """
+    there = {entry.name: entry.size for entry in storage.list_dir(directory) if entry.is_file}
+    if change.leader_epochs is not None:
+        _write_epochs(storage, directory, change.leader_epochs)
+    for name in change.orphans:
+        storage.unlink(f"{directory}/{name}")
+    aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
+    kept = keep_cut and (bool(change.removed_segments) or _has_data(storage, directory, change))
+    if kept:
+        storage.ensure_dir(aside)
+        storage.fsync_dir(directory)
+    _remove_segments(storage, directory, change, there=set(there), aside=aside if kept else None)
+    for cut in change.cuts:
+        log = f"{directory}/{segment_file(cut.base_offset, LOG)}"
+        if kept:
+            _keep_tail(storage, log, cut, aside)
+        storage.truncate(log, cut.size)
+        storage.fsync_file(log)
+    storage.fsync_dir(directory)
+    _write_files(storage, directory, change, there, staging=f"{directory}/{STAGING_PREFIX}{run_id}")
+    remove_snapshots(storage, directory, change.snapshots_beyond_end)
+    return aside if kept else None
+
+
+def remove_snapshots(storage: Storage, directory: str, names: Sequence[str]) -> None:
+    """Remove snapshots that a loader removes."""
+    for name in names:
+        storage.unlink(f"{directory}/{name}")
+    if names:
+        storage.fsync_dir(directory)
+
+
+def _write_files(
+    storage: Storage,
+    directory: str,
+    change: Truncation,
+    there: Mapping[str, int],
+    *,
+    staging: str,
+) -> None:
+    new = {**change.files, **change.snapshots}
+    if change.created_segment is not None:
+        new[segment_file(change.created_segment, LOG)] = b""
+    if not new:
+        return
+    cut = {
+        name for name, data in new.items() if _begins_with(storage, directory, name, data, there)
+    }
+    staged = sorted(new.keys() - cut)
+    if staged:
+        storage.ensure_dir(staging)
+        for name in staged:
+            storage.create(f"{staging}/{name}", new[name])
+            storage.copy_attributes(_model(storage, directory, name), f"{staging}/{name}")
+            storage.fsync_file(f"{staging}/{name}")
+        storage.fsync_dir(staging)
+    last = [name for name in sorted(new) if _comes_last(name, there)]
+    for names in (sorted(new.keys() - {*last}), last):
+        for name in names:
+            path = f"{directory}/{name}"
+            if name in cut:
+                storage.truncate(path, len(new[name]))
+                storage.fsync_file(path)
+            else:
+                storage.rename(f"{staging}/{name}", path)
+        storage.fsync_dir(directory)
+    if staged:
+        remove_staging(storage, staging)
+
+
+def _begins_with(
+    storage: Storage, directory: str, name: str, data: bytes, there: Mapping[str, int]
+) -> bool:
+    """Whether cutting the file is enough, as for an index that a broker has preallocated."""
+    size = there.get(name, -1)
+    return size > len(data) and storage.read_range(f"{directory}/{name}", 0, len(data)) == data
+
+
+def _comes_last(name: str, there: Mapping[str, int]) -> bool:
+    """Whether a loader rebuilds the indexes of a segment until this file is right: a missing offset
+    index, or else a transaction index.
+    """
+    if name.endswith(INDEX):
+        return name not in there
+    return name.endswith(TXNINDEX) and name.removesuffix(TXNINDEX) + INDEX in there
+
+
+def _remove_segments(
+    storage: Storage, directory: str, change: Truncation, *, there: set[str], aside: str | None
+) -> None:
+    """Remove whole segments, or move them aside, the highest first and its log first."""
+    for base in reversed(change.removed_segments):
+        for suffix in SEGMENT_SUFFIXES:
+            name = segment_file(base, suffix)
+            if name not in there:
+                continue
+            if aside is None:
+                storage.unlink(f"{directory}/{name}")
+            else:
+                storage.rename(f"{directory}/{name}", f"{aside}/{name}")
+        if aside is not None:
+            storage.fsync_dir(aside)
+        storage.fsync_dir(directory)
+
+
+def _has_data(storage: Storage, directory: str, change: Truncation) -> bool:
+    return any(
+        not _is_zero(storage, f"{directory}/{segment_file(cut.base_offset, LOG)}", cut)
+        for cut in change.cuts
+    )
+
+
+def _is_zero(storage: Storage, log: str, cut: LogCut) -> bool:
+    return not any(any(data) for _, data in _pieces(storage, log, cut))
+
+
+def _pieces(storage: Storage, log: str, cut: LogCut) -> Iterator[tuple[int, bytes]]:
+    for at in range(cut.size, cut.before, _PIECE_BYTES):
+        yield at, storage.read_range(log, at, min(_PIECE_BYTES, cut.before - at))
+
+
+def _keep_tail(storage: Storage, log: str, cut: LogCut, aside: str) -> None:
+    """Copy what is cut off, unless it is zeros only. Copies of an earlier attempt are replaced."""
+    if _is_zero(storage, log, cut):
+        return
+    for at, data in _pieces(storage, log, cut):
+        path = f"{aside}/{cut.base_offset:020d}-{at}-{at + len(data)}"
+        if storage.exists(path):
+            storage.unlink(path)
+        storage.create(path, data)
+    storage.fsync_dir(aside)
+
+
+def _model(storage: Storage, directory: str, name: str) -> str:
+    """Return the file that has the owner and the mode of a new one: the one that it replaces, the
+    log of its segment, another file, else the identity of the log directory.
+    """
+    if storage.exists(f"{directory}/{name}"):
+        return f"{directory}/{name}"
+    log = f"{directory}/{name.partition('.')[0]}{LOG}"
+    if storage.exists(log):
+        return log
+    for entry in storage.list_dir(directory):
+        if entry.is_file:
+            return f"{directory}/{entry.name}"
+    return f"{directory.rpartition('/')[0]}/{META_PROPERTIES}"
+
+
+def _write_epochs(storage: Storage, directory: str, epochs: tuple[tuple[int, int], ...]) -> None:
+    path, model = f"{directory}/{LEADER_EPOCHS}", _model(storage, directory, LEADER_EPOCHS)
+    lines = [f"{epoch} {offset}" for epoch, offset in epochs]
+    write_checkpoint(storage, path, lines, attributes_of=model)

@@ -1,0 +1,1 @@
+"""Recover a log directory after an unclean shutdown, as a broker that starts and stops would."""

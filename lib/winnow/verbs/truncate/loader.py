@@ -1,0 +1,414 @@
+"""What a broker's loader makes of a partition directory without the marker of a clean shutdown
+(S8.9, Kafka's `LogLoader`), and then a clean close. Changes nothing.
+
+Leftovers of an interrupted cleaning are gone already (`winnow.logdir.commit.recovery`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.checkpoints import read_leader_epochs
+from winnow.logdir.commit.truncation import LogCut, Truncation
+from winnow.logdir.index import OFFSET_ENTRY_SIZE, decode_offset_index
+from winnow.logdir.index_recovery import OffsetOrderError, RecoveredIndexes
+from winnow.logdir.names import (
+    INDEX,
+    INDEX_SUFFIXES,
+    LEADER_EPOCHS,
+    LOG,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    base_offset_of,
+    segment_file,
+)
+from winnow.logdir.txnindex import ENTRY, AbortedTransaction, encode_txn_index
+from winnow.storage.contract import Entry, Storage
+from winnow.verbs.truncate.epochs import LeaderEpochs
+from winnow.verbs.truncate.producers import ProducerManager, Snapshots
+from winnow.verbs.truncate.segments import batches_from, end_of_log, valid_batches
+from winnow.verbs.truncate.values import LoadedLog, LogToLoad
+from winnow.wire.batch import MAX_MAGIC
+from winnow.wire.buffers import Rows
+
+_MAX_LOG_BYTES = 2**31 - 1
+
+
+@dataclass(slots=True)
+class _Segment:
+    base: int
+    before: int
+    """Bytes of the log on disk."""
+    size: int
+    """Bytes of it that stay."""
+    next_offset: int
+    why: str = ""
+    recovered: bool = False
+    index_read: bool = False
+    files: dict[str, bytes] = field(default_factory=dict)
+    """By suffix: indexes that were built."""
+
+
+def load_log(storage: Storage, log: LogToLoad) -> LoadedLog:
+    """Return what a loader leaves. Raises CorruptLogError where it fails, and where Winnow can't
+    tell what it does.
+    """
+    return _Loader(storage, log).load()
+
+
+class _Loader:
+    def __init__(self, storage: Storage, log: LogToLoad) -> None:
+        self._storage, self._log, self._directory = storage, log, log.directory
+        entries = storage.list_dir(log.directory)
+        self._entries = {entry.name: entry for entry in entries if entry.is_file}
+        _refuse_others(entries)
+        self._snapshots = Snapshots(
+            lambda offset: storage.read_bytes(self._path(segment_file(offset, SNAPSHOT))),
+            {base_offset_of(name) for name in self._entries if name.endswith(SNAPSHOT)},
+        )
+        self._before = frozenset(self._snapshots.offsets)
+        self._epochs = LeaderEpochs(read_leader_epochs(storage, log.directory))
+        self._segments: dict[int, _Segment] = {}
+        self._removed: list[_Segment] = []
+        self._main = self._manager()
+        self._read_bytes = 0
+
+    def load(self) -> LoadedLog:
+        self._open_segments()
+        self._recover_unflushed()
+        checkpoint = self._log.log_start_checkpoint
+        created = self._start_anew_if_beyond_end()
+        end = self._segments[max(self._segments)].next_offset
+        self._epochs.truncate_from_end(end)
+        self._epochs.truncate_from_start(checkpoint)
+        first = min(self._segments)
+        tiered = self._log.settings.tiered
+        log_start = checkpoint if tiered else max(checkpoint, first)
+        self._main.remove_stray(self._segments)
+        self._rebuild(self._main, log_start, end)
+        self._main.take_snapshot()
+        self._read_unstable(log_start)
+        return LoadedLog(
+            truncation=self._truncation(created),
+            log_start_offset=log_start,
+            log_end_offset=end,
+            first_base_offset=first,
+            tiered=tiered,
+            read_bytes=self._read_bytes,
+        )
+
+    # --- the steps of the loader ---
+
+    def _open_segments(self) -> None:
+        for name in sorted(self._entries):
+            if not name.endswith(LOG):
+                continue
+            base, size = base_offset_of(name), self._entries[name].size
+            if size > _MAX_LOG_BYTES:
+                raise CorruptLogError(
+                    "a segment is too large for a broker",
+                    expected=f"at most {_MAX_LOG_BYTES} bytes",
+                    found=f"{size} bytes",
+                    where=self._path(name),
+                )
+            segment = _Segment(base, size, size, base)
+            try:
+                if segment_file(base, INDEX) not in self._entries:
+                    self._recover(segment, "its offset index is missing")
+                elif self._transactions_lie_below(base):
+                    self._recover(segment, "its transaction index makes no sense")
+            except OffsetOrderError:
+                raise CorruptLogError(
+                    "the offsets of a segment go back, and its index is missing",
+                    where=self._path(name),
+                    hint="A broker fails here, too. Copy the partition from another replica.",
+                ) from None
+            self._segments[base] = segment
+
+    def _recover_unflushed(self) -> None:
+        bases = sorted(self._segments)
+        first = max((base for base in bases if base <= self._log.recovery_point), default=None)
+        unflushed = [base for base in bases if first is None or base >= first]
+        for number, base in enumerate(unflushed):
+            segment = self._segments[base]
+            size = segment.size
+            try:
+                self._recover(segment, segment.why)
+            except OffsetOrderError:
+                self._empty(segment)
+            if segment.size < size:
+                self._remove([self._segments[later] for later in unflushed[number + 1 :]])
+                return
+
+    def _start_anew_if_beyond_end(self) -> int | None:
+        start = self._log.log_start_checkpoint
+        if self._segments:
+            if self._segments[max(self._segments)].next_offset >= start:
+                return None
+            self._remove([self._segments[base] for base in sorted(self._segments)])
+            self._epochs.clear()
+            self._main.truncate_fully(start)
+        self._segments[start] = _Segment(start, 0, 0, start)
+        self._segments[start].files = {INDEX: b"", TIMEINDEX: b""}
+        return start
+
+    def _recover(self, segment: _Segment, why: str) -> None:
+        manager = self._manager()
+        self._rebuild(manager, self._log.log_start_checkpoint, segment.base)
+        path = self._path(segment_file(segment.base, LOG))
+        indexes = RecoveredIndexes(
+            base_offset=segment.base,
+            interval=self._log.settings.index_interval_bytes,
+            max_bytes=self._log.settings.segment_index_bytes,
+            where=path,
+        )
+        aborted: list[AbortedTransaction] = []
+        size, next_offset, goes_back = 0, segment.base, False
+        for batches in valid_batches(path, segment.size, segment.base):
+            rows = batches.rows
+            indexes.append(rows)
+            newer = rows[rows["magic"] == MAX_MAGIC]
+            self._assign_epochs(newer)
+            aborted += manager.append(newer, batches.markers, path=path)
+            if len(newer):
+                manager.map_end = int(newer[-1]["last_offset"]) + 1
+            expected = np.concatenate([[next_offset], rows["last_offset"][:-1] + 1])
+            goes_back = goes_back or bool((rows["base_offset"] < expected).any())
+            size = int(rows[-1]["position"]) + int(rows[-1]["size"])
+            next_offset = int(rows[-1]["last_offset"]) + 1
+        self._read_bytes += segment.size
+        index, timeindex = indexes.finish()
+        if goes_back:
+            next_offset = end_of_log(path, size, segment.base, index)
+        has_transactions = self._has_transaction_index(segment)
+        segment.files = {INDEX: index, TIMEINDEX: timeindex}
+        if aborted or has_transactions:
+            segment.files[TXNINDEX] = encode_txn_index(aborted)
+        segment.recovered, segment.next_offset = True, next_offset
+        segment.why = why if segment.size == size else _with(why, "no whole batch follows")
+        segment.size = size
+        manager.take_snapshot()
+
+    def _empty(self, segment: _Segment) -> None:
+        """The loader gives up a segment whose index entries do not ascend."""
+        has_transactions = self._has_transaction_index(segment)
+        segment.files = {INDEX: b"", TIMEINDEX: b""}
+        if has_transactions:
+            segment.files[TXNINDEX] = b""
+        segment.recovered, segment.size, segment.next_offset = True, 0, segment.base
+        segment.why = "its offsets go back"
+
+    def _remove(self, segments: Sequence[_Segment]) -> None:
+        for segment in segments:
+            del self._segments[segment.base]
+        self._removed += segments
+        for segment in segments:
+            self._main.remove_and_mark(segment.base)
+
+    def _rebuild(self, manager: ProducerManager, log_start: int, end: int) -> None:
+        """`UnifiedLog.rebuildProducerState`: up to `end`, from the newest snapshot on."""
+        bases = sorted(self._segments)
+        to_snapshot = {*bases[-2:], end}
+        nothing_before = manager.is_empty and manager.map_end >= end
+        manager.truncate_and_reload(log_start, end)
+        if end > manager.map_end and not nothing_before:
+            from_base = max((base for base in bases if base <= manager.map_end), default=None)
+            for base in bases:
+                if base >= end or (from_base is not None and base < from_base):
+                    continue
+                segment = self._segments[base]
+                start = max(base, manager.map_end, log_start)
+                manager.map_end = start
+                if base in to_snapshot:
+                    manager.take_snapshot()
+                path = self._path(segment_file(base, LOG))
+                begin = self._look_up(segment, start)
+                pieces = batches_from(path, segment.size, start, begin)
+                manager.load_batches(((each.rows, each.markers) for each in pieces), path=path)
+                self._read_bytes += segment.size
+        manager.map_end = end
+        manager.take_snapshot()
+
+    # --- smaller parts ---
+
+    def _manager(self) -> ProducerManager:
+        settings = self._log.settings
+        return ProducerManager(
+            self._snapshots,
+            now=settings.now,
+            expiration_ms=settings.producer_expiration_ms,
+            where=self._directory,
+        )
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _assign_epochs(self, rows: Rows) -> None:
+        if not len(rows):
+            return
+        epochs = rows["leader_epoch"]
+        before = np.maximum.accumulate(np.concatenate([[self._epochs.latest], epochs[:-1]]))
+        for row in np.flatnonzero(epochs > before).tolist():
+            self._epochs.assign(int(epochs[row]), int(rows["base_offset"][row]))
+
+    def _has_transaction_index(self, segment: _Segment) -> bool:
+        return TXNINDEX in segment.files or segment_file(segment.base, TXNINDEX) in self._entries
+
+    def _transactions_lie_below(self, base: int) -> bool:
+        """`TransactionIndex.sanityCheck`: whether an entry ends below its segment."""
+        name = segment_file(base, TXNINDEX)
+        if name not in self._entries:
+            return False
+        data = self._storage.read_bytes(self._path(name))
+        for fields in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size]):
+            version, _, _, last_offset, _ = fields
+            if version >= 1 << 8:  # a broker looks at the first byte only
+                raise CorruptLogError(
+                    "a transaction index of an unknown version",
+                    expected="version 0",
+                    found=str(version),
+                    where=self._path(name),
+                    hint="A broker fails here, too. Remove the file: a broker does without it.",
+                )
+            if last_offset < base:
+                return True
+        return False
+
+    def _look_up(self, segment: _Segment, offset: int) -> int:
+        """Return the byte where a loader begins to look for an offset. Raises CorruptLogError for
+        an index that makes no sense: a loader may find anything in it.
+        """
+        segment.index_read = True
+        if offset <= segment.base:
+            return 0
+        path = self._path(segment_file(segment.base, INDEX))
+        data = segment.files.get(INDEX)
+        if data is None:
+            data = self._storage.read_bytes(path)
+        entries = decode_offset_index(
+            data[: len(data) - len(data) % OFFSET_ENTRY_SIZE],
+            path,
+            base_offset=segment.base,
+            log_bytes=max(segment.size, 1),
+        )
+        at = int(np.searchsorted(entries["offset"], offset, side="right"))
+        return int(entries["position"][at - 1]) if at else 0
+
+    def _read_unstable(self, log_start: int) -> None:
+        """A broker looks for the first offset of an undecided transaction, and fails if it comes to
+        bytes that are no batch.
+        """
+        first = self._main.first_unstable()
+        if first is None:
+            return
+        at = max(first, log_start)
+        bases = sorted(self._segments)
+        begin = max((base for base in bases if base <= at), default=bases[0])
+        for base in bases[bases.index(begin) :]:
+            segment = self._segments[base]
+            path = self._path(segment_file(base, LOG))
+            start = self._look_up(segment, at)
+            pieces = batches_from(path, segment.size, at, start)
+            if any((each.rows["base_offset"] >= at).any() for each in pieces):
+                return
+
+    # --- the result ---
+
+    def _truncation(self, created: int | None) -> Truncation:
+        files: dict[str, bytes] = {}
+        cuts = []
+        removed_bases = {segment.base for segment in self._removed}
+        for segment in self._segments.values():
+            for suffix, data in self._files_of(segment).items():
+                name = segment_file(segment.base, suffix)
+                if segment.base in removed_bases or self._differs(name, data):
+                    files[name] = data
+            if segment.size < segment.before:
+                cuts.append(
+                    LogCut(
+                        segment.base,
+                        segment.before,
+                        segment.size,
+                        segment.next_offset,
+                        segment.why,
+                    )
+                )
+        if LEADER_EPOCHS not in self._entries and not self._epochs.changed:
+            files[LEADER_EPOCHS] = b""
+        gone = sorted(self._before - self._snapshots.offsets)
+        end = self._segments[max(self._segments)].next_offset
+        return Truncation(
+            removed_segments=tuple(sorted(removed_bases)),
+            removed_bytes=sum(segment.before for segment in self._removed),
+            cuts=tuple(sorted(cuts, key=lambda cut: cut.base_offset)),
+            created_segment=created,
+            files=files,
+            snapshots={
+                name: data
+                for name, data in (
+                    (segment_file(offset, SNAPSHOT), data)
+                    for offset, data in sorted(self._snapshots.written.items())
+                )
+                if self._differs(name, data)
+            },
+            orphans=tuple(name for name in self._orphans() if name not in files),
+            snapshots_beyond_end=tuple(
+                segment_file(offset, SNAPSHOT) for offset in gone if offset > end
+            ),
+            old_snapshots=tuple(segment_file(offset, SNAPSHOT) for offset in gone if offset <= end),
+            leader_epochs=self._epochs.entries if self._epochs_differ() else None,
+        )
+
+    def _files_of(self, segment: _Segment) -> dict[str, bytes]:
+        """Return the indexes that a close leaves, as far as they may differ from those on disk."""
+        if segment.recovered or segment.files:
+            return segment.files
+        found = {}
+        if segment_file(segment.base, TIMEINDEX) not in self._entries:
+            found[TIMEINDEX] = b""
+        name = segment_file(segment.base, INDEX)
+        torn = self._entries[name].size % OFFSET_ENTRY_SIZE
+        if segment.index_read and torn:
+            found[INDEX] = self._storage.read_bytes(self._path(name))[:-torn]
+        return found
+
+    def _differs(self, name: str, data: bytes) -> bool:
+        entry = self._entries.get(name)
+        if entry is None or entry.size != len(data):
+            return True
+        return self._storage.read_bytes(self._path(name)) != data
+
+    def _epochs_differ(self) -> bool:
+        lines = ["0", str(len(self._epochs.entries))]
+        lines += [f"{epoch} {offset}" for epoch, offset in self._epochs.entries]
+        text = "".join(f"{line}\n" for line in lines)
+        return self._epochs.changed and self._differs(LEADER_EPOCHS, text.encode())
+
+    def _orphans(self) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name in sorted(self._entries)
+            if name.endswith(INDEX_SUFFIXES)
+            and segment_file(base_offset_of(name), LOG) not in self._entries
+        )
+
+
+def _with(why: str, more: str) -> str:
+    return f"{why}; {more}" if why else more
+
+
+def _refuse_others(entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        if not entry.is_file and entry.name.endswith((LOG, *INDEX_SUFFIXES, SNAPSHOT)):
+            raise CorruptLogError(
+                "not a regular file",
+                expected="a file",
+                found="a symbolic link" if entry.is_link else "something else",
+                where=entry.name,
+                hint="No broker makes it. Find out who did, and remove it.",
+            )

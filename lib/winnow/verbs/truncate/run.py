@@ -1,0 +1,234 @@
+"""Recover log directories after an unclean shutdown: plan in Spark tasks, change on the driver.
+
+Each partition is read and planned by a task. The driver, which holds the lock, applies the plans.
+Then it writes the checkpoints, and last the marker of a clean shutdown (S8.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from winnow.clean.plan.settings import with_metadata
+from winnow.clean.run import new_run_id
+from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, UsageError, failure_of
+from winnow.logdir.commit.recovery import preview, recover
+from winnow.logdir.commit.roll_forward import put_right
+from winnow.logdir.commit.truncation import truncate_log
+from winnow.logdir.lock import locked
+from winnow.logdir.names import DirectoryKind
+from winnow.logdir.survey import LogDir
+from winnow.runtime.garbage import seldom_collecting
+from winnow.runtime.packing import task_count
+from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.session import WithContext
+from winnow.runtime.throttle import in_task
+from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
+from winnow.verbs.truncate.finish import finish_log_dir
+from winnow.verbs.truncate.loader import load_log
+from winnow.verbs.truncate.places import LogPlace, places_of
+from winnow.verbs.truncate.request import TruncateRequest
+from winnow.verbs.truncate.values import (
+    LoadedLog,
+    LogToLoad,
+    RecoveredDir,
+    RecoveredLog,
+    TruncateResult,
+)
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from winnow.storage.contract import Storage
+
+_ROUND_BYTES = 32 << 30
+"""Logs of about this many bytes are planned before their plans are applied: a plan holds the new
+indexes, some thousandths of the log.
+"""
+_TASK_BYTES = 1 << 30
+_WRITERS = 8
+"""Threads that apply plans. They wait for the disk."""
+
+_Planned = LoadedLog | str
+"""The plan, or why there is none."""
+PlanAll = Callable[[Sequence[LogToLoad]], Sequence[_Planned]]
+
+
+def recover_unclean(
+    spark: WithContext,
+    log_dirs: Sequence[str],
+    request: TruncateRequest,
+    *,
+    progress: Progress | None = None,
+) -> TruncateResult:
+    """Plan the recovery of these log directories; with `request.truncate`, carry it out.
+
+    Directories with the marker of a clean shutdown are left alone. Raises UsageError for what is
+    not a local log directory, and LogDirInUseError if a broker runs on one.
+    """
+    for path in log_dirs:
+        if is_remote(path):
+            raise UsageError(
+                "only local log directories can be recovered after an unclean shutdown",
+                found=path,
+                hint="Kafka runs on local directories. Copy it there first.",
+            )
+    run_id = new_run_id()
+    storage = Places()
+    with locked(log_dirs, to_change=request.truncate) as dirs, seldom_collecting():
+        settings, notes = with_metadata(request.settings, storage, dirs)
+        request = replace(request, settings=settings)
+        plan = partial(_plan_all, spark.sparkContext)
+        done = [
+            recover_dir(storage, log_dir, request, run_id=run_id, plan=plan, progress=progress)
+            for log_dir in dirs
+            if not log_dir.clean_shutdown
+        ]
+    return TruncateResult(
+        run_id=run_id,
+        truncated=request.truncate,
+        log_dirs=tuple(done),
+        clean=tuple(log_dir.path for log_dir in dirs if log_dir.clean_shutdown),
+        notes=(*settings.notes(), *notes),
+    )
+
+
+def recover_dir(
+    storage: Storage,
+    log_dir: LogDir,
+    request: TruncateRequest,
+    *,
+    run_id: str,
+    plan: PlanAll | None = None,
+    progress: Progress | None = None,
+    writers: int = _WRITERS,
+) -> RecoveredDir:
+    """Recover one log directory, whose lock the caller holds. `plan` defaults to this process."""
+    plan, progress = plan or _plan_here, progress or Silence()
+    if log_dir.error is not None:
+        return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(log_dir.error))
+    try:
+        places, left_out = places_of(storage, log_dir, request)
+    except FAILS_ONE_PARTITION as error:
+        return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(error))
+    progress.stage(f"recovering {len(places)} logs in {log_dir.path}", total_tasks=len(places))
+    logs: list[RecoveredLog] = []
+    for some in _rounds(places):
+        ready = [_put_right(storage, place, request) for place in some]
+        planned = plan([place.to_load for place in some])
+        work = [
+            (place, error or found)
+            for place, error, found in zip(some, ready, planned, strict=True)
+        ]
+        apply = partial(_apply, storage, request=request, run_id=run_id)
+        with ThreadPoolExecutor(writers) as pool:
+            done = pool.map(apply, work) if writers > 1 else map(apply, work)
+            for log in done:
+                logs.append(log)
+                progress.advance(1)
+    whole = not left_out and all(log.error is None for log in logs)
+    result = RecoveredDir(path=log_dir.path, logs=tuple(logs), left_out=left_out)
+    if not request.truncate:
+        return result
+    finish_log_dir(storage, log_dir, logs, whole=whole)
+    return replace(result, marked=whole)
+
+
+def _plan_here(logs: Sequence[LogToLoad]) -> list[_Planned]:
+    return [_plan_one(log) for log in logs]
+
+
+def _plan_all(sc: SparkContext, logs: Sequence[LogToLoad]) -> list[_Planned]:
+    """Deal the logs out to tasks, the largest first. A large log has a task of its own."""
+    if not logs:
+        return []
+    tasks = task_count(
+        sum(log.bytes for log in logs),
+        per_task=_TASK_BYTES,
+        items=len(logs),
+        parallelism=sc.defaultParallelism,
+    )
+    order = sorted(range(len(logs)), key=lambda number: -logs[number].bytes)
+    hands = [[(number, logs[number]) for number in order[first::tasks]] for first in range(tasks)]
+    found = sc.parallelize(hands, tasks).mapPartitions(in_task(_plan_some)).collect()
+    planned = dict(one for hand in found for one in hand)
+    return [planned[number] for number in range(len(logs))]
+
+
+def _plan_some(
+    hands: Iterable[list[tuple[int, LogToLoad]]],
+) -> Iterator[list[tuple[int, _Planned]]]:
+    for hand in hands:
+        yield [(number, _plan_one(log)) for number, log in hand]
+
+
+def _plan_one(log: LogToLoad) -> _Planned:
+    try:
+        return load_log(Places(), log)
+    except FAILS_ONE_PARTITION as error:
+        return failure_of(error)
+
+
+def _rounds(places: Sequence[LogPlace]) -> Iterator[list[LogPlace]]:
+    some: list[LogPlace] = []
+    size = 0
+    for place in places:
+        if some and size + place.to_load.bytes > _ROUND_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(place)
+        size += place.to_load.bytes
+    if some:
+        yield some
+
+
+def _put_right(storage: Storage, place: LogPlace, request: TruncateRequest) -> str | None:
+    """Finish or roll back what an interrupted cleaning left. Return why that is impossible."""
+    try:
+        if place.error is not None:
+            return place.error
+        if not request.truncate:
+            preview(storage, place.to_load.directory)
+        elif place.kind is DirectoryKind.CURRENT and place.name == str(place.topic_partition):
+            log_dir = place.to_load.directory.rpartition("/")[0]
+            put_right(storage, log_dir, place.topic_partition, finish=False)
+        else:
+            recover(storage, place.to_load.directory)
+    except FAILS_ONE_PARTITION as error:
+        return failure_of(error)
+    return None
+
+
+def _apply(
+    storage: Storage, work: tuple[LogPlace, _Planned], *, request: TruncateRequest, run_id: str
+) -> RecoveredLog:
+    place, planned = work
+    log = RecoveredLog(
+        name=place.name,
+        topic_partition=place.topic_partition,
+        is_counted=place.kind is not DirectoryKind.STRAY,
+    )
+    if isinstance(planned, str):
+        return replace(log, error=planned)
+    log = replace(log, loaded=planned)
+    if not request.truncate or not planned.truncation:
+        return log
+    try:
+        kept = truncate_log(
+            storage,
+            place.to_load.directory,
+            planned.truncation,
+            run_id=run_id,
+            keep_cut=request.keep_cut,
+        )
+    except OSError as error:
+        full = error.errno in NO_SPACE and request.keep_cut
+        hint = ". Free some space, or do not keep what is cut: --discard-cut" if full else ""
+        return replace(log, error=f"{failure_of(error)}{hint}")
+    except FAILS_ONE_PARTITION as error:
+        return replace(log, error=failure_of(error))
+    return replace(log, kept=kept)

@@ -1,0 +1,96 @@
+"""What the recovery of a log directory will do, or has done, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from winnow.logdir.commit.truncation import Truncation
+from winnow.state import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSettings:
+    """What a broker's configuration contributes to loading a log."""
+
+    now: int
+    """The broker's clock, ms."""
+    index_interval_bytes: int
+    segment_index_bytes: int
+    producer_expiration_ms: int
+    tiered: bool = False
+    """The topic has remote storage: the log may begin below its first segment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogToLoad:
+    directory: str
+    """Path of the partition directory."""
+    log_start_checkpoint: int
+    recovery_point: int
+    settings: LoadSettings
+    bytes: int = 0
+    """Of its logs, about: decides which are read first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLog:
+    """A log as it will be after its recovery."""
+
+    truncation: Truncation
+    log_start_offset: int
+    log_end_offset: int
+    first_base_offset: int
+    tiered: bool = False
+    read_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredLog:
+    """One partition directory."""
+
+    name: str
+    topic_partition: TopicPartition
+    is_counted: bool
+    """Whether a broker writes it into its checkpoints: not a stray replica."""
+    loaded: LoadedLog | None = None
+    kept: str | None = None
+    """Path of the directory with what was cut."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredDir:
+    """One log directory without the marker of a clean shutdown."""
+
+    path: str
+    logs: tuple[RecoveredLog, ...]
+    left_out: int = 0
+    """Logs that `topics` does not name."""
+    marked: bool = False
+    """The marker was written: a broker will skip recovery."""
+    error: str | None = None
+    """Why nothing in it can be recovered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateResult:
+    run_id: str
+    truncated: bool
+    """False: only planned."""
+    log_dirs: tuple[RecoveredDir, ...]
+    clean: tuple[str, ...]
+    """Paths of directories with the marker: nothing to do there."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Literal["ok", "partial"]:
+        failed = any(
+            log_dir.error is not None or any(log.error is not None for log in log_dir.logs)
+            for log_dir in self.log_dirs
+        )
+        return "partial" if failed else "ok"
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.status == "ok" else 3

@@ -1,0 +1,96 @@
+"""`recover --truncate` is stopped anywhere. Kafka's loader then reaches the log that it reaches
+without Winnow, and so does Winnow when it runs again (S8.9).
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.crash.replay import CrashPoint, RecordingStorage, crash_points
+from tests.kafka.judge.judge import Kafka
+from tests.kafka.recover.compare import (
+    EXPIRATION_MS,
+    INTERVAL_BYTES,
+    NOW,
+    assert_same_log_dir,
+    log_dir_of_tails,
+    recover_with_winnow,
+    sources,
+)
+from winnow.logdir.names import CLEAN_SHUTDOWN
+
+SEEDS = (7, 11, 23, 42)
+"""Each is a log directory with three damaged logs."""
+AT_ONCE = 40
+
+
+@pytest.fixture(scope="module")
+def among(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+    return sources(tmp_path_factory.mktemp("sources"))
+
+
+def load_with_kafka(kafka: Kafka, log_dirs: list[Path]) -> None:
+    kafka.recover(
+        log_dirs,
+        now=NOW,
+        index_interval=INTERVAL_BYTES,
+        producer_expiration_ms=EXPIRATION_MS,
+    )
+
+
+def recover(storage: RecordingStorage, root: Path) -> None:
+    assert recover_with_winnow(root, storage=storage).marked
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("out_of_order", [False, True], ids=["in order", "reordered"])
+def test_crash_at_any_point_leaves_the_same_log_to_kafka_and_to_winnow(
+    seed: int, *, out_of_order: bool, kafka: Kafka, tmp_path: Path, among: tuple[Path, ...]
+) -> None:
+    pristine, whole = tmp_path / "pristine", tmp_path / "whole"
+    log_dir_of_tails(pristine, range(100 * seed, 100 * seed + 3), among)
+    shutil.copytree(pristine, whole)
+    load_with_kafka(kafka, [whole])
+    twice = tmp_path / "twice"
+    shutil.copytree(whole, twice)
+    load_with_kafka(kafka, [twice])
+    marked = 0
+    states: list[tuple[str, Path, Path]] = []
+    points = crash_points(
+        pristine,
+        tmp_path / "crash",
+        recover,
+        out_of_order=out_of_order,
+        every=7 if out_of_order else 1,
+    )
+    for number, point in enumerate(points):
+        copy = tmp_path / "loaded" / str(number)
+        shutil.copytree(point.root, copy)
+        is_marked = (copy / CLEAN_SHUTDOWN).exists()
+        states.append((point.label, copy, twice if is_marked else whole))
+        marked += is_marked
+        if number % 3 == 0:
+            _run_again(point, whole)
+    for begin in range(0, len(states), AT_ONCE):
+        load_with_kafka(kafka, [copy for _, copy, _ in states[begin : begin + AT_ONCE]])
+    for label, copy, expected in states:
+        try:
+            # A broker that finds the marker and no snapshot takes an empty one.
+            assert_same_log_dir(copy, expected, ignore_empty=expected is twice)
+        except AssertionError as error:
+            raise AssertionError(f"{label}: {error}") from error
+    assert marked, "no state with the marker: the last step was not tried"
+
+
+def _run_again(point: CrashPoint, whole: Path) -> None:
+    """With the marker there is nothing to do: a broker removes what is left of old snapshots."""
+    if (point.root / CLEAN_SHUTDOWN).exists():
+        return
+    assert recover_with_winnow(point.root).marked, point.label
+    try:
+        assert_same_log_dir(point.root, whole)
+    except AssertionError as error:
+        raise AssertionError(f"{point.label}: {error}") from error

@@ -1,0 +1,200 @@
+"""Recover the same logs with Winnow and with Kafka's own classes, and compare every file."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from tests.fixtures.data import copy_log_dir
+from tests.kafka.judge.judge import Kafka
+from tests.kafka.recover.tails import Tail, make_tail
+from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    METADATA_TOPIC,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from winnow.logdir.snapshots import encode_snapshot
+from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.sources import Settings, parse_set
+from winnow.storage.contract import Storage
+from winnow.storage.places import Places
+from winnow.verbs.truncate.request import TruncateRequest
+from winnow.verbs.truncate.run import recover_dir
+from winnow.verbs.truncate.values import RecoveredDir
+
+NOW = 1_800_000_000_000
+INTERVAL_BYTES = 512
+"""Small segments get several index entries."""
+EXPIRATION_MS = 2**31 - 1
+"""So that the producers of the fixtures are not forgotten. Other tests let them expire."""
+_NO_PRODUCERS = encode_snapshot([])
+FIXTURES = ("clean", "legacy", "damaged")
+
+
+@dataclass
+class Compared:
+    """How many logs ended how."""
+
+    same: int = 0
+    cut: int = 0
+    """Of them: something was cut."""
+    refused_by_both: int = 0
+    refused: list[str] = field(default_factory=list)
+    """Winnow leaves the log alone, Kafka recovers it."""
+    different: list[str] = field(default_factory=list)
+
+    def add(self, other: Compared) -> None:
+        self.same += other.same
+        self.cut += other.cut
+        self.refused_by_both += other.refused_by_both
+        self.refused += other.refused
+        self.different += other.different
+
+
+def request(*, now: int = NOW, keep_cut: bool = True) -> TruncateRequest:
+    sets = (
+        f"log.index.interval.bytes={INTERVAL_BYTES}",
+        f"producer.id.expiration.ms={EXPIRATION_MS}",
+    )
+    return TruncateRequest(
+        settings=Settings(sets=tuple(map(parse_set, sets))),
+        now=now,
+        truncate=True,
+        keep_cut=keep_cut,
+    )
+
+
+def recover_with_winnow(
+    log_dir: Path, *, storage: Storage | None = None, now: int = NOW, keep_cut: bool = True
+) -> RecoveredDir:
+    storage = storage or Places()
+    (surveyed,) = survey_log_dirs(storage, [str(log_dir)])
+    asked = request(now=now, keep_cut=keep_cut)
+    return recover_dir(storage, surveyed, asked, run_id="run", writers=1)
+
+
+@cache
+def sources(scratch: Path) -> tuple[Path, ...]:
+    """Partitions of all fixtures."""
+    found: list[Path] = []
+    for name in FIXTURES:
+        log_dir = copy_log_dir(name, scratch / name)
+        found += partitions_of(log_dir)
+    return tuple(found)
+
+
+def partitions_of(log_dir: Path) -> list[Path]:
+    return [
+        path
+        for path in sorted(log_dir.iterdir())
+        if path.is_dir() and not path.name.startswith(METADATA_TOPIC)
+    ]
+
+
+def log_dir_of_tails(root: Path, seeds: Iterable[int], among: Sequence[Path]) -> dict[str, Tail]:
+    """Make a log directory of damaged logs, one for each seed, by the name of their partition."""
+    root.mkdir(parents=True)
+    (root / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=judged\n")
+    tails = {
+        f"t-{seed}": make_tail(random.Random(seed).choice(among), root / f"t-{seed}", seed)
+        for seed in seeds
+    }
+    _write_checkpoint(
+        root / RECOVERY_POINT_CHECKPOINT, {n: t.recovery_point for n, t in tails.items()}
+    )
+    _write_checkpoint(root / LOG_START_CHECKPOINT, {n: t.log_start for n, t in tails.items()})
+    _write_checkpoint(root / HIGH_WATERMARK_CHECKPOINT, {n: t.end for n, t in tails.items()})
+    return tails
+
+
+def _write_checkpoint(path: Path, offsets: Mapping[str, int | None]) -> None:
+    lines = [
+        f"{name.rpartition('-')[0]} {name.rpartition('-')[2]} {offset}\n"
+        for name, offset in offsets.items()
+        if offset is not None
+    ]
+    path.write_text(f"0\n{len(lines)}\n{''.join(lines)}")
+
+
+def compare_tails(
+    kafka: Kafka, root: Path, seeds: Iterable[int], among: Sequence[Path]
+) -> Compared:
+    """Recover damaged logs with both, log by log: one that Kafka can't load does not stop it."""
+    ours, theirs = root / "ours", root / "theirs"
+    tails = log_dir_of_tails(ours, seeds, among)
+    shutil.copytree(ours, theirs)
+    recovered = {log.name: log for log in recover_with_winnow(ours).logs}
+    loaded = kafka.rebuild(
+        [theirs / name for name in tails],
+        now=NOW,
+        unclean=True,
+        index_interval=INTERVAL_BYTES,
+        producer_expiration_ms=EXPIRATION_MS,
+    )
+    compared = Compared()
+    for name, tail in tails.items():
+        ours_of, theirs_of = recovered[name], loaded[theirs / name]
+        case = f"{name} of {tail.source}: {', '.join(tail.done)}"
+        if ours_of.error is not None and "error" in theirs_of:
+            compared.refused_by_both += 1
+        elif ours_of.error is not None:
+            compared.refused.append(f"{case}: {ours_of.error}")
+        elif "error" in theirs_of:
+            compared.different.append(f"{case}: only Kafka fails: {theirs_of['error']}")
+        else:
+            state = theirs_of["after"]
+            assert ours_of.loaded is not None
+            found = [*differences(ours / name, theirs / name)]
+            if ours_of.loaded.log_end_offset != state["end_offset"]:
+                found.append(f"end {ours_of.loaded.log_end_offset}, not {state['end_offset']}")
+            if ours_of.loaded.log_start_offset != state["start_offset"]:
+                found.append(
+                    f"start {ours_of.loaded.log_start_offset}, not {state['start_offset']}"
+                )
+            if found:
+                compared.different.append(f"{case}: {'; '.join(found)}")
+            else:
+                compared.same += 1
+                compared.cut += bool(ours_of.loaded.truncation.cut_bytes)
+    return compared
+
+
+def differences(ours: Path, theirs: Path, *, ignore_empty: bool = False) -> Iterator[str]:
+    """Yield how the files of two partition directories differ. Sub-directories are Winnow's own.
+
+    `ignore_empty`: snapshots without a producer may be missing.
+    """
+    one, other = (
+        {
+            name: data
+            for name, data in _files(directory).items()
+            if not ignore_empty or data != _NO_PRODUCERS
+        }
+        for directory in (ours, theirs)
+    )
+    for name in sorted(one.keys() | other.keys()):
+        if one.get(name) != other.get(name):
+            sizes = [None if name not in files else len(files[name]) for files in (one, other)]
+            yield f"{name}: {sizes[0]} bytes, not the {sizes[1]} of Kafka"
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
+def assert_same_log_dir(ours: Path, theirs: Path, *, ignore_empty: bool = False) -> None:
+    """Every file of every partition, the marker, and the lines of the checkpoints."""
+    for directory in partitions_of(theirs):
+        found = [*differences(ours / directory.name, directory, ignore_empty=ignore_empty)]
+        assert not found, f"{directory.name}: {'; '.join(found)}"
+    for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
+        one, other = ((root / name).read_text().splitlines() for root in (ours, theirs))
+        assert (one[:2], sorted(one[2:])) == (other[:2], sorted(other[2:])), name
+    assert (ours / CLEAN_SHUTDOWN).read_bytes() == (theirs / CLEAN_SHUTDOWN).read_bytes()

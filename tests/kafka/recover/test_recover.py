@@ -1,0 +1,102 @@
+"""`recover --truncate` leaves what Kafka's LogLoader and a clean close leave (S8.9)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.judge.judge import Kafka
+from tests.kafka.recover.compare import (
+    EXPIRATION_MS,
+    INTERVAL_BYTES,
+    NOW,
+    assert_same_log_dir,
+    compare_tails,
+    log_dir_of_tails,
+    recover_with_winnow,
+    sources,
+)
+from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, RECOVERY_POINT_CHECKPOINT
+
+TAILS = 300
+
+
+@pytest.fixture(scope="module")
+def among(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+    return sources(tmp_path_factory.mktemp("sources"))
+
+
+def test_damaged_logs_end_as_kafka_leaves_them(
+    kafka: Kafka, tmp_path: Path, among: tuple[Path, ...]
+) -> None:
+    compared = compare_tails(kafka, tmp_path, range(TAILS), among)
+    assert compared.different == []
+    assert compared.refused == []
+    assert compared.same > 0.9 * TAILS
+    assert compared.cut > 0.4 * TAILS
+
+
+def test_log_directory_ends_as_log_manager_leaves_it(
+    kafka: Kafka, tmp_path: Path, among: tuple[Path, ...]
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    log_dir_of_tails(ours, range(40), among)
+    shutil.copytree(ours, theirs)
+    result = recover_with_winnow(ours)
+    assert [log.error for log in result.logs if log.error] == []
+    assert result.marked
+    kafka.recover(
+        theirs,
+        now=NOW,
+        index_interval=INTERVAL_BYTES,
+        producer_expiration_ms=EXPIRATION_MS,
+        threads=2,
+    )
+    assert_same_log_dir(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["clean", "legacy", "damaged"])
+def test_recorded_directory_without_checkpoints_ends_as_log_manager_leaves_it(
+    name: str, kafka: Kafka, tmp_path: Path
+) -> None:
+    from tests.fixtures.data import copy_log_dir  # noqa: PLC0415
+
+    ours, theirs = (copy_log_dir(name, tmp_path / who) for who in ("ours", "theirs"))
+    for log_dir in (ours, theirs):
+        (log_dir / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+        (log_dir / RECOVERY_POINT_CHECKPOINT).write_bytes(b"")
+        shutil.rmtree(log_dir / "__cluster_metadata-0", ignore_errors=True)
+    assert recover_with_winnow(ours).marked
+    kafka.recover(
+        theirs, now=NOW, index_interval=INTERVAL_BYTES, producer_expiration_ms=EXPIRATION_MS
+    )
+    assert_same_log_dir(ours, theirs)
+
+
+def test_recovery_of_a_recovered_directory_changes_nothing(
+    tmp_path: Path, among: tuple[Path, ...]
+) -> None:
+    log_dir_of_tails(tmp_path / "logs", range(20), among)
+    recover_with_winnow(tmp_path / "logs")
+    (tmp_path / "logs" / CLEAN_SHUTDOWN).unlink()
+    again = recover_with_winnow(tmp_path / "logs")
+    assert again.marked
+    changed = {log.name for log in again.logs if log.loaded is not None and log.loaded.truncation}
+    assert changed == set()
+
+
+def test_log_that_cannot_be_recovered_is_left_alone_and_no_marker_is_written(
+    tmp_path: Path, among: tuple[Path, ...]
+) -> None:
+    log_dir_of_tails(tmp_path / "logs", range(4), among)
+    last = max((tmp_path / "logs" / "t-0").glob(f"*{LOG}"))
+    (tmp_path / "logs" / "t-0" / "not-an-offset.log").write_bytes(b"")
+    before = {path.name: path.read_bytes() for path in last.parent.iterdir() if path.is_file()}
+    result = recover_with_winnow(tmp_path / "logs")
+    after = {path.name: path.read_bytes() for path in last.parent.iterdir() if path.is_file()}
+    assert before == after
+    assert [log.name for log in result.logs if log.error] == ["t-0"]
+    assert not result.marked
+    assert not (tmp_path / "logs" / CLEAN_SHUTDOWN).exists()
