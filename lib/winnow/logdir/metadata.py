@@ -70,13 +70,15 @@ class ClusterMetadata:
     notes: tuple[str, ...]
 
 
-def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
+def read_cluster_metadata(
+    storage: Storage, directory: str, *, unclean: bool = False
+) -> ClusterMetadata:
     """Read the state in a `__cluster_metadata-0` directory.
 
     Raises CorruptLogError if the state is uncertain: a batch or record is not sound, records are
     missing, or a setting has an unknown version. An incomplete snapshot is skipped, with a note, if
     an older one and the log, or the log alone, give the same state. The same holds for a torn end
-    of the last segment.
+    of the last segment. After an `unclean` shutdown that segment is read up to its first damage.
     """
     image = _Image()
     notes: list[str] = []
@@ -90,7 +92,7 @@ def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
         image.apply(values, _in_snapshot(snapshot))
         start = snapshot.end_offset
         break
-    log = read_log(storage, directory, start=start)
+    log = read_log(storage, directory, start=start, unclean=unclean)
     if log.end_offset == 0:
         raise CorruptLogError(
             "the metadata log is empty",

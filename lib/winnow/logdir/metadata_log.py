@@ -100,8 +100,8 @@ def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> lis
     return list(_values(buf, rows, path))
 
 
-def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
-    """Return the data records at or above offset `start`.
+def read_log(storage: Storage, directory: str, *, start: int, unclean: bool = False) -> LogValues:
+    """Return the data records at or above offset `start`. `unclean`: no clean shutdown was marked.
 
     Raises CorruptLogError if a batch before the last whole one is damaged, or if records from
     `start` on are missing.
@@ -123,7 +123,7 @@ def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
             raise _gap(expected, base, path)
         buf = as_bytes(storage.read_bytes(path))
         if base == bases[-1]:
-            buf, torn = _without_torn_end(buf, path, base)
+            buf, torn = _without_torn_end(buf, path, base, unclean=unclean)
         for rows in _batches(buf, path, least_offset=base):
             expected = _check_no_gap(rows, expected, path)
             values += (
@@ -134,15 +134,25 @@ def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
     return LogValues(values, max(expected, start), torn)
 
 
-def _without_torn_end(buf: Bytes, path: str, base: int) -> tuple[Bytes, str | None]:
-    """Return the bytes up to the end of the last whole batch if only damage follows it, and a
-    description of what was left out.
+def _without_torn_end(
+    buf: Bytes, path: str, base: int, *, unclean: bool
+) -> tuple[Bytes, str | None]:
+    """Return the bytes up to the first damage if only damage follows it, and a description of what
+    was left out.
 
-    Damage between whole batches is kept: no crash causes it, and the batches after it count.
+    A power failure can lose any page of the last segment: after an unclean shutdown the log ends at
+    the first damage, as for a broker, even if whole batches follow. After a clean one such damage
+    is kept: no crash caused it, and the batches after it count.
     """
     first = next(damage_in(buf, base_offset=base, end_offset=_ANY_OFFSET), None)
-    if first is None or first.end < len(buf):
+    if first is None or (first.end < len(buf) and not unclean):
         return buf, None
+    if first.end < len(buf):
+        words = (
+            f"{path} is damaged in bytes {first.start} to {first.end}, and "
+            f"{len(buf) - first.end} bytes of later batches follow"
+        )
+        return buf[: first.start], words
     words = (
         f"{path} ends with {len(buf) - first.start} bytes that are no whole batch, "
         f"from byte {first.start} on"

@@ -7,6 +7,7 @@ same clock. The same segments must remain, with the same bytes.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tests.fixtures.data import CLEAN_MARKER, copy_log_dir, copy_tree
 from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
 from tests.kafka.judge.judge import Kafka
 from tests.spark.runs import NOW, by_name, changes, clean, files_of, run
+from winnow.errors import CorruptLogError
+from winnow.logdir.unflushed import read_segment, recovered_end
 
 pytestmark = pytest.mark.spark
 
@@ -171,3 +174,59 @@ def test_decisions_equal_those_of_kafka_after_its_recovery(
         assert loaded.records == kafka.load(theirs / name, now=NOW, config=config).records
     assert acted == len(NAMES) or tear in ("torn_middle", "flipped_crc", "lost_pages")
     assert not (ours / CLEAN_MARKER).exists()
+
+
+def test_end_of_a_log_with_any_torn_tail_is_that_of_kafkas_loader(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    """Bytes lost in the last segments, at random: the same end, and the same bytes are kept."""
+    sound = copy_log_dir("clean", tmp_path / "sound", only=list(NAMES))
+    rng = random.Random(23)
+    cuts = refused = 0
+    for number in range(150):
+        name = rng.choice(NAMES)
+        directory = tmp_path / str(number) / name
+        directory.parent.mkdir()
+        copy_tree(sound / name, directory)
+        victim = rng.choice(logs(directory)[-3:])
+        victim.write_bytes(mutated(victim.read_bytes(), rng))
+        sizes = {int(log.stem): log.stat().st_size for log in logs(directory)}
+        try:
+            reads = [
+                read_segment(str(directory), base, size, index_interval_bytes=4096)
+                for base, size in sizes.items()
+            ]
+        except CorruptLogError:
+            refused += 1
+            continue
+        found = recovered_end(reads, str(directory))
+        loaded = kafka.load(directory, now=NOW, unclean=True)
+        assert loaded.error is None
+        assert loaded.state["end_offset"] == found.end_offset, (number, found)
+        cuts += found.why_cut is not None
+        kept = {int(log.stem): log.stat().st_size for log in logs(directory)}
+        assert kept == {
+            read.base_offset: read.valid_bytes
+            for read in reads
+            if read.base_offset not in found.removed
+        }, number
+        for read in reads:
+            if read.base_offset in kept:
+                times = directory / f"{read.base_offset:020d}.timeindex"
+                assert times.stat().st_size >= read.timeindex_bytes > 0 or read.valid_bytes == 0
+    assert cuts > 80
+    assert refused < 15
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    length = rng.choice((1, 20, 500, 4096, 20_000))
+    match rng.randrange(4):
+        case 0:
+            return data[:at]
+        case 1:
+            return data[:at] + bytes(length) + data[at + length :]
+        case 2:
+            return data[:at] + rng.randbytes(length) + data[at + length :]
+        case _:
+            return data + bytes(length)

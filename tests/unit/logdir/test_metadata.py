@@ -351,6 +351,19 @@ def test_damage_before_a_whole_batch_is_an_error(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_after_an_unclean_shutdown_the_log_ends_at_the_first_damage(tmp_path: Path) -> None:
+    whole = batch(0, topic("t"))
+    lost = bytes(len(batch(1, COMPACT)))
+    segment(tmp_path, 0, whole, lost, batch(2, COMPACT))
+    with pytest.raises(CorruptLogError):
+        read(tmp_path)
+    found = read_cluster_metadata(STORAGE, str(tmp_path), unclean=True)
+    assert (set(found.topics), overrides(found), found.end_offset) == ({"t"}, {}, 1)
+    (note,) = found.notes
+    assert f"damaged in bytes {len(whole)} to {len(whole) + len(lost)}" in note
+    assert "Settings changed after it are not known here" in note
+
+
 def test_only_the_last_segment_may_have_a_torn_end(tmp_path: Path) -> None:
     segment(tmp_path, 0, batch(0, topic("t")), bytes(100))
     segment(tmp_path, 1, batch(1, COMPACT))

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from winnow.clean.plan.leftovers import rest_of_round, what_was_left
 from winnow.clean.plan.prepared import (
+    NOTHING_BELOW,
     UNREADABLE,
     Known,
     LeftAlone,
@@ -67,6 +68,8 @@ def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepare
 def partition_work(known: Known, state: PartitionState, request: Request) -> Prepared:
     """Return the plan of a partition, as far as the rules can decide without a walk."""
     place, config = known.place, known.config
+    if state.trusted_end is not None and _nothing_trusted(state, state.trusted_end):
+        return LeftAlone(place, config.policy, NOTHING_BELOW, state=state)
     plan = _with_limit(decide(state, config, now=request.now, only=request.only))
     if known.goes_on is not None:
         plan = rest_of_round(plan, known.goes_on.journal)
@@ -90,6 +93,13 @@ def partition_work(known: Known, state: PartitionState, request: Request) -> Pre
         finished=known.finished,
         goes_on=known.goes_on,
     )
+
+
+def _nothing_trusted(state: PartitionState, trusted_end: int) -> bool:
+    """Return whether `below-recovery-point` keeps the whole log from being worked on. A log with
+    one segment has nothing to work on anyway.
+    """
+    return len(state.segments) > 1 and state.segments[1].base_offset > trusted_end
 
 
 def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:

@@ -31,6 +31,12 @@ BELOW_RECOVERY_POINT = (
     "the broker was not shut down cleanly: only segments that lie entirely below offset {} are "
     "processed. It is the lowest of recovery point, high watermark and last stable offset"
 )
+NOTHING_BELOW = Reason(
+    "S8.2",
+    "the broker was not shut down cleanly, and no segment lies entirely below recovery point and "
+    "high watermark, as --unclean-shutdown=below-recovery-point wants. Leave this option out: "
+    "Winnow then reads what a broker would recover",
+)
 READ = "the broker was not shut down cleanly: the log was read from segment"
 UNREADABLE = Reason("S8.8", "unchanged: its files can't be read or are invalid")
 ELSEWHERE = Reason(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from winnow.clean.plan.server_properties import check_server_properties
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.listing import LogDir
-from winnow.logdir.meta import read_meta
+from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, Configs, read_cluster_metadata
 from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
 from winnow.policy.sources import Settings
@@ -35,7 +35,8 @@ def with_metadata(
     if directory is None:
         return settings, notes
     try:
-        found = _as_settings(read_cluster_metadata(storage, directory))
+        unclean = not was_shut_down_cleanly(storage, directory.rpartition("/")[0])
+        found = _as_settings(read_cluster_metadata(storage, directory, unclean=unclean))
     except (CorruptLogError, OSError) as error:
         found = MetadataSettings(log=METADATA_DIR, problem=str(error))
         notes = (

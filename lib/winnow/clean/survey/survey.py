@@ -219,6 +219,7 @@ def _work(
             log_start_offset=state.log_start_offset,
             end_offset=following,
             txn_index=segment.txnindex_bytes is not None,
+            unflushed_end=None if segment.rebuilt is None else state.log_end_offset,
         ),
         prefetch=prefetch
         if prefetch is not None and segment.base_offset < prefetch.end_offset

@@ -23,7 +23,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.index import check_index_against, read_offset_index
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
-from winnow.logdir.txnindex import read_txn_index
+from winnow.logdir.txnindex import decode_txn_index, unflushed_txn_entries
 from winnow.pickling import pickled_by_fields
 from winnow.policy.producers import Marker
 from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
@@ -88,6 +88,10 @@ class TransactionsWanted:
     """Base offset of the next segment, if there is one."""
     txn_index: bool
     """Whether there is a `.txnindex` file."""
+    unflushed_end: int | None = None
+    """Set if a broker recovers the segment (S8.2): the log ends there at the latest. What a crash
+    left behind the entries of the `.txnindex` does not count.
+    """
 
 
 def not_walked(base_offset: int) -> SegmentWalk:
@@ -223,8 +227,11 @@ def _runs(
     index, log = (f"{directory}/{segment_file(base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
     aborted = NONE_ABORTED
     if wanted.txn_index:
+        data = Places().read_bytes(index)
+        if wanted.unflushed_end is not None:
+            data = unflushed_txn_entries(data, wanted.unflushed_end)
         aborted = aborted_rows(
-            read_txn_index(Places(), index, base_offset=base_offset, end_offset=wanted.end_offset)
+            decode_txn_index(data, index, base_offset=base_offset, end_offset=wanted.end_offset)
         )
     runs = summarise(
         events,
