@@ -49,19 +49,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 VARIANTS = {
-    "delete": Variant([EXPIRING]),
     "compacted": Variant([USERS]),
     "compacted, a little free": Variant([USERS], fresh=True, reserve_mib=3),
     "both, with open transactions": Variant([EXPIRING, USERS, *TRANSACTIONS]),
     "two log directories": Variant([EXPIRING, USERS], two_log_dirs=True),
+    "delete, fresh recovery points": Variant([EXPIRING], fresh=True),
+    "all, fresh recovery points": Variant([EXPIRING, USERS, *TRANSACTIONS], fresh=True),
 }
-NO_RECOVERY_POINT = "doctor finds nothing to free where there is no recovery point"
-TO_DO = {
-    "delete": NO_RECOVERY_POINT,
-    "compacted": "there is no --scratch",
-    "both, with open transactions": NO_RECOVERY_POINT,
-    "two log directories": NO_RECOVERY_POINT,
-}
+SLOW = {"delete, fresh recovery points", "all, fresh recovery points"}
+TO_DO = {"compacted": "there is no --scratch"}
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +88,15 @@ def in_process(
     return run
 
 
-def _fails_yet(why: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(reason=why, strict=True, raises=(AssertionError, BrokerFailedError))
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.slow] if name in SLOW else []
+    if name in TO_DO:
+        failures = (AssertionError, BrokerFailedError)
+        marks.append(pytest.mark.xfail(reason=TO_DO[name], strict=True, raises=failures))
+    return marks
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[_fails_yet(TO_DO[name])] if name in TO_DO else [])
-        for name in VARIANTS
-    ],
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in VARIANTS])
 def test_broker_starts_after_doctors_commands_and_loses_nothing(
     name: str, load: Load, in_process: Run, tmp_path: Path
 ) -> None:
@@ -111,11 +105,10 @@ def test_broker_starts_after_doctors_commands_and_loses_nothing(
 
 
 def test_commands_typed_into_a_shell_bring_the_broker_back(load: Load, tmp_path: Path) -> None:
-    with filled(Variant([EXPIRING], fresh=True), tmp_path, load) as dead:
+    with filled(Variant([EXPIRING]), tmp_path, load) as dead:
         _expect_the_broker_back(dead, load, by_script(tmp_path / "state"), tmp_path)
 
 
-@_fails_yet(NO_RECOVERY_POINT)
 def test_broker_killed_in_its_own_recovery_starts_after_doctors_commands(
     load: Load, in_process: Run, tmp_path: Path
 ) -> None:

@@ -18,10 +18,7 @@ from tests.kafka.judge.judge import Kafka
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.xfail(reason="an unclean shutdown is refused", strict=True, raises=AssertionError),
-]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
