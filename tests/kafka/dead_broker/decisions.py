@@ -5,25 +5,51 @@ recovery.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from tests.compare import assert_same_dump
 from tests.fixtures.data import copy_tree, partition_dirs
 from tests.kafka.cleaner.runs import as_loaded, is_compressed
 from tests.kafka.judge.judge import Kafka, KafkaFailedError
-from winnow.logdir.names import HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from tests.kafka.recover.compare import differences
+from winnow.api import clean
+from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.storage.places import Places
+from winnow.verbs.truncate.request import TruncateRequest
+from winnow.verbs.truncate.run import recover_dir
 
-CHECKPOINTS = (
-    HIGH_WATERMARK_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    "cleaner-offset-checkpoint",
-    "log-start-offset-checkpoint",
-)
-Clean = Callable[[Path], dict[str, str]]
-"""Cleans a log directory in place; returns why by partition, of those that failed."""
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A dead log directory, never changed, and what both know of it."""
+
+    dead: Path
+    scratch: Path
+    now: int
+    topic_configs: Path
+    """Lines `topic key=value`."""
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(topic_configs=parse_topic_configs(self.topic_configs.read_text()))
+
+    @property
+    def names(self) -> list[str]:
+        return [path.name for path in partition_dirs(self.dead)]
+
+    def copies(self) -> tuple[Path, Path]:
+        """Return two fresh copies, Winnow's and Kafka's."""
+        ours, theirs = self.scratch / "ours", self.scratch / "theirs"
+        for copy in (ours, theirs):
+            shutil.rmtree(copy, ignore_errors=True)
+            copy_tree(self.dead, copy)
+        return ours, theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +59,25 @@ class Comparison:
     """Partition -> why Kafka's own recovery fails there: no broker starts on it."""
 
 
-def compare(
-    dead: Path, scratch: Path, kafka: Kafka, clean: Clean, *, now: int, topic_configs: Path
-) -> Comparison:
+def compare_cleaning(case: Case, kafka: Kafka, spark: SparkSession) -> Comparison:
     """Clean one copy with Winnow; recover and clean another with Kafka, at the same clock.
 
     Then Kafka recovers what Winnow left, as a starting broker does. Both logs must be the same:
     segments, batches, records, indexes, and where they begin and end. High watermarks are those of
     the checkpoint.
     """
-    ours, theirs = scratch / "ours", scratch / "theirs"
-    for copy in (ours, theirs):
-        shutil.rmtree(copy, ignore_errors=True)
-        copy_tree(dead, copy)
-    failed = clean(ours)
-    names = [path.name for path in partition_dirs(dead)]
-    settings: dict[str, Any] = {"now": now, "topic_configs": topic_configs, "unclean": True}
-    settings |= {"hw_checkpoint": True}
+    ours, theirs = case.copies()
+    done = clean(
+        spark, [str(ours)], settings=case.settings, now=case.now, topics=["[!_]*"]
+    ).partitions
+    failed = {
+        f"{p.topic}-{p.partition}": p.error or p.reason for p in done if p.error or p.left_alone
+    }
+    settings: dict[str, Any] = {"now": case.now, "topic_configs": case.topic_configs}
+    settings |= {"unclean": True, "hw_checkpoint": True}
     beyond: dict[str, str] = {}
     found = [f"{name}: Winnow fails: {why}" for name, why in failed.items()]
-    for name in names:
+    for name in case.names:
         try:
             (answer,) = kafka.attend([theirs / name], **settings).values()
         except KafkaFailedError as error:
@@ -76,6 +101,33 @@ def compare(
             assert_same_dump(lines, kafkas_lines, logical=logical, name=name)
         except AssertionError as difference:
             found.append(str(difference))
+    return Comparison(found, beyond)
+
+
+def compare_recovery(case: Case, kafka: Kafka) -> Comparison:
+    """Recover one copy with `recover --truncate`, another with Kafka's loader and a clean close:
+    every file must be the same, byte for byte.
+    """
+    ours, theirs = case.copies()
+    request = TruncateRequest(settings=case.settings, now=case.now, truncate=True, keep_cut=False)
+    (surveyed,) = survey_log_dirs(Places(), [str(ours)])
+    logs = recover_dir(Places(), surveyed, request, run_id="run", writers=1).logs
+    errors = {log.name: log.error for log in logs}
+    loaded = kafka.rebuild(
+        [theirs / name for name in case.names],
+        now=case.now,
+        topic_configs=case.topic_configs,
+        unclean=True,
+    )
+    found: list[str] = []
+    beyond: dict[str, str] = {}
+    for name in case.names:
+        if "error" in loaded[theirs / name]:
+            beyond[name] = loaded[theirs / name]["error"]
+        elif errors[name] is not None:
+            found.append(f"{name}: `recover --truncate` fails: {errors[name]}")
+        else:
+            found += (f"{name}/{line}" for line in differences(ours / name, theirs / name))
     return Comparison(found, beyond)
 
 

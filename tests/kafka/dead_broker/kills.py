@@ -24,14 +24,12 @@ from pyspark.sql import SparkSession
 from tests.conftest import local_session
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import read_checkpoint
-from tests.kafka.dead_broker.decisions import Clean, Comparison, compare
+from tests.kafka.dead_broker.decisions import Case, Comparison, compare_cleaning, compare_recovery
 from tests.kafka.dead_broker.load import Load
 from tests.kafka.dead_broker.tails import lose_page_cache
 from tests.kafka.judge.broker import Broker
 from tests.kafka.judge.judge import Kafka
-from winnow.api import clean
 from winnow.logdir.names import RECOVERY_POINT_CHECKPOINT
-from winnow.policy.sources import Settings, parse_topic_configs
 
 A_DAY = "retention.ms=86400000"
 BY_SIZE = "retention.bytes=200000 retention.ms=-1"
@@ -46,7 +44,13 @@ TOPICS = (
     f"t-keys keys=100 txn=20 open=1 {LOADED} {COMPACTS} cleanup.policy=compact",
 )
 COMMAND = "python -m tests.kafka.dead_broker.kills"
-CACHES = ("kept", "lost")
+COMPARISONS = (
+    "cleaned, page cache kept",
+    "cleaned, page cache lost",
+    "recovered, page cache kept",
+    "recovered, page cache lost",
+)
+RECORD = "docs/proofs/killed-brokers.md"
 LIVES = 5
 """Of a log directory: then a new one begins."""
 
@@ -69,13 +73,14 @@ class Outcome:
     lost: list[str] = field(default_factory=list)
     """What was torn in the copy that lost its page cache."""
     compared: dict[str, Comparison] = field(default_factory=dict)
-    """By page cache: `kept` or `lost`."""
+    """By one of COMPARISONS."""
 
-    def same(self, cache: str) -> bool:
-        return not self.compared[cache].differences
+    def same(self, what: str) -> bool:
+        return not self.compared[what].differences
 
     @property
     def beyond_kafka(self) -> int:
+        """Logs of which a comparison found that no broker starts on them."""
         return sum(len(one.beyond_kafka) for one in self.compared.values())
 
 
@@ -99,20 +104,6 @@ def topic_configs(file: Path) -> Path:
         lines += [f"{topic} {word}" for word in words if "." in word.partition("=")[0]]
     file.write_text("".join(f"{line}\n" for line in lines))
     return file
-
-
-def winnow(spark: SparkSession, now: int, configs: Path) -> Clean:
-    settings = Settings(topic_configs=parse_topic_configs(configs.read_text()))
-
-    def run(log_dir: Path) -> dict[str, str]:
-        done = clean(spark, [str(log_dir)], settings=settings, now=now, topics=["[!_]*"])
-        return {
-            f"{p.topic}-{p.partition}": p.error or p.reason
-            for p in done.partitions
-            if p.error or p.left_alone
-        }
-
-    return run
 
 
 class Lives:
@@ -151,20 +142,12 @@ class Lives:
         shutil.rmtree(torn, ignore_errors=True)
         copy_tree(log_dir, torn)
         outcome.lost = lose_page_cache(torn, rng)
-        for cache, dead in zip(CACHES, (log_dir, torn), strict=True):
-            outcome.compared[cache] = self._compare(dead)
-        return outcome
-
-    def _compare(self, dead: Path) -> Comparison:
         now = time.time_ns() // 10**6
-        return compare(
-            dead,
-            self._scratch,
-            self._kafka,
-            winnow(self._spark, now, self._configs),
-            now=now,
-            topic_configs=self._configs,
-        )
+        cases = [Case(dead, self._scratch, now, self._configs) for dead in (log_dir, torn)]
+        found = [compare_cleaning(case, self._kafka, self._spark) for case in cases]
+        found += [compare_recovery(case, self._kafka) for case in cases]
+        outcome.compared = dict(zip(COMPARISONS, found, strict=True))
+        return outcome
 
 
 def main() -> int:
@@ -182,58 +165,64 @@ def main() -> int:
         for number in range(options.count):
             outcomes.append(lives.kill(choose(rng), rng))
             _say(f"{number + 1}/{options.count} {_line(outcomes[-1])}")
-            for cache, found in outcomes[-1].compared.items():
+            for what, found in outcomes[-1].compared.items():
                 for one in [*found.differences, *found.beyond_kafka.values()]:
-                    _say(f"  page cache {cache}: {one}")
+                    _say(f"  {what}: {one}")
     session.stop()
     if options.record:
         options.record.write_text(report(outcomes, seed=options.seed), encoding="utf-8")
-    return 0 if all(one.same(cache) for one in outcomes for cache in CACHES) else 1
+    return 0 if all(one.same(what) for one in outcomes for what in COMPARISONS) else 1
+
+
+PAGE = """\
+# Killed brokers
+
+Each broker is a real one (KRaft, one node), killed with SIGKILL at a random moment under load:
+topics with retention by size and by time, compacted ones, both, and transactions with one left
+open. Every fifth begins with an empty log directory, the others with that of the one before.
+
+*Cleaned*: Winnow cleans a copy of what the broker left. Kafka's own classes recover another copy,
+then clean it and delete from it, at the same clock. Then Kafka recovers what Winnow left. Both logs
+must be the same: segments, batches, records, indexes.
+
+*Recovered*: `recover --truncate` recovers a copy, Kafka's loader and a clean close another. Every
+file must be the same, byte for byte.
+
+*Page cache lost*: bytes above the recovery point were cut, zeroed or overwritten before.
+
+    {command}
+
+{day}, {machine}.
+
+| of {count} kills | the same as Kafka |
+|---|--:|
+{same}
+
+Logs that Kafka's own recovery fails on, and that do not count: {beyond}.
+
+| kill | seconds under load | acknowledged | synced | recovery points | files torn | same |
+|--:|--:|--:|---|--:|--:|---|
+{rows}
+"""
 
 
 def report(outcomes: list[Outcome], *, seed: int) -> str:
-    """What happened, as a page of docs/proofs."""
-    same = {cache: sum(outcome.same(cache) for outcome in outcomes) for cache in CACHES}
-    beyond = sum(outcome.beyond_kafka for outcome in outcomes)
-    count = len(outcomes)
-    lines = [
-        "# Killed brokers",
-        "",
-        "Each broker is a real one (KRaft, one node), killed with SIGKILL at a random moment under",
-        "load: topics with retention by size and by time, compacted ones, both, and transactions",
-        "with one left open. Every fifth begins with an empty log directory, the others with that",
-        "of the one before. Winnow cleans a copy of what each left. Kafka's own classes recover",
-        (
-            "another copy, then clean it and delete from it, at the same clock. Then Kafka "
-            "recovers "
-            "what"
-        ),
-        "Winnow left. Both logs must be the same: segments, batches, records, indexes. The same is",
-        "done to a copy that also lost its page cache: bytes above the recovery point are cut,",
-        "zeroed or overwritten.",
-        "",
-        f"    {COMMAND} --count {count} --seed {seed} --record docs/proofs/killed-brokers.md",
-        "",
-        f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}.",
-        "",
-        f"**Of {count} kills {same['kept']} gave the same as Kafka, and {same['lost']} without the",
-        f"page cache.** {beyond} torn logs were beyond Kafka: its own recovery fails on them.",
-        "",
-        (
-            "| kill | seconds under load | acknowledged | synced | recovery points | files torn | "
-            "same "
-            "|"
-        ),
-        "|--:|--:|--:|---|--:|--:|---|",
-        *(f"| {number} {_row(outcome)}" for number, outcome in enumerate(outcomes, start=1)),
-        "",
-    ]
-    return "\n".join(lines)
+    """Return what happened, as a page of docs/proofs."""
+    same = {what: sum(outcome.same(what) for outcome in outcomes) for what in COMPARISONS}
+    return PAGE.format(
+        command=f"{COMMAND} --count {len(outcomes)} --seed {seed} --record {RECORD}",
+        day=f"{datetime.now(UTC):%Y-%m-%d}",
+        machine=_machine(),
+        count=len(outcomes),
+        same="\n".join(f"| {what} | {count} |" for what, count in same.items()),
+        beyond=sum(outcome.beyond_kafka for outcome in outcomes),
+        rows="\n".join(f"| {number} {_row(one)}" for number, one in enumerate(outcomes, start=1)),
+    )
 
 
 def _row(outcome: Outcome) -> str:
     kill = outcome.kill
-    same = "yes" if all(outcome.same(cache) for cache in CACHES) else "**no**"
+    same = "yes" if all(outcome.same(what) for what in COMPARISONS) else "**no**"
     return (
         f"| {kill.seconds:.2f} | {outcome.records} | {'yes' if kill.synced else 'no'} | "
         f"{outcome.recovery_points} | {len(outcome.lost)} | {same} |"
@@ -241,8 +230,8 @@ def _row(outcome: Outcome) -> str:
 
 
 def _line(outcome: Outcome) -> str:
-    counts = ", ".join(f"{cache}: {len(outcome.compared[cache].differences)}" for cache in CACHES)
-    return f"{outcome.kill} {outcome.records} acknowledged, differences: {counts}"
+    count = sum(len(one.differences) for one in outcome.compared.values())
+    return f"{outcome.kill} {outcome.records} acknowledged, {count} differences"
 
 
 def _machine() -> str:
