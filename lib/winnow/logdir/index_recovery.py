@@ -17,6 +17,8 @@ from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_WARM_ENTRIES = 8192 // OFFSET_ENTRY_SIZE
+"""Kafka searches the end of an index first."""
 _OFFSETS = np.dtype([("offset", np.int64), ("position", np.int64)])
 _TIMES = np.dtype([("timestamp", np.int64), ("offset", np.int64)])
 _OFFSETS_ON_DISK = np.dtype([("offset", ">i4"), ("position", ">i4")])
@@ -81,3 +83,30 @@ class RecoveredIndexes:
         if (np.diff(offsets["offset"]) <= 0).any() or (np.diff(times["offset"]) < 0).any():
             raise OffsetOrderError
         return offsets.astype(_OFFSETS_ON_DISK).tobytes(), times.astype(_TIMES_ON_DISK).tobytes()
+
+
+def look_up(index: bytes, base_offset: int, offset: int) -> int:
+    """Return the byte of the log where a broker begins to look for an offset: the position of the
+    largest entry at or below it (`OffsetIndex.lookup`), 0 if there is none.
+
+    The search is Kafka's, step by step, so that it finds the same in an index whose entries do not
+    ascend. Bytes after the last whole entry do not count.
+    """
+    entries = np.frombuffer(index[: len(index) - len(index) % OFFSET_ENTRY_SIZE], _OFFSETS_ON_DISK)
+    if not len(entries):
+        return 0
+    target = offset - base_offset
+    hot = max(0, len(entries) - 1 - _WARM_ENTRIES)
+    if entries["offset"][hot] < target:
+        low, high = hot, len(entries) - 1
+    elif entries["offset"][0] > target:
+        return 0
+    else:
+        low, high = 0, hot
+    while low < high:
+        middle = (low + high + 1) >> 1
+        found = int(entries["offset"][middle])
+        if found == target:
+            return int(entries["position"][middle])
+        low, high = (low, middle - 1) if found > target else (middle, high)
+    return int(entries["position"][low])

@@ -8,7 +8,7 @@ indexes of the segments that it has read. Here the same bytes are read, and noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,34 +17,18 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.valid_batches import valid_batches
 from winnow.pickling import pickled_by_fields
 from winnow.state import Recovered
 from winnow.storage.segment_io import map_range, release
 from winnow.wire.batch import (
-    ATTRIBUTES_AT,
-    BATCH,
     CONTROL,
-    CRC_AT,
-    FRAME,
-    FRAME_SIZE,
-    HEADER_V2_SIZE,
-    MAGIC_AT,
     MAX_MAGIC,
     NO_PRODUCER,
     NO_TIMESTAMP,
-    RECORD_OVERHEAD_V0,
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
-from winnow.wire.crc import crc32_part, crc32c
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
-
-READ_AT_ONCE = 8 << 20
-"""Bytes of a segment whose headers are walked before their checksums are computed: few enough to
-stay in the caches.
-"""
-_ROWS = 4_096
-_MAX_SIGNED = 127
 
 Seen = Callable[[Bytes, Rows], None]
 """Receives the valid batches of a segment in order: its bytes, and BATCH rows with their positions
@@ -107,7 +91,7 @@ def read_segment(
     position, next_offset, stopped = 0, base_offset, None
     max_timestamp, offset_of_max, first = NO_TIMESTAMP, -1, None
     with map_range(path, 0, log_bytes, gradually=True) as buf:
-        for item in _valid_batches(buf, path, base_offset):
+        for item in valid_batches(buf, path, base_offset):
             if isinstance(item, str):
                 stopped = item
                 break
@@ -174,61 +158,6 @@ def recovered_end(
         removed=tuple(sorted(removed)),
         lost_bytes=last.log_bytes - last.valid_bytes + sum(removed.values()),
     )
-
-
-def _valid_batches(buf: Bytes, path: str, base_offset: int) -> Iterator[Rows | str]:
-    """Yield BATCH rows of valid batches in pieces, and at last the reason for a cut, if there is
-    one.
-    """
-    rows = np.empty(_ROWS, BATCH)
-    position, least, window = 0, base_offset, READ_AT_ONCE
-    while position < len(buf):
-        end = min(len(buf), position + window)
-        count, after, status = walk_batches(buf[:end], position, least, rows)
-        found = rows[:count]
-        bad = first_bad_crc(buf, found)
-        if bad != 0 and count:
-            valid = found[:bad] if bad > 0 else found
-            yield valid
-            least = int(valid["last_offset"][-1]) + 1
-        if bad >= 0:
-            at = int(found["position"][bad])
-            yield f"the CRC of the batch at byte {at} does not match"
-            return
-        position = after
-        if status in (WalkStatus.FULL, WalkStatus.END):
-            window = READ_AT_ONCE
-        elif status is WalkStatus.TORN and end < len(buf):
-            window = READ_AT_ONCE if count else min(window * 2, len(buf))
-        else:
-            yield _why_cut(buf, path, position, status, least)
-            return
-
-
-def _why_cut(buf: Bytes, path: str, position: int, status: WalkStatus, least: int) -> str:
-    """Return why a broker cuts the log before an entry that cannot be a batch.
-
-    Raises CorruptLogError if the entry's CRC matches: a broker would not cut there.
-    """
-    if not buf[position : position + HEADER_V2_SIZE].any():
-        return f"zeros follow from byte {position} on"
-    left = len(buf) - position
-    if status is WalkStatus.TORN:
-        return f"the batch at byte {position} is not whole"
-    _, length = FRAME.unpack_from(buf.data, position)
-    size = FRAME_SIZE + length
-    # To a broker the magic is a signed byte, and anything below 2 is an old format.
-    modern = MAX_MAGIC <= buf[position + MAGIC_AT] <= _MAX_SIGNED
-    if length < RECORD_OVERHEAD_V0 or (modern and size < HEADER_V2_SIZE):
-        return f"the batch at byte {position} has a size of {size} bytes"
-    if size > left:
-        return f"the batch at byte {position} is not whole"
-    crc_at, first = (CRC_AT, ATTRIBUTES_AT) if modern else (FRAME_SIZE, MAGIC_AT)
-    crc = crc32c if modern else crc32_part
-    stored = int.from_bytes(buf[position + crc_at : position + crc_at + 4].tobytes())
-    if stored != int(crc(buf, position + first, position + size)):
-        return f"the CRC of the batch at byte {position} does not match"
-    raise describe(status, buf, position, least_offset=least, file_name=path)
 
 
 def _check_control(buf: Bytes, rows: Rows, path: str) -> None:

@@ -91,7 +91,7 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
             f"of {changed} {would}written anew"
         )
     failed = sum(log.error is not None for log in log_dir.logs)
-    cut = sum(log.loaded.truncation.cut_bytes for log in log_dir.logs if log.loaded is not None)
+    cut = log_dir.cut_bytes
     if log_dir.marked:
         yield (
             f"Recovered; {size(cut)} cut. A broker starts without recovery. Its controller still "

@@ -14,8 +14,8 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.truncation import LogCut, Truncation
-from winnow.logdir.index import OFFSET_ENTRY_SIZE, decode_offset_index
-from winnow.logdir.index_recovery import OffsetOrderError, RecoveredIndexes
+from winnow.logdir.index import OFFSET_ENTRY_SIZE
+from winnow.logdir.index_recovery import OffsetOrderError, RecoveredIndexes, look_up
 from winnow.logdir.names import (
     INDEX,
     INDEX_SUFFIXES,
@@ -31,7 +31,7 @@ from winnow.logdir.txnindex import ENTRY, AbortedTransaction, encode_txn_index
 from winnow.storage.contract import Entry, Storage
 from winnow.verbs.truncate.epochs import LeaderEpochs
 from winnow.verbs.truncate.producers import ProducerManager, Snapshots
-from winnow.verbs.truncate.segments import batches_from, end_of_log, valid_batches
+from winnow.verbs.truncate.segments import batches_from, end_of_log, recovered_batches
 from winnow.verbs.truncate.values import LoadedLog, LogToLoad
 from winnow.wire.batch import MAX_MAGIC
 from winnow.wire.buffers import Rows
@@ -169,7 +169,10 @@ class _Loader:
         )
         aborted: list[AbortedTransaction] = []
         size, next_offset, goes_back = 0, segment.base, False
-        for batches in valid_batches(path, segment.size, segment.base):
+        for batches in recovered_batches(path, segment.size, segment.base):
+            if isinstance(batches, str):
+                why = _with(why, batches)
+                break
             rows = batches.rows
             indexes.append(rows)
             newer = rows[rows["magic"] == MAX_MAGIC]
@@ -190,7 +193,7 @@ class _Loader:
         if aborted or has_transactions:
             segment.files[TXNINDEX] = encode_txn_index(aborted)
         segment.recovered, segment.next_offset = True, next_offset
-        segment.why = why if segment.size == size else _with(why, "no whole batch follows")
+        segment.why = why
         segment.size = size
         manager.take_snapshot()
 
@@ -280,24 +283,22 @@ class _Loader:
         return False
 
     def _look_up(self, segment: _Segment, offset: int) -> int:
-        """Return the byte where a loader begins to look for an offset. Raises CorruptLogError for
-        an index that makes no sense: a loader may find anything in it.
-        """
+        """Return the byte where a loader begins to look for an offset."""
         segment.index_read = True
-        if offset <= segment.base:
-            return 0
         path = self._path(segment_file(segment.base, INDEX))
         data = segment.files.get(INDEX)
         if data is None:
             data = self._storage.read_bytes(path)
-        entries = decode_offset_index(
-            data[: len(data) - len(data) % OFFSET_ENTRY_SIZE],
-            path,
-            base_offset=segment.base,
-            log_bytes=max(segment.size, 1),
-        )
-        at = int(np.searchsorted(entries["offset"], offset, side="right"))
-        return int(entries["position"][at - 1]) if at else 0
+        position = look_up(data, segment.base, offset)
+        if position < 0:
+            raise CorruptLogError(
+                "an index entry makes no sense",
+                expected="a position of at least 0",
+                found=str(position),
+                where=path,
+                hint="Remove the file: a missing index is rebuilt.",
+            )
+        return position
 
     def _read_unstable(self, log_start: int) -> None:
         """A broker looks for the first offset of an undecided transaction, and fails if it comes to

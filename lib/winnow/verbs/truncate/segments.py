@@ -11,17 +11,12 @@ import numpy as np
 from winnow.clean.survey.gather import control_columns
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, records_of
+from winnow.logdir.valid_batches import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range, release
 from winnow.wire.batch import (
-    ATTRIBUTES_AT,
     BATCH,
     CONTROL,
-    CRC_AT,
-    FRAME,
-    FRAME_SIZE,
-    HEADER_V2_SIZE,
-    MAGIC_AT,
     MAX_MAGIC,
     MAX_OFFSET_SPAN,
     NO_PRODUCER,
@@ -29,14 +24,11 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
-from winnow.wire.crc import crc32c
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 _ROWS = 1 << 14
 _ENTRY = struct.Struct(">ii")
 """Of an offset index: relative offset, position."""
-_NEGATIVE = 128
-"""A magic from here on is negative in Java: read as v0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +39,30 @@ class Batches:
     markers: dict[int, Marker]
 
 
-def valid_batches(path: str, size: int, base_offset: int) -> Iterator[Batches]:
-    """Yield the batches that a loader keeps when it recovers a segment: all before the first that
-    is torn, makes no sense or does not match its CRC.
+def recovered_batches(path: str, size: int, base_offset: int) -> Iterator[Batches | str]:
+    """Yield the batches that a loader keeps when it recovers a segment, and at last why it cuts the
+    rest, if it does.
 
     Raises CorruptLogError where a loader fails or would split the segment: for an offset out of
     reach of its index, and for a control record that it can't read.
     """
-    for buf, rows in _walk(path, size, checked=True):
-        if _out_of_reach(rows, base_offset):
-            raise CorruptLogError(
-                "an offset is out of reach of its segment's index",
-                expected=f"offsets from {base_offset} to {base_offset + MAX_OFFSET_SPAN}",
-                found=f"{int(rows['last_offset'].min())}..{int(rows['last_offset'].max())}",
-                where=path,
-                hint="A broker would split the segment when it starts. Let it do so, or copy the "
-                "partition from another replica.",
-            )
-        yield Batches(rows, _markers(buf, rows, path))
+    with map_range(path, 0, size, gradually=True) as buf:
+        for item in valid_batches(buf, path, base_offset, as_loader=True):
+            if isinstance(item, str):
+                yield item
+                break
+            if _out_of_reach(item, base_offset):
+                raise CorruptLogError(
+                    "an offset is out of reach of its segment's index",
+                    expected=f"offsets from {base_offset} to {base_offset + MAX_OFFSET_SPAN}",
+                    found=f"{int(item['last_offset'].min())}..{int(item['last_offset'].max())}",
+                    where=path,
+                    hint="A broker would split the segment when it starts. Let it do so, or copy "
+                    "the partition from another replica.",
+                )
+            yield Batches(item, _markers(buf, item, path))
+            release(buf, int(item["position"][-1]) + int(item["size"][-1]))
+        del buf
 
 
 def batches_from(path: str, size: int, offset: int, start: int) -> Iterator[Batches]:
@@ -74,7 +72,7 @@ def batches_from(path: str, size: int, offset: int, start: int) -> Iterator[Batc
     Raises CorruptLogError for an entry that makes no sense. A torn end is not an error.
     """
     begun = False
-    for buf, every in _walk(path, size, start, checked=False):
+    for buf, every in _walk(path, size, start):
         reach = every["last_offset"] >= offset
         begin = 0 if begun else int(np.argmax(reach))
         begun = begun or bool(reach.any())
@@ -83,64 +81,27 @@ def batches_from(path: str, size: int, offset: int, start: int) -> Iterator[Batc
             yield Batches(rows, _markers(buf, rows, path))
 
 
-def _walk(path: str, size: int, start: int = 0, *, checked: bool) -> Iterator[tuple[Bytes, Rows]]:
-    """Yield the bytes of the file and BATCH rows, in the order of the file. Offsets may go back: a
-    loader does not compare them.
+def _walk(path: str, size: int, start: int = 0) -> Iterator[tuple[Bytes, Rows]]:
+    """Yield the bytes of the file and BATCH rows, in the order of the file and from byte `start`
+    on, without a look at CRCs. Offsets may go back.
     """
     table = np.empty(_ROWS, BATCH)
     with map_range(path, 0, size, gradually=True) as buf:
-        at, least = start, 0
+        at, least = min(start, size), 0
         while True:
             count, at, status = walk_batches(buf, at, least, table)
             rows = table[:count]
-            bad = first_bad_crc(buf, rows) if checked else -1
-            if bad >= 0:
-                rows = rows[:bad]
-            if len(rows):
+            if count:
                 yield buf, rows.copy()
                 least = int(rows[-1]["last_offset"]) + 1
                 release(buf, at)
-            if bad >= 0:
-                break
             if status is WalkStatus.OUT_OF_ORDER and least:
                 least = 0
-            elif status not in {WalkStatus.FULL, WalkStatus.END, WalkStatus.TORN}:
-                unusual = _unusual(buf, at, path)
-                if unusual is None and not checked:
-                    raise CorruptLogError("a batch can't be read", where=f"{path} at byte {at}")
-                if unusual is None:
-                    break
-                yield buf, unusual
-                at += int(unusual[0]["size"])
-                least = int(unusual[0]["last_offset"]) + 1
-            elif status is not WalkStatus.FULL:
+            elif status in {WalkStatus.END, WalkStatus.TORN}:
                 break
+            elif status is not WalkStatus.FULL:
+                raise describe(status, buf, at, least_offset=least, file_name=path)
         del buf
-
-
-def _unusual(buf: Bytes, at: int, path: str) -> Rows | None:
-    """Return the row of a batch whose magic is above 2. No CRC covers the magic, and a broker reads
-    every magic from 2 to 127 as 2. None: there is no batch with a matching CRC.
-
-    Raises CorruptLogError for a batch with a matching CRC and offsets or counts that no producer
-    writes.
-    """
-    magic = int(buf[at + MAGIC_AT])
-    _, length = FRAME.unpack_from(buf.data, at)
-    size = FRAME_SIZE + length
-    if not MAX_MAGIC <= magic < _NEGATIVE or not HEADER_V2_SIZE <= size <= len(buf) - at:
-        return None
-    batch = np.array(buf[at : at + size])
-    batch[MAGIC_AT] = MAX_MAGIC
-    row = np.empty(1, BATCH)
-    count, _, status = walk_batches(batch, 0, 0, row)
-    stored = int.from_bytes(batch[CRC_AT:ATTRIBUTES_AT].tobytes())
-    if int(crc32c(batch, ATTRIBUTES_AT, size)) != stored:
-        return None
-    if not count:
-        raise describe(status, batch, 0, least_offset=0, file_name=path)
-    row["position"] = at
-    return row
 
 
 def _out_of_reach(rows: Rows, base_offset: int) -> bool:
@@ -200,7 +161,7 @@ def end_of_log(path: str, size: int, base_offset: int, index: bytes) -> int:
         target += relative
     before: tuple[int, int] | None = None
     found, last = False, base_offset
-    for buf, rows in _walk(path, size, checked=False):
+    for buf, rows in _walk(path, size):
         for row in rows[rows["position"] >= start]:
             last = int(row["last_offset"])
             if found:

@@ -72,6 +72,11 @@ class RecoveredDir:
     error: str | None = None
     """Why nothing in it can be recovered."""
 
+    @property
+    def cut_bytes(self) -> int:
+        """Bytes of all logs that are cut, removed segments included."""
+        return sum(log.loaded.truncation.cut_bytes for log in self.logs if log.loaded is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncateResult:

@@ -12,7 +12,7 @@ import pytest
 from winnow.cli.main import run
 from winnow.cli.text import progress as progress_module
 from winnow.cli.text.progress import Progress, progress_on_stderr
-from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, segment_file
 from winnow.runtime.progress import Progress as Told
 from winnow.runtime.progress import Silence
 from winnow.wire.plain import Record, encode_batch
@@ -163,6 +163,7 @@ def test_inspecting_a_file_reports_its_bytes(tmp_path: Path, told: list[Progress
 
 def test_recovery_reports_partitions(tmp_path: Path, told: list[Progress]) -> None:
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
+    (tmp_path / CLEAN_SHUTDOWN).touch()
     for number in range(3):
         directory = tmp_path / f"t-{number}"
         directory.mkdir()
