@@ -1,9 +1,7 @@
-"""Winnow as a task of Apache Airflow: its Spark provider's operator, told which application, binary
-and arguments.
+"""Run Winnow as a task of Apache Airflow. The operator extends that of Airflow's Spark provider.
 
-Nothing else in Winnow imports this module, and it needs nothing of Winnow's but its own files:
-Airflow's environment has to have `apache-airflow-providers-apache-spark` and this directory on its
-path, and no package of ours.
+Nothing else in Winnow imports this module, and it imports nothing of Winnow. Airflow's environment
+needs `apache-airflow-providers-apache-spark`, and this directory on its path.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import Any, ClassVar
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 HOME = str(Path(__file__).resolve().parents[2])
-"""Where Winnow lies, with its spark-submit.sh."""
+"""Winnow's directory, which contains spark-submit.sh."""
 _SUMS = (
     "segments_before",
     "segments_after",
@@ -31,15 +29,15 @@ _SUMS = (
 class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
     """Cleans the log directories of one stopped broker.
 
-    `as_of`: the clock of every decision, by default the end of the data interval, so that a retry
-    decides as the first try did, goes on where that was killed, and otherwise finds nothing left to
-    do. `arguments`: more of those of `winnow clean`. `home`: Winnow on the machine that the task
-    runs on. `result_file`: where driver and worker of Airflow both see it; needed where the driver
-    runs elsewhere, as in Spark's cluster mode.
+    `as_of`: the clock of every decision, by default the end of the data interval. So a retry makes
+    the same decisions as the first try: it continues where that was killed, or has nothing to do.
+    `arguments`: more arguments of `winnow clean`. `home`: Winnow's directory on the machine that
+    runs the task. `result_file`: a path that both the driver and the Airflow worker can access. It
+    is needed if the driver runs elsewhere, as in Spark's cluster mode.
 
-    XCom `return_value`, and `result` also of a run that failed after it had a result: `summary` of
-    it. All arguments of SparkSubmitOperator are taken but for the application, its arguments and
-    the binary.
+    The XCom `return_value` is the `summary` of the result. The XCom `result` is the same, also for
+    a run that failed after it had a result. Accepts all arguments of SparkSubmitOperator except the
+    application, its arguments and the binary.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -79,8 +77,8 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.result_file = result_file
 
     def execute(self, context: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Airflow's
-        """The summary of the run. Raises AirflowException, as SparkSubmitOperator does, for every
-        other exit code.
+        """Run Winnow and return the summary. Raises AirflowException, as SparkSubmitOperator does,
+        for a failed run.
         """
         with tempfile.TemporaryDirectory(prefix="winnow-") as directory:
             file = Path(self.result_file or f"{directory}/result.json")
@@ -97,7 +95,7 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
             return totals
 
     def command(self, result_file: str) -> list[str]:
-        """What the application is told, templates rendered."""
+        """Return the arguments of the application. Templates are already rendered."""
         ledger = ["--no-ledger"] if self.ledger is None else ["--ledger", self.ledger]
         topics = [word for topic in self.topics for word in ("--topics", topic)]
         more = ["--now", self.as_of, "--quiet", "--report", "none", "--result", result_file]
@@ -105,8 +103,8 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
 
 
 def summary(result: dict[str, Any]) -> dict[str, Any]:
-    """Of the JSON object of a run what is small enough for XCom. A sum with an unknown part is
-    null.
+    """Return the part of a run's JSON object that is small enough for XCom. A sum with an unknown
+    part is null.
     """
     partitions = result["partitions"]
     sums = {}

@@ -43,7 +43,7 @@ def budget_of(
     if given is not None:
         if not given.isascii() or not given.isdigit() or int(given) == 0:
             raise UsageError(
-                f"{VARIABLE} is no number of bytes", expected="1 or more", found=repr(given)
+                f"{VARIABLE} is not a number of bytes", expected="1 or more", found=repr(given)
             )
         return int(given)
     share = max(memory * (_OTHERS - 1) // _OTHERS // cores // _TIMES, LEAST_BYTES)

@@ -1,3 +1,3 @@
-"""Which Winnow this is."""
+"""The version of Winnow."""
 
 VERSION = "0.1.0"

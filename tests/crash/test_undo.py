@@ -116,7 +116,7 @@ def test_undo_of_stopped_run_is_refused_once_kafka_has_cleaned(
             continue
         (found,) = recover_log_dirs([str(point.root)], undo_run="run").partitions
         # Without a step that came to pass there is nothing to put back.
-        assert found.error is None or "the log has moved on since the run" in found.error, (
+        assert found.error is None or "the log has changed since the run" in found.error, (
             point.label
         )
         assert (found.error is None) <= (found.segments_restored == 0), point.label
@@ -143,7 +143,7 @@ def test_stopped_undo_restores_all_or_nothing_once_kafka_has_cleaned(
             continue
         (found,) = recover_log_dirs([str(point.root)], undo_run="run").partitions
         back = found.error is None
-        assert back or "the log has moved on since the run" in str(found.error), point.label
+        assert back or "the log has changed since the run" in str(found.error), point.label
         assert read_log(directory).records == (
             read_log(run.before / str(T)).records if back else cleaned
         ), point.label
@@ -275,6 +275,6 @@ def test_refused_undo_changes_nothing(crash_run: Callable[[str], CrashRun], tmp_
     output = min((tmp_path / "log" / str(T)).glob("*.log"))
     output.write_bytes(output.read_bytes()[:-1] + b"?")
     storage = RecordingStorage(tmp_path / "log")
-    with pytest.raises(CorruptLogError, match="the log has moved on since the run"):
+    with pytest.raises(CorruptLogError, match="the log has changed since the run"):
         undo_all(storage, tmp_path / "log")
     assert storage.effects == []

@@ -145,7 +145,7 @@ def test_undo_is_refused_when_kafka_has_dropped_the_marker(
     assert not any(files_of(directory, TXNINDEX).values()), (
         "nothing tells of the transaction any more"
     )
-    assert_refused(directory, result.run_id, "the log has moved on since the run")
+    assert_refused(directory, result.run_id, "the log has changed since the run")
 
 
 def test_undo_is_refused_when_a_tombstone_was_written_and_cleaned(
@@ -156,10 +156,10 @@ def test_undo_is_refused_when_a_tombstone_was_written_and_cleaned(
     assert b"secret" not in read_log(directory).state
     go_on(kafka, directory, tombstone="secret")
     assert b"secret" not in read_log(directory).newest, "not even as a tombstone"
-    assert_refused(directory, result.run_id, "the log has moved on since the run")
+    assert_refused(directory, result.run_id, "the log has changed since the run")
     # It is also refused if the checkpoint is lost, because appended records are missing.
     (tmp_path / "log" / CLEANER_CHECKPOINT).unlink()
-    assert_refused(directory, result.run_id, "the log has moved on since the run")
+    assert_refused(directory, result.run_id, "the log has changed since the run")
 
 
 @pytest.mark.parametrize("config", [COMPACT, BOTH, BOTH | {"cleanup.policy": "delete"}])
@@ -181,7 +181,7 @@ def test_undo_keeps_what_was_appended_and_is_refused_once_kafka_has_cleaned(
     logs = files_of(directory, LOG)
     kafka_cleans(kafka, directory, now=NOW + HOUR_MS, config=config)
     assert files_of(directory, LOG) != logs
-    assert_refused(directory, result.run_id, "the log has moved on since the run")
+    assert_refused(directory, result.run_id, "the log has changed since the run")
 
 
 def test_run_kept_by_older_version_can_only_be_purged(spark: SparkSession, tmp_path: Path) -> None:

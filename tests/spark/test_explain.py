@@ -219,8 +219,8 @@ def test_recording_covers_all_verdicts_and_reasons(passes: tuple[Judged, ...]) -
             "gets its delete horizon",
         ),
         *(
-            "horizon has not come",
-            "horizon has come",
+            "horizon has not passed",
+            "horizon has passed",
             "its batch keeps its header",
             "has a transaction open",
         ),

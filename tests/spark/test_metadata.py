@@ -91,7 +91,7 @@ def test_partitions_of_another_topic_id_are_skipped(spark: SparkSession, tmp_pat
     }
     assert {found[name].rule for name in ("c-tomb-0", "c-4p-3", "c-4p-4")} == {"S9.3"}
     assert found["c-tomb-0"].reason.startswith(
-        "an old incarnation of topic c-tomb: its topic id is "
+        "it belongs to an earlier topic c-tomb: its topic id is "
     )
     assert found["c-4p-3"].reason.startswith("it has no partition.metadata")
     assert found["c-4p-4"].reason.startswith("topic c-4p has no partition 4")

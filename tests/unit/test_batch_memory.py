@@ -32,5 +32,5 @@ def test_environment_variable_sets_the_budget() -> None:
 
 @pytest.mark.parametrize("given", ["", "0", "-1", "2G", "1e9"])
 def test_malformed_byte_count_is_refused(given: str) -> None:
-    with pytest.raises(UsageError, match="no number of bytes"):
+    with pytest.raises(UsageError, match="not a number of bytes"):
         budget_of({VARIABLE: given}, memory=GIB, cores=8, process=None)

@@ -102,11 +102,10 @@ def needed_bytes(job: PartitionJob, request: Request) -> int:
 def no_space(needed: int, room: int, request: Request) -> Failure:
     """Return the failure of what needs more bytes than there is room for."""
     return Failure(
-        f"not enough space: {size(needed)} are written before as much is removed, and there is "
-        "room "
-        f"for {size(max(room, 0))}; {size(request.keep_free)} stay free (--keep-free). Free some "
-        "first with `clean --free-at-least SIZE` or `clean --only retention`, or write the cleaned "
-        "log to another disk with `clean --output DIR`",
+        f"not enough space: {size(needed)} are needed before as much is removed, but only "
+        f"{size(max(room, 0))} may be used; {size(request.keep_free)} stay free (--keep-free). "
+        "Free some first with `clean --free-at-least SIZE` or `clean --only retention`, or write "
+        "the cleaned log to another disk with `clean --output DIR`",
         NoSpaceError.exit_code,
     )
 

@@ -189,7 +189,7 @@ def _shown(text: str) -> str:
     return (
         repr(text)
         if _LIKE_A_NUMBER.fullmatch(text)
-        else f"{len(text)} characters that are no number"
+        else f"{len(text)} characters that are not a number"
     )
 
 

@@ -1,6 +1,6 @@
 """Find the bytes of a segment that are not batches (S2), and where the log is whole again.
 
-Damage begins at the first entry whose header makes no sense, whose offsets do not fit between its
+Damage begins at the first entry whose header is invalid, whose offsets do not fit between its
 neighbours, or whose CRC does not match. It ends where the size in this entry leads to a whole batch
 or to the end of the segment. If that size cannot be trusted either, it ends at the next batch that
 is provably one: its offsets fit, its CRC matches, and another batch or the end of the segment
@@ -103,7 +103,7 @@ def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]
 
 
 def _reaches_too_far(buf: Bytes, last: _End, end: _End, end_offset: int) -> bool:
-    """Whether the batch between these two has wrong offsets, and not the next one.
+    """Return whether the batch between these two has wrong offsets, and not the next one.
 
     It has if the next batch would be in order without it and also ends where its own successor
     begins, or if both of these lie below the end of the batch.

@@ -185,7 +185,7 @@ def _check_each(fine: Array, entries: Array, path: str, entry_size: int, expecte
         row = int(np.argmin(fine))
         found = ", ".join(f"{name} {int(entries[name][row])}" for name in entries.dtype.names or ())
         raise CorruptLogError(
-            "an index entry makes no sense",
+            "an invalid index entry",
             expected=expected,
             found=found,
             where=f"{path} at byte {row * entry_size}",

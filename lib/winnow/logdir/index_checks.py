@@ -46,7 +46,7 @@ def check_offset_index(
     """Check the content of a `.index` file against `batches`, dtype COLUMNS, of a log of
     `log_bytes` bytes.
 
-    Raises CorruptLogError for the first entry that makes no sense or matches none of these batches.
+    Raises CorruptLogError for the first entry that is invalid or matches none of these batches.
     `sound_bytes`: `batches` are all that begin below this position; entries above it are not
     checked.
     """

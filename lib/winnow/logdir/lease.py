@@ -58,7 +58,7 @@ class Lease:
         length_s: float,
         clock: Callable[[], float],
     ) -> None:
-        self._log_dir, self._file, self._told, self._seen = log_dir, file, fields, seen
+        self._log_dir, self._file, self._fields, self._seen = log_dir, file, fields, seen
         self._length_s, self._clock = length_s, clock
         self._renewals = 0
         self._good_until = began + length_s * 3 / 4
@@ -74,7 +74,7 @@ class Lease:
             self._why_lost = "it could not be renewed in time"
         if self._why_lost is not None:
             raise LogDirInUseError(
-                f"the lease on {self._log_dir} is lost, and nothing more is changed there",
+                f"the lease on {self._log_dir} is lost. Winnow changes nothing more there",
                 found=self._why_lost,
                 where=f"{self._log_dir}/{LEASE}",
                 hint="Another process may be working there. `recover` repairs what this run left.",
@@ -85,10 +85,10 @@ class Lease:
         began = self._clock()
         try:
             self._seen = self._file.renew(
-                self._seen, _encode(self._told, renewals=self._renewals + 1)
+                self._seen, _encode(self._fields, renewals=self._renewals + 1)
             )
         except FileNotFoundError:
-            self._why_lost = "it was deleted, or is somebody else's"
+            self._why_lost = "it was deleted, or somebody else holds it"
             return False
         except OSError as error:
             _log.warning("the lease on %s could not be renewed: %s", self._log_dir, error)

@@ -65,7 +65,7 @@ class SegmentListing:
     problems: tuple[CorruptLogError, ...]
     unflushed: tuple[int, ...] = ()
     """Base offsets of the segments that a broker recovers. Only sizes and times of their files are
-    known, until `recovered_listing` is told what was read.
+    known, until `recovered_listing` receives what was read.
     """
     recovered: Recovered | None = None
     """See `PartitionState.recovered`."""
@@ -99,7 +99,7 @@ def list_segments(
             expected="a file",
             found=_kind(entry),
             where=f"{directory}/{entry.name}",
-            hint="The partition is left alone. Find out what happened to the segment.",
+            hint="Winnow skips the partition. Find out what happened to the segment.",
         )
         for entry in entries
         if (entry.is_link or not entry.is_file)
@@ -279,8 +279,8 @@ def _missing(path: str) -> CorruptLogError:
         "a segment lacks an index file",
         expected=path,
         found="no such file",
-        hint="Start a broker on this directory once: it rebuilds a missing .index and what belongs "
-        "to it.",
+        hint="Start a broker on this directory once: it rebuilds a missing .index and the indexes "
+        "that go with it.",
     )
 
 
@@ -322,7 +322,7 @@ def resolve(
             expected="at least one .log file",
             found="none",
             where=listing.directory,
-            hint="Start a broker once, it makes an empty one.",
+            hint="Start a broker once: it creates an empty one.",
         )
     log_start_checkpoint = checkpoints.log_start.get(topic_partition)
     if log_start_checkpoint is not None and log_start_checkpoint > log_end_offset:
@@ -331,7 +331,7 @@ def resolve(
             expected=f"a log start offset of at most {log_end_offset}",
             found=f"{log_start_checkpoint} in log-start-offset-checkpoint",
             where=listing.directory,
-            hint="A broker would delete this log. Find out first what truncated it.",
+            hint="A broker would delete this log. First find out what truncated it.",
         )
     if log_end_offset < listing.segments[-1].base_offset:
         raise CorruptLogError(

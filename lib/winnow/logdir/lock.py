@@ -154,7 +154,9 @@ def _in_use(log_dir: str, holder: str) -> LogDirInUseError:
 
 
 def _no_lock(log_dir: str, error: OSError) -> WinnowError:
-    """Without the lock nothing is read, not even for a plan: a broker could be writing."""
+    """Return the error. Without the lock Winnow reads nothing, not even for a plan: a broker may be
+    writing.
+    """
     if error.errno in (errno.EACCES, errno.EPERM):
         hint = "Run as the user that the directory belongs to, or as root."
         with suppress(OSError):
@@ -201,7 +203,7 @@ def _describe_holder(fd: int) -> str:
 
 
 def _posix_holder(fd: int) -> int | None:
-    """The kernel names the holder of a POSIX lock. 0: another pid namespace; -1: an OFD lock."""
+    """Ask the kernel for the holder of a POSIX lock. 0: another pid namespace; -1: an OFD lock."""
     answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file())
     kind, _, _, _, pid = _FLOCK.unpack(answer)
     return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None

@@ -15,8 +15,8 @@ _LOCAL_ONLY = {
     "cifs": frozenset({"nobrl", "forcemandatorylock"}),
     "smb3": frozenset({"nobrl", "forcemandatorylock"}),
 }
-"""File system type -> mount options that keep record locks, a broker's and ours, on the host that
-takes them.
+"""File system type -> mount options with which record locks of brokers and Winnow are visible only
+on the host that takes them.
 """
 
 
@@ -32,8 +32,8 @@ def why_seen_here_only(path: str) -> str | None:
     if found is None:
         return None
     return (
-        f"only this host sees the lock on {path} ({found}): it neither keeps out nor "
-        "detects a broker on another host. Make sure that there is none"
+        f"only this host sees the lock on {path} ({found}). A broker on another host is "
+        "neither kept out nor detected. Make sure that there is none"
     )
 
 

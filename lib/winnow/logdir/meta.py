@@ -81,7 +81,7 @@ def no_log_dir(where: str, *, unfinished: bool) -> UsageError:
 
 def _senseless(found: str, path: str) -> UsageError:
     return UsageError(
-        "meta.properties makes no sense",
+        "meta.properties is invalid",
         expected="version 0 or 1, and with version 1 node.id and cluster.id",
         found=found,
         where=path,

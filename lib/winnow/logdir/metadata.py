@@ -105,7 +105,7 @@ def read_cluster_metadata(
         notes.append(
             f"{log.torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset "
             f"{log.end_offset - 1}. "
-            "Settings changed after it are not known here"
+            "Settings that changed after it are unknown here"
         )
     notes += image.notes()
     if image.in_transaction:
@@ -252,7 +252,7 @@ class _Image:
 
 def _senseless(what: str, expected: str, place: str) -> CorruptLogError:
     return CorruptLogError(
-        f"the metadata log makes no sense: {what}",
+        f"the metadata log is invalid: {what}",
         expected=f"{expected} before",
         found="none",
         where=place,

@@ -154,7 +154,7 @@ def _without_torn_end(
         )
         return buf[: first.start], words
     words = (
-        f"{path} ends with {len(buf) - first.start} bytes that are no whole batch, "
+        f"{path} ends with {len(buf) - first.start} bytes that are not a whole batch, "
         f"from byte {first.start} on"
     )
     return buf[: first.start], words

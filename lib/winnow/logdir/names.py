@@ -48,7 +48,7 @@ QUARANTINE_PREFIX = ".winnow-quarantine-"
 (`winnow.logdir.commit.quarantine`). It is not removed with staging directories either.
 """
 UNFINISHED = ".winnow-unfinished"
-"""A marker in a log directory that a run writes elsewhere. It is there until the directory is
+"""A marker in a log directory that a run writes elsewhere. It exists until the directory is
 complete (docs/decisions/0024).
 """
 KEEPING_SUFFIX = "-keep"

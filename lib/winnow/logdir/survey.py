@@ -176,7 +176,7 @@ def _survey(storage: Storage, path: str) -> LogDir:
 
 
 def _from_zero(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Raise negative offsets to 0. Both lie below every log, and only a reset of the cleaner's
+    """Raise negative offsets to 0, which is also below every log. Only a reset of the cleaner's
     offset is reported (S3.2).
     """
     return {key: max(0, offset) for key, offset in offsets.items()}

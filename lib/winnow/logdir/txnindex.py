@@ -121,7 +121,7 @@ def aborted_between(
 
 def _corrupt(expected: str, found: str, where: str, position: int) -> CorruptLogError:
     return CorruptLogError(
-        "a transaction index makes no sense",
+        "an invalid transaction index",
         expected=expected,
         found=found,
         where=where,

@@ -32,10 +32,10 @@ def decide(
     half. The plan's `reason` is never empty.
     """
     if only is not None and only not in ONLY:
-        raise UsageError("unknown half of a run", expected=" or ".join(ONLY), found=repr(only))
+        raise UsageError("unknown value of only", expected=" or ".join(ONLY), found=repr(only))
     if config.cleanup_compact and not config.log_cleaner_enable:
         # A broker leaves even the retention of compacted topics to its cleaner.
-        words = "log.cleaner.enable is false: compacted topics are not touched"
+        words = "log.cleaner.enable is false: compacted topics are not cleaned"
         return _plan(state, config, Reason("S9.1", words))
     if not config.cleanup_compact:
         if only == "compaction":
@@ -63,7 +63,6 @@ def decide(
         limited = config.retention_bytes >= 0 or config.retention_ms >= 0
         if compaction is not None and (retention is not None or limited):
             words = afterwards = (
-                f""
                 "retention is decided after the compaction, on its result. "
                 f"For the log as it is now: {words}"
             )
@@ -135,7 +134,7 @@ def _plan(
 def retention_reason(
     state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None
 ) -> Reason:
-    """Why retention deletes what `plan` lists, or nothing."""
+    """Return why retention deletes what `plan` lists, or nothing."""
     if plan is None:
         return why_kept(state, config, now)
     rolled = f"; an empty segment follows at {state.log_end_offset}" if plan.roll else ""
@@ -190,7 +189,7 @@ def _ratio_words(ratio: float, threshold: float) -> str:
 
 def _why_nothing_cleanable(state: PartitionState, cleanable: CleanableRange) -> str:
     if len(state.segments) == 1:
-        return "the only segment is active, and never cleaned"
+        return "the only segment is the active one, which is never cleaned"
     if state.high_watermark <= state.log_start_offset:
         return (
             f"high watermark {state.high_watermark}: nothing is known to be committed "

@@ -98,7 +98,7 @@ class _Reader:
         elif entry := _ENTRY.match(line.strip()):
             if self._entity is None:
                 raise UsageError(
-                    "a config without a line above that says whose it is",
+                    "a config without a heading that names its topic or broker",
                     expected="`Dynamic configs for topic T are:`, as kafka-configs.sh prints it, "
                     "or `T key=value`",
                     found=line.strip(),
@@ -146,11 +146,11 @@ class _Reader:
             sources = _SYNONYM_SOURCE.findall(synonyms)
             overridden = _TOPIC_OVERRIDE in sources or (not sources and self._overrides_only)
             source = (
-                where if overridden else f"{where}, {sources[0] if sources else 'source not said'}"
+                where if overridden else f"{where}, {sources[0] if sources else 'unknown source'}"
             )
             read = topic_value(key, value, where=where)
             if read is None:
-                self._notes.append(f"{self._file}: {key} is not known to Winnow; ignored")
+                self._notes.append(f"{self._file}: {key} is unknown to Winnow and ignored")
                 return
             self._add(Entry(key, read, source), ("topic" if overridden else "effective", name))
         else:

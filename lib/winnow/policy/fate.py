@@ -147,7 +147,7 @@ def _header_words(record: RecordFacts, of_round: RoundFacts) -> str:
 
 
 def _aborted_fate(record: RecordFacts, of_round: RoundFacts, first: int, marker: int) -> Fate:
-    words = f"its transaction, begun at offset {first}, was aborted at {marker}"
+    words = f"its transaction, which began at offset {first}, was aborted at {marker}"
     facts = (Fact("transaction_first_offset", first), Fact("abort_marker_offset", marker))
     return Fate(Verdict.GOES, "S5.4", words + _header_words(record, of_round), facts)
 
@@ -165,9 +165,9 @@ def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
         return Fate(Verdict.STAYS, "S5.8", words, new.facts)
     fact = Fact("delete_horizon", horizon, time=True)
     if of_round.now < horizon:
-        words = f"{what}: its delete horizon has not come, {_until(horizon, of_round)}"
+        words = f"{what}: its delete horizon has not passed: {_until(horizon, of_round)}"
         return Fate(Verdict.STAYS, "S5.8", words, (fact,))
-    words = f"{what}: its delete horizon has come, {_iso(horizon)}"
+    words = f"{what}: its delete horizon has passed: {_iso(horizon)}"
     why = header_stays(record.batch, of_round)
     if why is not None:
         words += f"; its batch keeps its header (S5.4): {why}"
@@ -191,9 +191,9 @@ def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
         return Fate(Verdict.STAYS, "S5.5", words, new.facts)
     fact = (Fact("delete_horizon", horizon, time=True),)
     if of_round.now < horizon:
-        words = f"a tombstone whose delete horizon has not come, {_until(horizon, of_round)}"
+        words = f"a tombstone whose delete horizon has not passed: {_until(horizon, of_round)}"
         return Fate(Verdict.STAYS, "S5.5", words, fact)
-    words = f"a tombstone whose delete horizon has come, {_iso(horizon)}" + _header_words(
+    words = f"a tombstone whose delete horizon has passed: {_iso(horizon)}" + _header_words(
         record, of_round
     )
     return Fate(Verdict.GOES, "S5.5", words, fact)

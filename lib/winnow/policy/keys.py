@@ -195,7 +195,7 @@ KEYS: tuple[Key, ...] = (
         "largest record that may come out of a compressed batch",
         "max.decompressed.message.bytes",
     ),
-    _broker_key("log.cleaner.enable", BOOLEAN, True, ANY, "false: compacted topics are not touched "
+    _broker_key("log.cleaner.enable", BOOLEAN, True, ANY, "false: compacted topics are not cleaned "
                                                           "at all"),
     _broker_key(
         IO_RATE, DOUBLE, None, Allowed(lambda value: value > 0, "above 0"),
@@ -204,8 +204,8 @@ KEYS: tuple[Key, ...] = (
     _broker_key("remote.log.storage.system.enable", BOOLEAN, None, ANY, "the broker tiers topics "
                                                                         "that ask for it"),
     _broker_key(
-        "producer.id.expiration.ms", INT, 86_400_000, at_least(1), "how long an idle producer is "
-                                                                   "remembered"
+        "producer.id.expiration.ms", INT, 86_400_000, at_least(1), "how long a broker remembers "
+                                                                   "an idle producer"
     ),
 )  # fmt: skip
 

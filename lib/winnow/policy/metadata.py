@@ -39,7 +39,7 @@ class MetadataSettings:
     problem: str | None = None
 
     def why_unknown(self, topic: str) -> str | None:
-        """Why the log has no settings of `topic`. None if it knows the topic."""
+        """Return why the log has no settings of `topic`. None if it knows the topic."""
         if self.problem is not None:
             return f"{self.log} can't be read: {self.problem}"
         if topic in self.topics:
@@ -49,8 +49,9 @@ class MetadataSettings:
         )
 
     def why_foreign(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Why a partition directory does not belong to the topic that the log knows. None if it
-        does, or if that is unknown.
+        """Return why a partition directory does not belong to the topic that the log knows.
+
+        None if it does, or if that is unknown.
 
         `topic_id`: from the directory's `partition.metadata`, None if there is none.
         """
@@ -59,14 +60,14 @@ class MetadataSettings:
             return None
         if topic_id is None:
             return (
-                "it has no partition.metadata, and without a topic id a broker would set it "
-                "aside as a stray"
+                "it has no partition.metadata. Without a topic id a broker would set it aside as "
+                "a stray"
             )
         if topic_id != known.topic_id:
             return (
-                f"an old incarnation of topic {topic}: its topic id is {topic_id}, that of the "
-                f"topic {known.topic_id} "
-                f"({self.log}); a broker would set it aside as a stray"
+                f"it belongs to an earlier topic {topic}: its topic id is {topic_id}, but that of "
+                f"the topic is {known.topic_id} ({self.log}). A broker would set it aside as a "
+                "stray"
             )
         if partition not in known.partitions:
             return (
@@ -100,7 +101,7 @@ def metadata_settings(
         all_brokers=_broker_entries(all_brokers, "all brokers"),
         notes=(
             *notes,
-            *(f"{log}: {key} is not known to Winnow; ignored" for key in sorted(unknown)),
+            *(f"{log}: {key} is unknown to Winnow and ignored" for key in sorted(unknown)),
         ),
     )
 

@@ -66,8 +66,8 @@ _POLICY_KEYS = frozenset({"cleanup.policy", "log.cleanup.policy"})
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A topic whose cleanup policy is unknown. It is left alone, never guessed. `reason` says what
-    to pass.
+    """A topic whose cleanup policy is unknown. Winnow skips it and never guesses. `reason` says
+    what to pass.
     """
 
     reason: str
@@ -151,7 +151,7 @@ class Settings:
         deletes is assumed for a known topic: without its broker's server.properties,
         `cleanup.policy` must be given somewhere, and `retention.ms` too if that policy deletes.
         Contradicting values are a UsageError if options gave all of them. If a file of topic
-        configs or a metadata log gave one of them, the topic is left alone.
+        configs or a metadata log gave one of them, the topic is skipped.
         """
         topic_levels = list(self._topic_levels(topic))
         named = self.topic_configs is not None and topic in {
@@ -206,7 +206,7 @@ class Settings:
     def notes(self) -> tuple[str, ...]:
         """Return notes to print once per run: settings that are accepted and ignored."""
         notes = [
-            f"{entry.where}: has no meaning for files at rest; ignored"
+            f"{entry.where}: does not affect files at rest; ignored"
             for entry in (*self.sets, *(s.entry for s in self.topic_sets))
             if isinstance(entry.value, Ignored) and entry.key not in CLEANER_TUNING
         ]
@@ -253,8 +253,8 @@ class Settings:
             return brokers.get(node_id, ())
         if len(brokers) > 1:
             raise UsageError(
-                "the configs of several brokers were given, and which of them owns the log "
-                "directory is not known",
+                "the configs of several brokers were given, and it is unknown which of them owns "
+                "the log directory",
                 found=f"brokers {', '.join(map(str, sorted(brokers)))}",
                 where="--topic-configs",
                 hint="Keep the section of the one whose node.id is in meta.properties.",
@@ -272,7 +272,7 @@ class Settings:
 
 
 def _unknown(topic: str, missing: str | None) -> Unknown:
-    reason = f"the cleanup.policy of topic {topic} is not known, and guessing it could destroy data"
+    reason = f"the cleanup.policy of topic {topic} is unknown, and guessing it could destroy data"
     if missing is not None:
         reason += f" ({missing})"
     return Unknown(

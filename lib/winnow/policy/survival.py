@@ -45,7 +45,7 @@ def batch_retention(
 def _last_of_producer(
     batches: NDArray[np.void], last_records: Mapping[int, tuple[int | None, int]]
 ) -> NDArray[np.bool_]:
-    """Batches that tell a loading broker a producer's last sequence, or at least its epoch."""
+    """Mark batches from which a loading broker learns a producer's last sequence or epoch."""
     pids = np.array(sorted(last_records), dtype=np.int64)
     offsets = np.array([_or_none(last_records[pid][0]) for pid in pids.tolist()], dtype=np.int64)
     epochs = np.array([last_records[pid][1] for pid in pids.tolist()], dtype=np.int64)

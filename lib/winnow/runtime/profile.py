@@ -83,10 +83,12 @@ class _Sums:
 class Profiler:
     """A Progress that records when each stage began and forwards to another Progress."""
 
-    def __init__(self, sc: SparkContext, told: Progress, *, earlier: Sequence[Mark] = ()) -> None:
+    def __init__(
+        self, sc: SparkContext, progress: Progress, *, earlier: Sequence[Mark] = ()
+    ) -> None:
         """`earlier`: phases before Spark started."""
         self._sc = sc
-        self._told = told
+        self._progress = progress
         self._marks = [*earlier]
         self._tag = f"winnow-profile-{uuid.uuid4().hex}"
         self._counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # pyspark accepts it
@@ -95,18 +97,18 @@ class Profiler:
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
     ) -> None:
         self.mark(name)
-        self._told.stage(name, total_bytes=total_bytes, total_tasks=total_tasks)
+        self._progress.stage(name, total_bytes=total_bytes, total_tasks=total_tasks)
 
     def advance(self, amount: int) -> None:
-        self._told.advance(amount)
+        self._progress.advance(amount)
 
     def mark(self, name: str) -> None:
         """Begin a phase that is not forwarded."""
         self._marks.append(Mark(name, now_ms()))
 
-    def tell(self, told: Progress) -> None:
+    def tell(self, progress: Progress) -> None:
         """Forward to another Progress from now on."""
-        self._told = told
+        self._progress = progress
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -130,10 +132,10 @@ class Profiler:
 
 @contextmanager
 def profiling(
-    sc: SparkContext, told: Progress | None = None, *, earlier: Sequence[Mark] = ()
+    sc: SparkContext, progress: Progress | None = None, *, earlier: Sequence[Mark] = ()
 ) -> Iterator[Profiler]:
     """Yield a Profiler: pass it to a run as `progress`, then ask it for the profile."""
-    profiler = Profiler(sc, told or Silence(), earlier=earlier)
+    profiler = Profiler(sc, progress or Silence(), earlier=earlier)
     with profiler.watching():
         yield profiler
 

@@ -41,6 +41,6 @@ class Stop:
         """Raise StoppedError if there is a reason to stop."""
         if self.reason is not None:
             raise StoppedError(
-                f"the run was stopped, {self.reason}: everything it began is finished",
+                f"the run was stopped, {self.reason}: everything that it began is complete",
                 hint="Run the same command again to do the rest.",
             )

@@ -62,7 +62,7 @@ def _check_ours(path: str, have: os.stat_result) -> None:
     if stat.S_ISDIR(have.st_mode):
         return
     raise CorruptLogError(
-        "a file is not the one that Winnow made",
+        "a file is not the one that Winnow created",
         expected="a regular file with one name",
         found=kind_of(have)
         if not is_file

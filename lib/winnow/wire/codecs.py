@@ -222,7 +222,7 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
             )
         block = data[at:end]
         if block_sum and xxhash32(bytes(block)) != struct.unpack_from("<I", data, end)[0]:
-            raise _refuse(Codec.LZ4, "a block that matches its checksum", "another")
+            raise _refuse(Codec.LZ4, "a block that matches its checksum", "one that does not")
         if word & _LZ4_STORED:
             sink.write(block)
         else:
@@ -257,7 +257,7 @@ def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:
     if after >= len(data):
         raise _refuse(Codec.LZ4, "a header checksum", "the end of the data")
     if magic > 0 and _header_checksum(bytes(data[4:after])) != data[after]:
-        raise _refuse(Codec.LZ4, "a header that matches its checksum", "another")
+        raise _refuse(Codec.LZ4, "a header that matches its checksum", "one that does not")
     block_sum = 4 if flags & _LZ4_BLOCK_SUM else 0
     return after + 1, 1 << (8 + 2 * (size_id >> 4)), block_sum, 4 if flags & _LZ4_SUM else 0
 

@@ -76,7 +76,7 @@ class Undo:
         problems = {
             name: error
             for name, error in errors.items()
-            if "the log has moved on since the run" not in error
+            if "the log has changed since the run" not in error
         }
         self.refused += len(errors) - len(problems)
         return {name: f"undo after another pass: {error}" for name, error in problems.items()}

@@ -81,7 +81,7 @@ def test_case_81_empty_active_segment_may_have_only_its_log(root: Path) -> None:
 def test_preallocated_index_is_a_problem(root: Path) -> None:
     with (root / "t-0" / "00000000000000000003.index").open("ab") as file:
         file.write(bytes(80))
-    assert "makes no sense" in _problem(logs.listing_of(root))
+    assert "invalid index entry" in _problem(logs.listing_of(root))
 
 
 def test_entry_beyond_the_next_segment_is_a_problem(root: Path) -> None:

@@ -46,7 +46,7 @@ def test_version_0_may_lack_every_field(tmp_path: Path) -> None:
     ],
 )
 def test_file_that_a_broker_refuses_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError, match="makes no sense"):
+    with pytest.raises(UsageError, match="is invalid"):
         read_meta(STORAGE, _write(tmp_path, text))
 
 

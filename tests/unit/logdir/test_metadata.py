@@ -339,7 +339,7 @@ def test_torn_end_is_ignored_with_a_note(tmp_path: Path, tail: bytes) -> None:
     found = read(tmp_path)
     assert (set(found.topics), overrides(found), found.end_offset) == ({"t"}, {}, 2)
     (note,) = found.notes
-    assert f"{len(tail)} bytes that are no whole batch, from byte {len(whole)} on" in note
+    assert f"{len(tail)} bytes that are not a whole batch, from byte {len(whole)} on" in note
     assert "up to offset 1" in note
 
 

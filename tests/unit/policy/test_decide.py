@@ -93,8 +93,8 @@ def test_case_67_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("state", "settings", "rule", "reason"),
     [
-        (partition([segment(0)], end=5), config(), "S3.2", ("the only segment is active, and never "
-                                                           "cleaned")),
+        (partition([segment(0)], end=5), config(), "S3.2", ("the only segment is the active one, "
+                                                           "which is never cleaned")),
         (four(high_watermark=0), config(), "S3.2", ("high watermark 0: nothing is known to be "
                                                    "committed")),
         (four(high_watermark=5), config(), "S3.2", ("nothing to clean from offset 0 on: the high "

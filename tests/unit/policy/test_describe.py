@@ -74,9 +74,9 @@ def test_describe_with_all_separates_overrides_from_broker_values() -> None:
     assert {e.key: (e.value, e.where) for e in found.effective["orders"]} == {
         "retention.ms": (3_600_000, "--topic-configs line 3, STATIC_BROKER_CONFIG"),
         "segment.bytes": (1 << 30, "--topic-configs line 4, DEFAULT_CONFIG"),
-        "local.retention.ms": (-2, "--topic-configs line 5, source not said"),
+        "local.retention.ms": (-2, "--topic-configs line 5, unknown source"),
     }
-    assert found.notes == ("--topic-configs: brand.new.key is not known to Winnow; ignored",)
+    assert found.notes == ("--topic-configs: brand.new.key is unknown to Winnow and ignored",)
 
 
 @pytest.mark.parametrize("colon", ["", ":"])
@@ -113,7 +113,7 @@ def test_sections_of_other_entities_are_skipped() -> None:
         ("a b c", "line 1"),
         ("a\nnot/a/topic x=1", "line 2"),
         ("cleanup.policy=compact", "TOPIC KEY=VALUE"),
-        ("  x=1 sensitive=false synonyms={}", "whose it is"),
+        ("  x=1 sensitive=false synonyms={}", "heading that names"),
         ("a cleanup.polcy=compact", "cleanup.policy"),
         ("a\na log.retention.ms=1", "line 2.*retention.ms"),
         (

@@ -283,7 +283,7 @@ def test_unknown_keys_are_noted_once_and_irrelevant_ones_are_not() -> None:
             ),
         )
     )
-    assert settings.notes() == (f"{LOG}: brand.new is not known to Winnow; ignored",)
+    assert settings.notes() == (f"{LOG}: brand.new is unknown to Winnow and ignored",)
 
 
 def test_directory_of_another_topic_incarnation_is_foreign() -> None:
@@ -291,7 +291,7 @@ def test_directory_of_another_topic_incarnation_is_foreign() -> None:
     assert log.why_foreign("t", 0, "ID") is None
     assert log.why_foreign("another", 0, "ID") is None
     for partition, topic_id, words in (
-        (0, "OLD", "an old incarnation of topic t: its topic id is OLD, that of the topic ID"),
+        (0, "OLD", "an earlier topic t: its topic id is OLD, but that of the topic is ID"),
         (0, None, "no partition.metadata"),
         (2, "ID", "topic t has no partition 2"),
     ):

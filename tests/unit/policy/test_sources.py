@@ -279,9 +279,9 @@ def test_ignored_settings_are_noted_once() -> None:
     notes = settings.notes()
     assert len(notes) == 6
     assert notes[:3] == (
-        "--set num.io.threads=3: has no meaning for files at rest; ignored",
-        "--set compression.type=lz4: has no meaning for files at rest; ignored",
-        "--topic-set t:segment.ms=3: has no meaning for files at rest; ignored",
+        "--set num.io.threads=3: does not affect files at rest; ignored",
+        "--set compression.type=lz4: does not affect files at rest; ignored",
+        "--topic-set t:segment.ms=3: does not affect files at rest; ignored",
     )
     assert notes[3].startswith("log.cleaner.threads: ignored")
     assert "line 3: cleanup.policy is a topic config" in notes[4]

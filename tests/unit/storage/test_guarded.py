@@ -170,7 +170,7 @@ def test_file_that_replaced_a_new_one_gets_no_attributes(tmp_path: Path) -> None
     STORAGE.create(f"{tmp_path}/new", b"")
     (tmp_path / "private").touch(mode=0o600)
     os.rename(tmp_path / "private", tmp_path / "new")
-    with pytest.raises(CorruptLogError, match="not the one that Winnow made"):
+    with pytest.raises(CorruptLogError, match="not the one that Winnow created"):
         STORAGE.copy_attributes(f"{tmp_path}/model", f"{tmp_path}/new")
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
 

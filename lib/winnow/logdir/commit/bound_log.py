@@ -94,13 +94,15 @@ def check_bound(storage: Storage, bound: BoundLog, log: Mapping[int, str], direc
         raise moved_on(
             f"the segments {', '.join(map(str, wanted)) or 'none'} below "
             f"{bound.active.base_offset}",
-            f"others or fewer: see {', '.join(map(str, strange))}",
+            f"different segments: see {', '.join(map(str, strange))}",
             directory,
         )
     for segment in bound.closed:
         if _known(storage, log[segment.base_offset], segment.base_offset) != segment:
             raise moved_on(
-                "a closed segment as it was before the run", "another one", log[segment.base_offset]
+                "a closed segment as it was before the run",
+                "a different one",
+                log[segment.base_offset],
             )
     base, known = bound.active.base_offset, bound.active
     if base not in log:
@@ -118,13 +120,12 @@ def check_bound(storage: Storage, bound: BoundLog, log: Mapping[int, str], direc
 
 def moved_on(expected: str, found: str, where: str) -> CorruptLogError:
     return CorruptLogError(
-        "the log has moved on since the run",
+        "the log has changed since the run",
         expected=expected,
         found=found,
         where=where,
-        hint="A later run or a broker has cleaned or deleted here, and records that were deleted "
-        "could come back. "
-        "If it was a run that kept what it replaced, undo that one first.",
+        hint="A later run or a broker has cleaned or deleted here. An undo could bring deleted "
+        "records back. If the later run kept what it replaced, undo that run first.",
     )
 
 

@@ -1,5 +1,5 @@
-"""The journal of a cleaning round: what the driver is about to do to one partition, written to disk
-before the first rename.
+"""The journal of a cleaning round: the changes that the driver will make to one partition. It is
+written to disk before the first rename.
 
 It lies in the staging directory, which Kafka's loader ignores. With it the next run can finish what
 a crash interrupted (`winnow.logdir.commit.roll_forward`). If it is missing or unreadable, the round
@@ -159,7 +159,7 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     and the names of all staged files are durable.
     """
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
-    content = {"version": VERSION, **asdict(journal, dict_factory=_told)}
+    content = {"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}
     with storage.changing(staging):
         if storage.exists(temporary):
             storage.unlink(temporary)
@@ -170,7 +170,7 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     storage.fsync_dir(staging.rpartition("/")[0])
 
 
-def _told(items: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
     """Drop what is not recorded. A hard link that is kept of a file has another stamp, too."""
     kept = {name: value for name, value in items if name not in _LEFT_OUT}
     if kept.get("crc32c", 0) is None:  # `read_journal` wants a checksum or no field
@@ -272,7 +272,7 @@ def _segment(value: Value) -> Segment:
 
 
 def _file(value: Value, name: str) -> StagedFile:
-    """A name in a journal becomes a path, so it must be that of an attempt at this very file."""
+    """Read a staged file. Its name becomes a path, so only an attempt at this file is accepted."""
     found = value.fields({"name", "size"}, {"crc32c"})
     text = found["name"].text()
     attempt = text.removeprefix(f"{name}.")

@@ -158,7 +158,7 @@ def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:
         run = read_kept(storage, directory, run_id)
     except CorruptLogError:
         return  # it is left unchanged; an undo reports it
-    dropped = [step.path for step in run.steps if not _came_to_pass(storage, directory, step)]
+    dropped = [step.path for step in run.steps if not _was_done(storage, directory, step)]
     if len(dropped) == len(run.steps):
         dropped = [run.path]
     for path in dropped:
@@ -190,7 +190,7 @@ def run_id_of_keeping(name: str) -> str | None:
     return None
 
 
-def _came_to_pass(storage: Storage, directory: str, step: Step) -> bool:
+def _was_done(storage: Storage, directory: str, step: Step) -> bool:
     there = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
     if step.kind is StepKind.DELETED:
         lowest = min((base_offset_of(name) for name in there if name.endswith(LOG)), default=0)

@@ -102,7 +102,7 @@ class KeptRun:
     cleaner_checkpoint_after: int | None
     """Where the run moves the cleaner checkpoint, if it does."""
     closed_by: str | None
-    """Why none of this may be put back any more, such as an erasure."""
+    """Why an undo is refused, such as an erasure. None: it is allowed."""
     steps: tuple[Step, ...]
     """In the order in which they were done."""
 
@@ -214,7 +214,7 @@ def _read_step(storage: Storage, path: str) -> Step:
                 expected=f"{file.size} bytes of {file.mtime_ns}",
                 found="nothing" if entry is None else f"{entry.size} bytes of {entry.mtime_ns}",
                 where=f"{path}/{file.name}",
-                hint="What is kept can't be put back. `recover --purge` removes it.",
+                hint="The kept files can't be restored. `recover --purge` removes them.",
             )
     return step
 

@@ -128,17 +128,17 @@ def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segmen
     present = log_bases(files)
     if bases != present[: len(bases)] or len(bases) == len(present):
         raise CorruptLogError(
-            "these are not the lowest segments, or all there are",
+            "retention can delete only the lowest segments, and never all",
             expected=f"the first of {present}, not the last",
             found=str(bases),
             where=directory,
         )
-    doomed = [_doomed(files, base) for base in bases]
-    removed = [name for names in doomed for name in names]
+    to_delete = [_files_to_delete(files, base) for base in bases]
+    removed = [name for names in to_delete for name in names]
     keep(storage, directory, removed, next_base=present[len(bases)])
-    for names in doomed:
+    for names in to_delete:
         for name in names:
-            _take_out(storage, f"{directory}/{name}")
+            _delete_file(storage, f"{directory}/{name}")
         # Sync before the next one: if the second segment is deleted and the first one comes back
         # after a crash, the log has a hole.
         storage.fsync_dir(directory)
@@ -148,7 +148,7 @@ def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segmen
     storage.fsync_dir(directory)
 
 
-def _take_out(storage: Storage, path: str) -> None:
+def _delete_file(storage: Storage, path: str) -> None:
     """Rename the file, as Kafka does. If the directory has no room for a longer name, remove it at
     once: to a loader a missing `.log` is the same as a renamed one (S6.6).
     """
@@ -160,7 +160,7 @@ def _take_out(storage: Storage, path: str) -> None:
         storage.unlink(path)
 
 
-def _doomed(files: dict[str, Entry], base: int) -> list[str]:
+def _files_to_delete(files: dict[str, Entry], base: int) -> list[str]:
     """Return the files deleted with a segment: its own, and the producer snapshot at its base."""
     names = (
         *(segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES),

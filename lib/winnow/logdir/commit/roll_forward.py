@@ -331,15 +331,14 @@ def _check_file(storage: Storage, path: str, file: StagedFile) -> None:
     found = file_crc32c(storage, path)
     if found != file.crc32c:
         raise CorruptLogError(
-            "a segment that an interrupted run had prepared is damaged",
+            "a segment that an interrupted run had staged is damaged",
             expected=f"CRC-32C {file.crc32c}, as in its journal",
             found=str(found),
             where=path,
             hint="Nothing was removed. The disk or the memory of this machine may be failing: keep "
-            "a copy of this "
-            "directory. To give up what that run had prepared, remove its .winnow- directory (and "
-            "the .swap files, if "
-            "the segments that they were to replace are all there), then run again",
+            "a copy of this directory. To give up what that run had staged, remove its .winnow- "
+            "directory. Remove the .swap files too if all segments that they would replace still "
+            "exist. Then run again",
         )
 
 

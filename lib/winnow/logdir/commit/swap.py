@@ -197,7 +197,7 @@ def check_replaceable(
     inside = [base for base in bases if wanted and wanted[0] <= base <= wanted[-1]]
     if not wanted or inside != wanted or base_offset != wanted[0]:
         raise CorruptLogError(
-            "a group is not a run of segments",
+            "the sources of a group are not consecutive segments",
             expected=f"segments {inside} and the base offset of the first",
             found=f"{wanted} and {base_offset}",
             where=directory,

@@ -240,7 +240,7 @@ def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
 
 
 def _origins(made: Batches, of: Batches, before: int) -> tuple[Bools, Integers, Integers]:
-    """Return for each batch of `made`: whether it is, or can have been made from, a batch of `of`;
+    """Return for each batch of `made`: whether it is, or may come from, a batch of `of`;
     the number of the first one that ends at or after it; the last offset of the one before that.
     `before`: the last offset before all of `of`.
     """

@@ -1,6 +1,6 @@
-"""Put back what a run replaced or deleted (`winnow.logdir.commit.kept`), or remove what it kept.
+"""Restore what a run replaced or deleted (`winnow.logdir.commit.kept`), or remove what it kept.
 
-Steps are taken back in reverse order, each by the protocol of the swap with the originals as its
+Steps are undone in reverse order, each by the protocol of the swap with the originals as its
 output (S6.1). So a crash leaves a log as a crash of the run itself could have left it. Checkpoints
 come first: a first dirty offset that is too low costs work, one that is too high resurrects deleted
 keys (S8.7).
@@ -59,7 +59,7 @@ class UndoPlan:
     bound: BoundLog
     """The log bound to the run. It matches `log`."""
     steps: tuple[TakenBack, ...]
-    """In the order in which they are taken back."""
+    """In the order in which they are undone."""
     log: Mapping[int, str]
     """The log as it will be: the current path of each `.log`, its indexes beside it, by base
     offset.
@@ -131,7 +131,7 @@ def _check_open(run: KeptRun) -> BoundLog:
             "this run can't be undone: an older version of Winnow kept it, and did not record the "
             "log around it",
             expected=f"`log` in {run.path}/{RUN_JSON}",
-            found="none, so that nobody can tell whether the log was cleaned since",
+            found="none, so it is unknown whether the log was cleaned since",
             where=run.path,
             hint=hint,
         )
@@ -225,7 +225,7 @@ def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: 
         elif taken.restored:
             _swap_back(storage, directory, staging, taken)
         _restore_snapshots(storage, directory, taken.step)
-        # Before an earlier step is taken back: the outcome of this one exists only until then.
+        # Before an earlier step is undone: the outcome of this one exists only until then.
         move_aside(storage, taken.step.path, staging)
     move_aside(storage, run.path, staging)
     remove_staging(storage, staging)

@@ -76,7 +76,7 @@ class Record:
         except CycleError as error:
             circle = ", ".join(sorted(set(error.args[1])))
             raise CorruptLogError(
-                "the copies of a commit record form a circle", found=circle[:200]
+                "the copies of a commit record form a cycle", found=circle[:200]
             ) from None
         steps = []
         while order.is_active():

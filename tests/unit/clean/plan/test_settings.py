@@ -81,7 +81,7 @@ def test_torn_metadata_log_is_read_up_to_the_torn_batch(tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1])
     settings, notes = with_metadata(Settings(), STORAGE, surveyed(log_dir))
     assert isinstance(settings.resolve("c-none"), TopicConfig)
-    assert any("no whole batch" in note for note in (*notes, *settings.notes()))
+    assert any("not a whole batch" in note for note in (*notes, *settings.notes()))
 
 
 def test_unreadable_metadata_log_is_noted_and_policies_are_unknown(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_appends_new_segments_and_copies_are_accepted(
 def test_any_other_change_is_refused(root: Path, change: Callable[[Path], object]) -> None:
     bound = bind(STORAGE, logs.state_of(root))
     change(root)
-    with pytest.raises(CorruptLogError, match="the log has moved on since the run"):
+    with pytest.raises(CorruptLogError, match="the log has changed since the run"):
         check(root, bound)
 
 
@@ -103,7 +103,7 @@ def test_after_an_unclean_shutdown_only_trusted_bytes_are_bound(root: Path) -> N
     log_of(root, 90).unlink()
     check(root, bound)
     rewritten(root, base=30, at=0)
-    with pytest.raises(CorruptLogError, match="the log has moved on since the run"):
+    with pytest.raises(CorruptLogError, match="the log has changed since the run"):
         check(root, bound)
 
 

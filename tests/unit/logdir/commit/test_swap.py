@@ -65,8 +65,8 @@ def test_active_segment_is_never_replaced(root: Path) -> None:
 
 
 def test_group_with_a_gap_is_refused(root: Path) -> None:
-    _refused(root, _group(root, 0, 6), "run of segments")
-    _refused(root, replace(_group(root, 3, 6), base_offset=6), "run of segments")
+    _refused(root, _group(root, 0, 6), "not consecutive segments")
+    _refused(root, replace(_group(root, 3, 6), base_offset=6), "not consecutive segments")
 
 
 def test_changed_source_is_refused(root: Path) -> None:
