@@ -177,3 +177,16 @@ def test_doctor_of_a_full_disk_says_why_nothing_can_be_freed(
     assert topic.topic == "fresh"
     assert topic.log_bytes == bytes_of(disk / "d" / "fresh-0")
     assert "retention" in topic.reason
+
+
+def test_doctor_of_a_compacted_disk_without_a_free_byte_names_no_command_that_fails(
+    disk: Path, spark: SparkSession
+) -> None:
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "users", records=8_000, keys=500)
+    fill_up_to(disk, 0)
+    found = doctor(spark, [str(disk / "d")], settings=settings(*SETS), now=NOW)
+    assert (found.gains, found.exit_code) == ((), NoSpaceError.exit_code)
+    assert [advice.arguments for advice in found.advice] == []
+    assert run(clean, spark, disk / "d", sets=SETS).exit_code == NoSpaceError.exit_code
+    assert stray_files(disk / "d") == []

@@ -142,7 +142,7 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
     for advice in found.advice:
         yield plain(f"  {shlex.join(command(advice, request))}")
         yield plain(f"      {advice.why}", style="dim")
-    if any(disk.is_full or not disk.clean_shutdown for disk in found.disks):
+    if found.gains and any(disk.is_full or not disk.clean_shutdown for disk in found.disks):
         yield plain("  Then start the broker with its settings unchanged.")
 
 

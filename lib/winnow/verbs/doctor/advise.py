@@ -100,6 +100,15 @@ def advise(
                 f"--start-offset {open_transaction.first_offset}`",
             )
         )
+    room = gains or not any(disk.is_full for disk in disks)
+    if room and not all(disk.clean_shutdown for disk in disks):
+        found.append(
+            Advice(
+                arguments=("recover", "--truncate"),
+                why="optional: recovers the logs here and now, so that the broker starts without "
+                "recovery",
+            )
+        )
     if unread is not None and unread.bytes and not any(disk.is_full for disk in disks):
         took = "" if unread.seconds is None else f" in {roughly(unread.seconds)}"
         why = (

@@ -192,8 +192,8 @@ def _without_room(sure: Iterable[tuple[PartitionWork, PartitionResult]]) -> Iter
                 topic=item.place.topic_partition.topic,
                 partition=item.place.topic_partition.partition,
                 log_dir=item.place.log_dir,
-                rule=result.rule,
-                reason=result.reason,
+                rule=item.plan.rule,
+                reason=item.plan.reason,
                 error=result.error,
             )
 
