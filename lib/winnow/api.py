@@ -1,5 +1,5 @@
-"""Winnow's Python API: `plan`, `clean`, `explain`, `verify` Kafka log directories with a
-SparkSession of the caller's; `recover` them without one.
+"""Winnow's Python API. `plan`, `clean`, `explain` and `verify` Kafka log directories with the
+caller's SparkSession. `recover` needs no Spark.
 
 from winnow.api import clean, plan
 from winnow.policy.sources import Settings, parse_server_properties
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
 
 
 class PlanOptions(RunOptions, Destinations, total=False):
-    """Options of `plan`: the fields of `Request`, and where a cleaned copy would go."""
+    """Options of `plan`: the fields of `Request`, and where a cleaned copy would be written."""
 
 
 class CleanOptions(PlanOptions, total=False):
     """Options of `clean`."""
 
     ledger: str | None
-    """Directory or URL of the ledger that the run is recorded in; None: nowhere."""
+    """Directory or URL of the ledger that records the run. None: the run is not recorded."""
 
 
 class EraseOptions(TypedDict, total=False):
@@ -73,16 +73,16 @@ class EraseOptions(TypedDict, total=False):
     settings: Settings | None
     """Index intervals, and which topics are tiered; Kafka's defaults without them."""
     topics: Sequence[str]
-    """Globs, all topics if there are none; Kafka's own only by their names."""
+    """Globs. Empty: all topics. Kafka's own topics match only by their names."""
     dry_run: bool
-    """Look and count, change nothing. A dry run is not recorded."""
+    """Only count. A dry run changes nothing and is not recorded."""
     ledger: str | None
     progress: Progress | None
     stop: Stop | None
 
 
 class ExplainOptions(LookOptions, total=False):
-    """Options of `explain`: all that `plan` decides by, and one record, or all with one key."""
+    """Options of `explain`: those that `plan` decides by, and one record or one key."""
 
     offset: int | None
     key: bytes | None
@@ -91,10 +91,10 @@ class ExplainOptions(LookOptions, total=False):
 def plan(spark: WithContext, log_dirs: Sequence[str], **options: Unpack[PlanOptions]) -> RunResult:
     """Return what `clean` would do with these log directories and why. Changes nothing in them.
 
-    `options`: see `PlanOptions`. With `output`, and where a log directory is a URL, only a private
-    copy is written, and thrown away. Raises UsageError for what is not a Kafka log directory,
-    LogDirInUseError where a broker runs on one, and StoppedError if the run was stopped before
-    there was a result.
+    `options`: see `PlanOptions`. With `output`, or if a log directory is a URL, it writes a private
+    copy and deletes it. Raises UsageError for a directory that is not a Kafka log directory,
+    LogDirInUseError if a broker is running on it, and StoppedError if the run was stopped before it
+    had a result.
     """
     elsewhere = elsewhere_of(log_dirs, _destinations(options))
     return run_anywhere(elsewhere, spark, log_dirs, Request.of(options, touch=False))
@@ -105,11 +105,11 @@ def clean(
 ) -> RunResult:
     """Apply each topic's cleanup policy to these log directories, as Kafka would.
 
-    A partition that can't be understood, or whose policy is not known, is left as it is and
-    reported. With `output`, one directory or URL for each log directory, the cleaned ones are
+    A partition that can't be understood, or whose policy is unknown, is left unchanged and
+    reported. `output` names one directory or URL for each log directory: the cleaned copies are
     written there, and the log directories are only read. If the ledger can't be written, a note
     says so, `RunResult.ledger` is None, and the run still succeeds. Raises as `plan` does, and
-    UsageError for a ledger inside of a log directory.
+    UsageError for a ledger inside a log directory.
     """
     ledger, places = options.pop("ledger", None), _destinations(options)
     request = Request.of(options, touch=True)
@@ -118,7 +118,8 @@ def clean(
         check_ledger(ledger, (*log_dirs, *output))
     if output and (request.keep_replaced or request.free_at_least is not None):
         raise UsageError(
-            "what is written elsewhere replaces and frees nothing", hint="Leave those options out."
+            "with an output, a run neither replaces nor frees anything in the log directory",
+            hint="Leave out keep_replaced and free_at_least, or the output.",
         )
     elsewhere = elsewhere_of(log_dirs, places)
     started = now_ms()
@@ -134,7 +135,7 @@ def clean(
 
 
 def _destinations(options: PlanOptions) -> Destinations:
-    """Takes them out of `options`."""
+    """Remove them from `options` and return them."""
     return {
         "output": options.pop("output", ()),
         "begin_again": options.pop("begin_again", False),
@@ -146,19 +147,19 @@ def _destinations(options: PlanOptions) -> Destinations:
 def history(
     spark: SparkSession, ledger: str, *, since: int | None = None, topics: Sequence[str] = ()
 ) -> History:
-    """What the runs in a ledger did, and how long ago each partition was cleaned.
+    """Return what the runs in a ledger did, and when each partition was last cleaned.
 
-    `since`: only runs that ended then or later, ms since the epoch. `topics`: globs, all topics if
-    there are none. Raises UsageError where there is no ledger.
+    `since`: only runs that ended then or later, in ms since the epoch. `topics`: globs. Empty: all
+    topics. Raises UsageError if there is no ledger.
     """
     return read_history(spark, ledger, since=since, topics=topics)
 
 
 def ledger_table(spark: SparkSession, ledger: str) -> DataFrame:
-    """All of a ledger: one row for each partition of each run, with the columns of
+    """Return the whole ledger: one row for each partition of each run, with the columns of
     `winnow.ledger.schema.LEDGER`.
 
-    Raises UsageError where there is no ledger.
+    Raises UsageError if there is no ledger.
     """
     return read_ledger(spark, ledger)
 
@@ -170,16 +171,16 @@ def erase(
     keys: Sequence[bytes] | DataFrame | Any,  # noqa: ANN401 - Arrow has no types
     **options: Unpack[EraseOptions],
 ) -> EraseResult:
-    """Takes every record with one of the keys out of all segments that can be rewritten, whatever
-    the cleanup policy, and reads everything again to prove it. Offsets, checkpoints and all other
-    records stay as they are.
+    """Remove every record with one of the keys from all segments that can be rewritten, whatever
+    the cleanup policy, and read everything again to prove it. Offsets, checkpoints and all other
+    records are unchanged.
 
     `keys`: bytes, an Arrow array of them, or a DataFrame with a column `key`, binary or string.
-    `options`: see `EraseOptions`. The ledger holds hashes of the keys under `EraseResult.hash_key`,
-    which only the result tells.
+    `options`: see `EraseOptions`. The ledger stores hashes of the keys under
+    `EraseResult.hash_key`. Only the result contains that hash key.
 
-    The active segment, and what lies at or above the high watermark, is looked into and not
-    changed. Raises UsageError for no keys, and otherwise as `plan` does.
+    The active segment, and segments that reach the high watermark, are searched but not changed.
+    Raises UsageError if there are no keys, and otherwise as `plan` does.
     """
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
@@ -210,9 +211,7 @@ def erase(
         )
         with cancelling_jobs(spark.sparkContext, request.stop):
             result = erase_from(spark, dirs, request, different, run_id=new_run_id())
-        skipped = (
-            f"{d.path}/{s.name} is not looked into: {s.why}" for d in dirs for s in d.skipped
-        )
+        skipped = (f"{d.path}/{s.name} is not searched: {s.why}" for d in dirs for s in d.skipped)
         result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
     if ledger is None or dry_run:
         return result
@@ -226,10 +225,10 @@ def erase(
 
 
 def erasures(spark: SparkSession, ledger: str) -> DataFrame:
-    """The erasures in a ledger, a row each, with the columns of
+    """Return the erasures in a ledger, one row each, with the columns of
     `winnow.ledger.erasures.LEDGER_OF_ERASURES`.
 
-    Raises UsageError where there are none.
+    Raises UsageError if there are none.
     """
     return read_ledger(spark, ledger, ERASURES)
 
@@ -237,12 +236,12 @@ def erasures(spark: SparkSession, ledger: str) -> DataFrame:
 def explain(
     spark: WithContext, log_dirs: Sequence[str], partition: str, **options: Unpack[ExplainOptions]
 ) -> Explanation:
-    """Say why `clean` would clean a partition, or would not, and what it would make of the record
-    at `offset`, or of all records with `key`. Changes nothing in the log directories.
+    """Explain why `clean` would or would not clean a partition, and what it would do with the
+    record at `offset`, or with all records that have `key`. Changes nothing in the log directories.
 
-    `partition`: TOPIC-PARTITION, as its directory is called. `options`: see `ExplainOptions`.
-    Raises UsageError as `plan` does, for a partition that is not there and for both an offset and a
-    key.
+    `partition`: TOPIC-PARTITION, the name of its directory. `options`: see `ExplainOptions`. Raises
+    UsageError as `plan` does, for a partition that does not exist, and for an offset together with
+    a key.
     """
     offset, key = options.pop("offset", None), options.pop("key", None)
     if offset is not None and key is not None:
@@ -270,11 +269,12 @@ def doctor(
     deep: bool = False,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """What ails these log directories, what would free space in them, and which command comes next.
+    """Report what is wrong with these log directories, what would free space, and which command to
+    run next.
 
-    `deep`: read all records of compacted topics as well, for those without a key and for tombstones
-    by age. Changes nothing. After an unclean shutdown it reads what a broker would recover.
-    Arguments and errors are as for `plan`.
+    `deep`: also read all records of compacted topics, and report records without a key and
+    tombstones by age. Changes nothing. After an unclean shutdown it reads what a broker would
+    recover. Arguments and errors are as for `plan`.
     """
     progress = progress or Silence()
     with locked(log_dirs, to_change=False) as dirs:
@@ -301,13 +301,13 @@ def verify(
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     progress: Progress | None = None,
 ) -> SweepResult:
-    """Reads every batch, record, index and side file of these log directories and tells all that is
-    wrong.
+    """Read every batch, record, index and side file of these log directories and report everything
+    that is wrong.
 
-    Changes nothing. `topics`: globs, all topics if there are none, Kafka's own included.
-    `max_decompressed_bytes`: a batch that holds more is not read but named
-    (`max.decompressed.message.bytes`). Raises UsageError for what is not a Kafka log directory and
-    LogDirInUseError where a broker runs on one.
+    Changes nothing. `topics`: globs. Empty: all topics, including Kafka's own. A batch that
+    decompresses to more than `max_decompressed_bytes` is reported and not read
+    (`max.decompressed.message.bytes`). Raises UsageError for a directory that is not a Kafka log
+    directory, and LogDirInUseError if a broker is running on it.
     """
     with ExitStack() as locks:
         found = find_log_dirs(Places(), log_dirs)
@@ -329,19 +329,19 @@ def compare_replicas(
     topics: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> CompareResult:
-    """Whether the replicas of each partition in these log directories, of several brokers or of
-    copies of one, tell consumers the same: the first difference that matters (docs/decisions/0023).
+    """Compare the replicas of each partition in these log directories, of several brokers or of
+    copies of one. Report the first difference that a consumer could see (docs/decisions/0023).
 
-    Changes nothing. `topics`: globs, all topics if there are none, Kafka's own included. Raises
-    UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one
-    and CorruptLogError for a checkpoint that can't be read.
+    Changes nothing. `topics`: globs. Empty: all topics, including Kafka's own. Raises UsageError
+    for a directory that is not a Kafka log directory, LogDirInUseError if a broker is running on
+    it, and CorruptLogError for a checkpoint that can't be read.
     """
     storage = Places()
     with ExitStack() as locks:
         found = find_log_dirs(storage, log_dirs)
         for path in found:
             locks.enter_context(lock_to_read(path))
-        # Each by itself: a copy has the node.id of its original.
+        # Survey each directory separately: a copy has the node.id of its original.
         dirs = [log_dir for path in found for log_dir in survey_log_dirs(storage, [path])]
         return compare(spark.sparkContext, dirs, topics=topics, progress=progress or Silence())
 
@@ -354,8 +354,8 @@ def recover(
     purge_run: str | None = None,
     dry_run: bool = False,
 ) -> RecoverResult:
-    """Puts right what a crash left; undoes a run that kept what it replaced, or purges it. Needs no
-    Spark.
+    """Repair what a crash left, undo a run that kept what it replaced, or purge what it kept. Needs
+    no Spark.
 
     See `winnow.verbs.recover.run.recover_log_dirs`.
     """

@@ -48,15 +48,15 @@ def _globals(
         typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version."),
     ] = False,
 ) -> None:
-    pass  # what it takes has acted by the time it is called
+    pass  # the callback of --version has already run
 
 
 def _command(name: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - what typer takes
-    return app.command(name, short_help=LESSONS[name].short, epilog=epilog(name), **more)
+    return app.command(name, help=LESSONS[name].short, epilog=epilog(name), **more)
 
 
 def _verb(name: str) -> Callable[..., int]:
-    """`plan` and `clean` take the same options, so that one becomes the other by one word."""
+    """`plan` and `clean` take the same options, so a user only has to change one word."""
 
     @takes(*(one for one in FIELDS if one not in _LAST), ..., *_LAST)
     def verb(
@@ -64,7 +64,7 @@ def _verb(name: str) -> Callable[..., int]:
         *,
         dry_run: Annotated[
             bool,
-            typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan."),
+            typer.Option("--dry-run", help="Change nothing: the same as plan."),
         ] = False,
     ) -> int:
         return run_verb("plan" if dry_run else name, line)
@@ -75,9 +75,7 @@ def _verb(name: str) -> Callable[..., int]:
 _LAST = ("quiet", "profile", "json")
 
 for _name in ("plan", "clean"):
-    app.command(_name, help=LESSONS[_name].short, epilog=epilog(_name), no_args_is_help=True)(
-        _verb(_name)
-    )
+    _command(_name, no_args_is_help=True)(_verb(_name))
 
 
 @_command("erase", no_args_is_help=True)
@@ -98,13 +96,8 @@ def erase_keys(
             "--keys-delta", metavar="URL", help="A Delta table with the keys in its column `key`."
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Look and count, change nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; change nothing.")] = False,
 ) -> int:
-    """Take all records of some keys out of closed segments, whatever the cleanup policy, and prove
-    it.
-    """
     return run_erase(
         Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), line, dry_run=dry_run
     )
@@ -117,7 +110,7 @@ def explain_one(
     *,
     partition: Annotated[
         str,
-        typer.Option(metavar="TOPIC-PARTITION", help="The partition, as its directory is called."),
+        typer.Option(metavar="TOPIC-PARTITION", help="The name of the partition's directory."),
     ],
     offset: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="The record at this offset.")
@@ -129,7 +122,6 @@ def explain_one(
         str | None, typer.Option("--key-hex", metavar="HEX", help="The same, in hexadecimal.")
     ] = None,
 ) -> int:
-    """Say why a partition would be cleaned or not, and what becomes of a record."""
     return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), line)
 
 
@@ -142,11 +134,10 @@ def verify_log_dirs(
         bool,
         typer.Option(
             "--compare",
-            help="Hold the replicas in directories of several brokers against each other.",
+            help="Compare the replicas in directories of several brokers with each other.",
         ),
     ] = False,
 ) -> int:
-    """Read everything in log directories and name all that is wrong."""
     return run_verify(line, compare=compare)
 
 
@@ -159,13 +150,11 @@ def examine(
         bool,
         typer.Option(
             "--deep",
-            help="Read all records of compacted topics, too: records without a key, tombstones.",
+            help="Also read all records of compacted topics: report records without a key, and "
+            "tombstones.",
         ),
     ] = False,
 ) -> int:
-    """One page: free space, what can be freed and how, what is overdue or held back, and what to
-    run next.
-    """
     return run_doctor(line, deep=deep)
 
 
@@ -178,16 +167,12 @@ def past_runs(
         str | None, typer.Option(metavar="MS|ISO-8601", help="Only runs that ended then or later.")
     ] = None,
 ) -> int:
-    """Show what past runs freed, when and whose they were, and when each partition was cleaned
-    last.
-    """
     return run_history(line, since=since)
 
 
 @_command("demo")
 @takes("json")
 def demo(line: CommandLine) -> int:
-    """Clean a copy of a small real log directory and show before and after."""
     return run_demo(json=line.json)
 
 
@@ -199,15 +184,15 @@ def recover_dirs(
     undo: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN_ID", help="Put back what this run of clean --keep-replaced replaced."
+            metavar="RUN_ID", help="Restore what this run of clean --keep-replaced replaced."
         ),
     ] = None,
     purge: Annotated[
         str | None,
-        typer.Option(metavar="RUN_ID|all", help="Remove what this run kept, or all of them."),
+        typer.Option(metavar="RUN_ID|all", help="Delete what this run kept, or what all kept."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")
     ] = False,
     truncate: Annotated[
         bool,
@@ -225,9 +210,6 @@ def recover_dirs(
         ),
     ] = False,
 ) -> int:
-    """Finish or roll back what a crash of Winnow left; after an unclean shutdown of a broker, show
-    what its recovery would cut, or do it; undo a run, or free what it kept.
-    """
     return run_recover(
         line,
         Recovery(
@@ -246,17 +228,19 @@ def inspect_files(
         typer.Argument(metavar="PATH", help="Files, partition directories, log directories."),
     ],
     offset: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Where this offset leads in a partition.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="Show how a partition is searched for this offset."),
     ] = None,
     timestamp: Annotated[
         str | None,
-        typer.Option(metavar="MS|ISO-8601", help="Where this timestamp leads in a partition."),
+        typer.Option(
+            metavar="MS|ISO-8601", help="Show how a partition is searched for this timestamp."
+        ),
     ] = None,
     records: Annotated[
         bool, typer.Option("--records", help="Show every record of each batch.")
     ] = False,
 ) -> int:
-    """Show what is in Kafka's files, verified."""
     return run_inspect(paths, line, offset=offset, timestamp=timestamp, records=records)
 
 
@@ -266,10 +250,7 @@ def pack(
     line: CommandLine,
     *,
     output: Annotated[
-        str, typer.Option(metavar="FILE", help="Where it goes: a file that ends in .tar.gz.")
+        str, typer.Option(metavar="FILE", help="The archive to write; its name ends in .tar.gz.")
     ] = "winnow.tar.gz",
 ) -> int:
-    """Pack what the executors of a cluster need: Winnow, its packages, the compiled kernels. Needs
-    no Spark.
-    """
     return run_package(output, line)

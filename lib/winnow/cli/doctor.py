@@ -107,7 +107,7 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
     yield bold("What can be freed")
     yield from (plain(f"  {_gain(gain)}") for gain in found.gains)
     if not found.gains:
-        yield plain(f"  nothing, by the settings of these topics, at {moment(found.now)}")
+        yield plain(f"  nothing: the topics' settings allow none, at {moment(found.now)}")
         yield from (plain(f"  {line}") for line in _unfreed_lines(found))
     yield from listed(
         "Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue]
@@ -117,7 +117,7 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
     yield from listed(
         "Held back by open transactions",
         [
-            f"{h.topic}-{h.partition}  {size(h.held_bytes)}: {h.words}, last seen "
+            f"{h.topic}-{h.partition}  {size(h.held_bytes)}: {h.words}, last active "
             f"{_when(h.last_seen)}"
             for h in found.held_back
         ],
@@ -131,7 +131,7 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
         "Topics by bytes",
         [
             f"{t.topic}  {size(t.log_bytes)} in {counted(t.partitions, 'partition')}, "
-            f"{t.policy or 'policy not known'}"
+            f"{t.policy or 'policy unknown'}"
             for t in found.topics
         ],
     )
@@ -154,11 +154,11 @@ def _happened(found: Diagnosis) -> Iterator[str]:
                 f"{size(disk.total_bytes)} are free"
             )
         if not disk.clean_shutdown:
-            why = " A broker that can't write dies like this." if disk.is_full else ""
+            why = " A broker crashes when it can't write." if disk.is_full else ""
             yield (
                 f"{disk.log_dir} has no .kafka_cleanshutdown: the broker crashed or was "
                 f"killed.{why} "
-                "When it starts, it reads the ends of all logs and cuts what is torn"
+                "When it starts, it reads the end of each log and cuts off incomplete batches"
             )
 
 

@@ -1,4 +1,4 @@
-"""The verb `erase`: it takes keys, and shows what was erased and the proof."""
+"""The verb `erase`: read the keys, and show what was erased and the proof."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool) -> int:
                 )
             for note in result.notes:
                 complain(f"note: {note}")
-            clock.begins("telling the result")
+            clock.begins("printing the result")
             tell_erasure(result, json=request.json, more=clock.json() if request.json else {})
             clock.tell()
         return result.exit_code
@@ -80,7 +80,7 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
     named = [name for name in ("keys", "keys_hex", "keys_delta") if getattr(keys, name) is not None]
     if len(named) != 1:
         raise UsageError(
-            "which keys?",
+            "give the keys in one way",
             expected="one of --keys FILE, --keys-hex FILE and --keys-delta URL",
             found=" and ".join(f"--{name.replace('_', '-')}" for name in named) or "none",
         )

@@ -32,7 +32,8 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
         "erase": {
             0: "none of the keys is left in these partitions, and this is proven",
             **_FAILED,
-            3: "proven where an erasure reaches, but something is left; the output lists it",
+            3: "proven in all rewritable segments, but records are left elsewhere; the output "
+            "lists them",
             4: "the proof failed",
             **_IN_USE,
             6: "not enough space for any partition",
@@ -49,7 +50,7 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             **_FAILED,
             3: "some partitions can't be cleaned in their current state",
             **_IN_USE,
-            6: "the disk is full, and nothing can be freed by the topics' own settings",
+            6: "the disk is full, and the topics' own settings allow nothing to be freed",
         },
         "history": {0: "shown", **_FAILED},
         "demo": {0: "done", **_FAILED, 3: "a partition failed"},

@@ -85,7 +85,7 @@ def run_explain(asked: Asked, request: CommandLine) -> int:
 
 
 def key_bytes(asked: Asked) -> bytes | None:
-    """Return the key that was asked for.
+    """Return the key to explain.
 
     Raises UsageError for more than one question and for a key that is not hexadecimal.
     """
@@ -158,12 +158,12 @@ def _record(record: RecordFate) -> dict[str, Any]:
 
 def _facts(facts: Iterable[Fact]) -> dict[str, Any]:
     """Return facts for JSON. A time appears twice: in ms, and as text in NAME_iso."""
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for fact in facts:
-        told[fact.name] = fact.value
+        values[fact.name] = fact.value
         if fact.time:
-            told[f"{fact.name}_iso"] = fact.iso
-    return told
+            values[f"{fact.name}_iso"] = fact.iso
+    return values
 
 
 def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
@@ -178,7 +178,7 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
     if wants_records:
         yield ""
     policy = (
-        "cleanup.policy is not known" if found.policy is None else f"cleanup.policy={found.policy}"
+        "cleanup.policy is unknown" if found.policy is None else f"cleanup.policy={found.policy}"
     )
     yield f"{found.topic}-{found.partition} in {found.log_dir}, {policy}, at {moment(found.now)}"
     yield from _wrapped(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}", width, "  ")
@@ -190,8 +190,8 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
         yield "Segments"
         for s in found.segments:
             what = f"{s.base_offset}  {size(s.log_bytes)}, newest {instant(s.newest)}"
-            goes = "goes: " if s.fate.verdict.value == "goes" else ""
-            yield from _wrapped(f"{what}: {goes}{s.fate.words} ({s.fate.rule})", width, "  ")
+            deleted = "deleted: " if s.fate.verdict.value == "goes" else ""
+            yield from _wrapped(f"{what}: {deleted}{s.fate.words} ({s.fate.rule})", width, "  ")
     decide = {
         "cleanup.policy",
         *(key for word in (found.policy or "").split(",") for key in DECIDING.get(word, ())),
@@ -199,7 +199,7 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
     shown = [s for s in found.settings if not s.is_default or s.key in decide]
     if shown:
         yield ""
-        yield "Settings that decide, and where they come from"
+        yield "Deciding settings, and where they come from"
         yield from (f"  {s.key}={s.value}  {s.source}" for s in shown)
 
 

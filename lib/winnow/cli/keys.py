@@ -93,7 +93,7 @@ def _lines(file: str, option: str) -> Any:  # noqa: ANN401
         raise UsageError(
             f"{option} begins with a byte order mark",
             where=file,
-            hint="Save it without one: it is part of no key.",
+            hint="Save the file without it: it would become part of the first key.",
         )
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END) + 1
     bounds = np.concatenate(

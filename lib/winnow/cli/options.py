@@ -1,5 +1,5 @@
-"""From the words of the command line to values; every mistake in them is found here, before Spark
-starts.
+"""Parse the words of the command line into values. All mistakes in them are found here, before
+Spark starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
 LATEST_MS = 253_402_300_799_999
-"""End of the year 9999: a larger --now is microseconds or a slip."""
+"""End of the year 9999. A larger --now is in microseconds or mistyped."""
 
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -49,15 +49,17 @@ def _option(
     metavar: str | None = None,
     default: Any = None,  # noqa: ANN401 - that of the field
 ) -> Any:  # noqa: ANN401
-    """A field that an option of the command line sets. Without `names`, it has the field's name."""
+    """Return a field that a command-line option sets. Without `names`, the option has the field's
+    name.
+    """
     option = typer.Option(*names, metavar=metavar, help=help)
     return field(default=default, metadata={"typer": option})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLine:
-    """What was asked for, as typed; fields in the order of `--help`. Scripts depend on the names
-    of the options: do not change them.
+    """The request as typed. Fields are in the order of `--help`. Scripts depend on the names of the
+    options: do not change them.
     """
 
     log_dirs: Sequence[str] = field(
@@ -69,19 +71,19 @@ class CommandLine:
         },
     )
     topics: Sequence[str] = _option(
-        "Only topics like this; repeatable.", "--topics", metavar="GLOB", default=()
+        "Only topics that match; repeatable.", "--topics", metavar="GLOB", default=()
     )
     topic_configs: str | None = _option(
-        "Topic configs: lines `topic key=value`, or what kafka-configs --describe prints.",
+        "Topic configs: lines `topic key=value`, or the output of kafka-configs --describe.",
         metavar="FILE",
     )
     server_properties: Sequence[str] = _option(
-        "The broker's server.properties, as it is; repeatable, one for each broker.",
+        "The broker's server.properties, unchanged; repeatable, one for each broker.",
         metavar="FILE",
         default=(),
     )
     allow_other_broker: bool = _option(
-        "Use a server.properties although its node.id or log.dirs are another broker's.",
+        "Accept a server.properties whose node.id or log.dirs are those of another broker.",
         "--allow-other-broker",
         default=False,
     )
@@ -89,119 +91,120 @@ class CommandLine:
         "A broker-level default; repeatable.", "--set", metavar="KEY=VALUE", default=()
     )
     topic_sets: Sequence[str] = _option(
-        "A config of topics; repeatable, the last one wins.",
+        "A config for topics that match; repeatable, the last one wins.",
         "--topic-set",
         metavar="GLOB:KEY=VALUE",
         default=(),
     )
-    now: str | None = _option("The clock of every decision; default: now.", metavar="MS|ISO-8601")
-    only: Only | None = _option("Do one and leave the other.")  # noqa: RUF009 - a field
+    now: str | None = _option(
+        "The time that all decisions use; default: the current time.", metavar="MS|ISO-8601"
+    )
+    only: Only | None = _option("Run only this one of the two.")  # noqa: RUF009 - a field
     unclean_shutdown: UncleanShutdown = _option(  # noqa: RUF009 - a field
-        "After a broker's crash: read what a broker would recover and work up to the end of the "
-        "log that this gives; change nothing; or read nothing and work only below the recovery "
-        "point.",
+        "After a broker crashed: read what a broker would recover, and clean up to the end that "
+        "this finds; refuse to change anything; or read nothing, and clean only below the "
+        "recovery point.",
         "--unclean-shutdown",
         default="read",
     )
     keep_replaced: bool = _option(
-        "Keep what is replaced or deleted, for `recover --undo`; frees nothing until `recover "
-        "--purge`.",
+        "Keep replaced and deleted segments for `recover --undo`. This frees no space until "
+        "`recover --purge`.",
         "--keep-replaced",
         default=False,
     )
     timeout: str | None = _option(
-        "Begin nothing more after this time, for example 90s, 15m, 2h.", metavar="DURATION"
+        "Start no new work after this time, for example 90s, 15m, 2h.", metavar="DURATION"
     )
     on_corrupt: OnCorrupt = _option(  # noqa: RUF009 - a field
-        "Leave damaged partitions as they are; or do nothing at all if there is one; or move "
-        "damaged batches out "
-        "of the log, into .winnow-quarantine-RUN_ID beside it.",
+        "Leave damaged partitions unchanged; or fail, before any change if possible; or move "
+        "damaged batches out of the log, into .winnow-quarantine-RUN_ID beside it.",
         "--on-corrupt",
         default="leave",
     )
     max_extra_space: str | None = _option(
-        "Never write more than this, for example 10GiB, before as much is removed; default: what "
-        "is free.",
+        "Use at most this much extra space at a time, for example 10GiB; default: all free space.",
         metavar="SIZE",
     )
     keep_free: str | None = _option(
         "Leave this much free on each disk, for example 0 or 10GiB; default: 1MiB.", metavar="SIZE"
     )
     free_at_least: str | None = _option(
-        "Only delete, of what retention lets go, the oldest segments until so much is freed; needs "
-        "no free space.",
+        "Only delete segments, the oldest first, and only those that retention allows, until this "
+        "much is freed. Needs no free space.",
         metavar="SIZE",
     )
     throttle: str | None = _option(
-        "Read and write no more than this per second, all tasks together, for example 50MiB; "
-        "default: what "
-        "log.cleaner.io.max.bytes.per.second says.",
+        "Read and write at most this much per second, all tasks together, for example 50MiB; "
+        "default: log.cleaner.io.max.bytes.per.second.",
         metavar="RATE",
     )
     ledger: str | None = _option(
-        "The Delta table that runs are recorded in; default: $WINNOW_LEDGER, or "
+        "The Delta table that records runs; default: $WINNOW_LEDGER, or "
         "~/.local/state/winnow/ledger.",
         "--ledger",
         metavar="DIR|URL",
     )
-    no_ledger: bool = _option("Record the run nowhere.", "--no-ledger", default=False)
+    no_ledger: bool = _option("Do not record the run.", "--no-ledger", default=False)
     report: str | None = _option(
-        "Where the HTML page of the run goes; default: for clean a file in "
-        "~/.local/state/winnow/reports, "
-        "for plan none.",
+        "Write the run's HTML page to this file; default: clean writes one in "
+        "~/.local/state/winnow/reports, plan writes none.",
         "--report",
         metavar="FILE|none",
     )
     result: str | None = _option(
-        "A file for the JSON object of --json, whatever stdout is for.", "--result", metavar="FILE"
+        "Write the JSON object of --json to this file as well.", "--result", metavar="FILE"
     )
     metrics: str | None = _option(
-        "Metrics of a clean: a file for node_exporter's textfile collector, or a Prometheus "
-        "Pushgateway.",
+        "Write metrics of a clean to a file for node_exporter's textfile collector, or push them "
+        "to a Prometheus Pushgateway.",
         metavar="FILE.prom|URL",
     )
     openlineage: str | None = _option(
-        "OpenLineage events of a clean: appended to a file, or posted.",
+        "Append OpenLineage events of a clean to a file, or post them to a URL.",
         "--openlineage",
         metavar="FILE|URL",
     )
     output: Sequence[str] = _option(
-        "Where the cleaned log directory is written, whole; the one given is only read. Of "
-        "several: repeat it.",
+        "Write the complete cleaned log directory here, and only read the original; repeatable, "
+        "one for each LOG_DIR.",
         "--output",
         metavar="DIR|URL",
         default=(),
     )
     begin_again: bool = _option(
-        "Remove first what a run that did not finish left at --output.",
+        "First remove what an unfinished run left at --output.",
         "--begin-again",
         default=False,
     )
     work_dir: str | None = _option(
-        "Where partitions from and for elsewhere are cleaned; default: $TMPDIR.", metavar="DIR"
+        "Where to clean partitions of a remote LOG_DIR or for an --output; default: $TMPDIR.",
+        metavar="DIR",
     )
     work_space: str | None = _option(
-        "How much is fetched there at once; default: half of what is free.", metavar="SIZE"
+        "Fetch at most this much there at once; default: half of the free space.", metavar="SIZE"
     )
     estimate: bool = _option(
-        "Of a plan: read all records and tell exactly what compaction would leave.",
+        "For plan: read all records and report exactly what compaction would keep.",
         "--estimate",
         default=False,
     )
     quiet: bool = _option(
-        "No progress on stderr; notes and errors still.", "--quiet", default=False
+        "Show no progress on stderr, only notes and errors.", "--quiet", default=False
     )
     profile: bool = _option(
-        "Tell on stderr where the time went: seconds, tasks and bytes of each phase.",
+        "Show on stderr where the time went: seconds, tasks and bytes of each phase.",
         "--profile",
         default=False,
     )
-    json: bool = _option("One JSON object on stdout instead of the table.", "--json", default=False)
+    json: bool = _option(
+        "Print one JSON object on stdout instead of the table.", "--json", default=False
+    )
 
 
 def ledger_of(request: CommandLine) -> str | None:
-    """Where `clean` is to record the run; None: nowhere. UsageError for a place that no ledger may
-    have.
+    """Return where `clean` records the run; None: nowhere. Raises UsageError for a place where a
+    ledger is not allowed.
     """
     if request.no_ledger:
         if request.ledger is not None:
@@ -215,8 +218,8 @@ def ledger_of(request: CommandLine) -> str | None:
 
 
 def parse_now(text: str, *, option: str = "--now") -> int:
-    """Milliseconds since the epoch of `MS` or ISO-8601; without a zone it is UTC. UsageError if it
-    is neither.
+    """Parse `MS` or ISO-8601 and return milliseconds since the epoch. A time without a zone is UTC.
+    Raises UsageError for anything else.
     """
     if text.isascii() and text.isdigit():
         now = int(text)
@@ -231,26 +234,26 @@ def parse_now(text: str, *, option: str = "--now") -> int:
             ) from None
     if not 0 <= now <= LATEST_MS:
         raise UsageError(
-            f"{option} is no time of this era", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
+            f"{option} is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
         )
     return now
 
 
 def now_of(request: CommandLine) -> int:
-    """The clock of every decision, in ms since the epoch. UsageError as `parse_now`."""
+    """Return the time that all decisions use, in ms since the epoch. Raises as `parse_now`."""
     return now_ms() if request.now is None else parse_now(request.now)
 
 
 def stop_of(request: CommandLine) -> Stop:
-    """UsageError if --timeout can't be understood."""
+    """Return the stop with the time limit. Raises UsageError if --timeout can't be understood."""
     if request.timeout is None:
         return Stop()
     return Stop(timeout_s=parse_duration(request.timeout, option="--timeout"))
 
 
 def parse_duration(text: str, *, option: str) -> float:
-    """Seconds of `90s`, `15m`, `2h` or `1.5h`. UsageError for anything else, and for no time at
-    all.
+    """Return the seconds of `90s`, `15m`, `2h` or `1.5h`. Raises UsageError for anything else, and
+    for a duration of zero.
     """
     number, unit = text[:-1], text[-1:]
     if unit not in _UNIT_SECONDS or not _NUMBER.fullmatch(number) or float(number) == 0:
@@ -263,7 +266,9 @@ def parse_duration(text: str, *, option: str) -> float:
 
 
 def parse_size(text: str, *, option: str) -> int:
-    """Bytes of `512MiB`, `10GiB`, `1.5TiB` or `1_000_000`. UsageError for anything else."""
+    """Return the bytes of `512MiB`, `10GiB`, `1.5TiB` or `1_000_000`. Raises UsageError for
+    anything else.
+    """
     found = _SIZE.fullmatch(text)
     if found is None or len(text) > _MOST_DIGITS:
         raise UsageError(
@@ -275,17 +280,17 @@ def parse_size(text: str, *, option: str) -> int:
 
 
 def parse_rate(text: str, *, option: str) -> int:
-    """Return the bytes per second of `50MiB` or `50MiB/s`. UsageError for anything else."""
+    """Return the bytes per second of `50MiB` or `50MiB/s`. Raises UsageError for anything else."""
     rate = parse_size(text.removesuffix("/s"), option=option)
     if not rate:
         raise UsageError(
-            f"{option} would never end", expected="at least 1 byte per second", found=repr(text)
+            f"{option} is zero", expected="at least 1 byte per second", found=repr(text)
         )
     return rate
 
 
 def read_text(file: str, *, option: str) -> str:
-    """The file an option names. UsageError if it can't be read."""
+    """Return the text of the file that an option names. Raises UsageError if it can't be read."""
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -299,7 +304,7 @@ def read_text(file: str, *, option: str) -> str:
 
 
 def parse_settings(request: CommandLine) -> Settings:
-    """UsageError for anything in it that can't be understood."""
+    """Parse all settings. Raises UsageError for anything that can't be understood."""
     return Settings(
         sets=tuple(map(parse_set, request.sets)),
         topic_sets=tuple(map(parse_topic_set, request.topic_sets)),
@@ -315,12 +320,10 @@ def parse_settings(request: CommandLine) -> Settings:
 
 
 def check_log_dirs(log_dirs: Sequence[str]) -> None:
-    """Find a mistyped name at once. Whether it is a Kafka log directory is not for the command line
-    to say.
-    """
+    """Find a mistyped name at once. Whether it is a Kafka log directory is checked later."""
     for log_dir in log_dirs:
         if is_remote(log_dir):
-            Places().canonical(log_dir)  # which asks nobody
+            Places().canonical(log_dir)  # checks the URL without a request
         elif not Path(log_dir).is_dir():
             raise UsageError(
                 "no such directory",

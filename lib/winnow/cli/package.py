@@ -26,8 +26,8 @@ def run_package(path: str, request: CommandLine) -> int:
             )
             yield f"      {packed}"
             yield (
-                f"For a cluster: --archives {package.path}#winnow, or the URL of a copy in the "
-                "place of the path."
+                f"For a cluster: --archives {package.path}#winnow, or the URL of a copy instead of "
+                "the path."
             )
 
         with progress_on_stderr(quiet=request.quiet) as progress:

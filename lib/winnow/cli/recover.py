@@ -115,11 +115,11 @@ def _lines(result: RecoverResult) -> Iterator[str]:
     quiet = 0
     would = "would be " if result.dry_run else ""
     for partition in result.partitions:
-        told = list(_told(partition, would))
-        quiet += not told
-        if told:
+        lines = list(_partition_lines(partition, would))
+        quiet += not lines
+        if lines:
             yield f"{partition.topic}-{partition.partition}"
-            yield from (f"      {line}" for line in told)
+            yield from (f"      {line}" for line in lines)
     if quiet:
         yield f"{counted(quiet, 'partition')}: nothing to do, and nothing is kept"
     if not result.partitions:
@@ -129,7 +129,7 @@ def _lines(result: RecoverResult) -> Iterator[str]:
         yield f"{size(freed)} {would}freed"
 
 
-def _told(partition: PartitionRecovery, would: str) -> Iterator[str]:
+def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
     if Action.RECOVERED in partition.actions:
         yield f"left by a crash, {would}removed: {', '.join(partition.removed) or 'nothing'}"
         yield from (f"left by a crash, renamed: {old} -> {new}" for old, new in partition.renamed)

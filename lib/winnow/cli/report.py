@@ -51,7 +51,7 @@ def place_of_report(verb: str, request: CommandLine) -> Place | None:
     if file.is_dir() or not file.absolute().parent.is_dir():
         raise UsageError(
             "--report can't be written",
-            expected="a file in a directory that is there",
+            expected="a file in an existing directory",
             found=request.report,
         )
     return Place(file)

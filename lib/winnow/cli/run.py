@@ -1,4 +1,4 @@
-"""One verb from request to exit code: settings, Spark, the Python API, the result on stdout."""
+"""Run one verb, from request to exit code: settings, Spark, the Python API, output on stdout."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from winnow.storage.urls import is_remote
 from winnow.words import one_line, redacted
 
 INTERRUPTED = 130
-"""As a shell reports a command that Ctrl-C ended."""
+"""The exit code that a shell reports for a command ended by Ctrl-C."""
 
 
 def run_verb(verb: str, request: CommandLine) -> int:
-    """`plan` or `clean`, told as asked for. The exit code; errors are told here and not raised."""
+    """Run `plan` or `clean`, and return the exit code. Errors are printed, not raised."""
     now = None
     signals = Signals()
     clock = Clock(asked=request.profile)
@@ -51,14 +51,13 @@ def run_verb(verb: str, request: CommandLine) -> int:
         clock.starts_spark()
         with spark_context() as spark, signals.ask(stop, spark), clock.with_spark(spark):
             if verb == "clean":
-                with outlets(request, spark, complain) as told:
+                with outlets(request, spark, complain) as reported:
                     result = call(spark)
-                    told.ended(result)
+                    reported.ended(result)
             else:
                 result = call(spark)
-            _tell_all(
-                result, place, request, clock
-            )  # before Spark is stopped: it takes a while, and the JVM may go
+            # Before Spark stops: that takes a while, and the JVM may end.
+            _tell_all(result, place, request, clock)
         return result.exit_code
 
     return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
@@ -72,20 +71,20 @@ def prepare(
     *,
     clock: Clock | None = None,
 ) -> Callable[[WithContext], RunResult]:
-    """What is left to do once Spark is there. UsageError for whatever can be found wrong without
-    it.
+    """Return a function that does the work once Spark has started. Raises UsageError for every
+    mistake that can be found without Spark.
     """
     settings = parse_settings(request)
     check_log_dirs((*request.log_dirs, *_work_dir(request)))
     for path in filter(is_remote, request.output):
-        open_tree(path)  # which asks nobody yet
+        open_tree(path)  # checks the URL without a request
     sizes = {
         "max_extra_space": request.max_extra_space,
         "keep_free": request.keep_free,
         "free_at_least": request.free_at_least,
         "work_space": request.work_space,
     }
-    asked: dict[str, Any] = {
+    limits: dict[str, Any] = {
         name: parse_size(text, option=f"--{name.replace('_', '-')}")
         for name, text in sizes.items()
         if text is not None
@@ -94,7 +93,7 @@ def prepare(
         request.only == "compaction" or request.keep_replaced
     ):
         raise UsageError(
-            "--free-at-least goes neither with --only compaction nor with --keep-replaced",
+            "--free-at-least can't be combined with --only compaction or --keep-replaced",
             hint="Leave one of them out.",
         )
     throttle = (
@@ -123,7 +122,7 @@ def prepare(
                 only=request.only,
                 unclean_shutdown=request.unclean_shutdown,
                 on_corrupt=request.on_corrupt,
-                **asked,
+                **limits,
                 throttle=throttle,
                 output=tuple(request.output),
                 work_dir=request.work_dir,
@@ -134,8 +133,8 @@ def prepare(
         for note in result.notes:
             complain(f"note: {note}")
         if verb == "plan":
-            where = "nothing" if ledger is None else f"what it did to the ledger {ledger}"
-            complain(f"note: clean records {where}")
+            where = "would not be recorded" if ledger is None else f"would record it in {ledger}"
+            complain(f"note: clean {where}")
         return result
 
     return call
@@ -147,7 +146,7 @@ def _work_dir(request: CommandLine) -> tuple[str, ...]:
 
 def _tell_all(result: RunResult, place: Place | None, request: CommandLine, clock: Clock) -> None:
     def tell_it() -> None:
-        clock.begins("telling the result")
+        clock.begins("printing the result")
         tell_result(result, json=request.json, clock=clock)
         if request.result is not None:
             write_result(result, request.result)
@@ -157,7 +156,7 @@ def _tell_all(result: RunResult, place: Place | None, request: CommandLine, cloc
             clock.begins("writing the report")
             tell_report(result, place, json=request.json)
 
-    # A profile in the result is to tell of the report, too.
+    # A profile in the result includes the report.
     for step in (report_it, tell_it) if request.json and request.profile else (tell_it, report_it):
         step()
     clock.tell()
@@ -180,12 +179,12 @@ def write_result(result: RunResult, path: str) -> None:
 
 
 def tell_report(result: RunResult, place: Place, *, json: bool) -> None:
-    """Write it and say where. What was done is done: that it can't be written is told and changes
-    nothing.
+    """Write the report and print where it is. If it can't be written, print that too: the run is
+    not affected.
     """
     try:
         path = place.write(result)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the run was what it was
+    except Exception as error:  # noqa: BLE001 - a failed report must not fail the run
         complain(f"the report could not be written: {error}")
         return
     if json:
@@ -195,13 +194,13 @@ def tell_report(result: RunResult, place: Place, *, json: bool) -> None:
 
 
 def tell_failure(message: str, *, now: int | None) -> None:
-    """The JSON object of a run that ended before there was a result."""
+    """Print the JSON object of a run that ended before it had a result."""
     tell_json(failure_to_json(message, now=now))
 
 
 def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None]) -> int:
-    """The exit code of `work`, or of what it raised, which is told on stderr and, if asked for, as
-    JSON on stdout.
+    """Return the exit code of `work`, or of the error that it raised. Errors are printed on stderr
+    and, if requested, as JSON on stdout.
     """
     try:
         return work()
@@ -209,7 +208,7 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
         message, code = str(error), error.exit_code
     except KeyboardInterrupt:
         message, code = "interrupted", INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must be told and give an exit code
+    except Exception as error:  # noqa: BLE001 - every error must be reported and have an exit code
         message, code = f"unexpected {type(error).__name__}: {error}".partition("\n")[0], 1
         if isinstance(error, OSError) and is_remote(str(error.filename or "")):
             message = (

@@ -103,15 +103,14 @@ def check_sockets(settings: SparkConf) -> None:
     if size <= _SOCKET_BYTES and os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK):
         return
     raise UsageError(
-        "Spark can't make the sockets by which it talks to Python",
-        expected=f"a directory that can be written to, with a path of at most {_SOCKET_BYTES} "
-        "bytes",
+        "Spark can't create the sockets that connect it to Python",
+        expected=f"a writable directory with a path of at most {_SOCKET_BYTES} bytes",
         found=f"{size} bytes"
         if size > _SOCKET_BYTES
-        else "none"
+        else "no directory"
         if not os.path.isdir(place)
-        else "one that can't be",
+        else "a directory that can't be written",
         where=place,
-        hint=f"Name another one with --conf {_SOCKETS}.dir=..., or do without: --conf "
+        hint=f"Choose another one with --conf {_SOCKETS}.dir=..., or use no sockets: --conf "
         f"{_SOCKETS}.enabled=false.",
     )

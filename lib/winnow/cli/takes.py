@@ -1,5 +1,5 @@
-"""Commands from `CommandLine`: typer gets one parameter for each field, a verb gets one value with
-all.
+"""Make commands from `CommandLine`: typer gets one parameter for each field, and a verb gets one
+value with all of them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SETTINGS = ("topic_configs", "server_properties", "allow_other_broker", "sets", 
 
 
 def takes(*names: str | EllipsisType) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Makes a command of a function of a `CommandLine` and of parameters of its own.
+    """Make a command from a function that takes a `CommandLine` and its own parameters.
 
-    `names`: fields of `CommandLine` and the function's own parameters, in the order of `--help`;
-    `...` is the place of its parameters that are not named.
+    `names`: fields of `CommandLine` and the function's own parameters, in the order of `--help`.
+    `...` stands for its other parameters.
     """
 
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
@@ -36,9 +36,9 @@ def takes(*names: str | EllipsisType) -> Callable[[Callable[..., int]], Callable
             )
         shared = [name for name in names if isinstance(name, str) and name not in own]
 
-        def command(**typed: Any) -> int:  # noqa: ANN401 - what typer makes of the words
+        def command(**typed: Any) -> int:  # noqa: ANN401 - what typer parsed
             line = {name: typed.pop(name) for name in shared}
-            # typer has None for an option that repeats and was not given
+            # typer passes None for a repeatable option that was not given
             given = {name: value for name, value in line.items() if value is not None}
             return verb(CommandLine(**given), **typed)
 

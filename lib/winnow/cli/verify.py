@@ -35,7 +35,7 @@ def run_verify(request: CommandLine, *, compare: bool) -> int:
                 result = read(spark, request.log_dirs, topics=request.topics, progress=progress)
             for note in result.notes:
                 complain(f"note: {note}")
-            clock.begins("telling the result")
+            clock.begins("printing the result")
             if request.json:
                 tell_json(text.to_json(result, clock.json()))
             else:

@@ -63,7 +63,7 @@ def test_proof_is_limited_to_the_disk_with_remote_storage() -> None:
         "t-1: remote.storage.enable: remote storage may hold segments too; it was not searched"
         in text
     )
-    assert "found none of the keys where an erasure reaches on this disk" in text
+    assert "found none of the keys in rewritable segments on this disk" in text
     assert "on this disk" not in "\n".join(lines(result(FINE)))
 
 

@@ -78,7 +78,7 @@ def test_malformed_key_is_refused(asked: Asked) -> None:
 def test_partition_is_shown_with_rule_segments_and_settings() -> None:
     text = "\n".join(lines(FOUND, WHOLE, 100))
     assert "compacted (S3.4): dirty ratio 1 is above 0.5" in text
-    assert "10  2.0 KiB, newest 2026-09-21T14:13:20.001Z: goes: too old (S7.3)" in text
+    assert "10  2.0 KiB, newest 2026-09-21T14:13:20.001Z: deleted: too old (S7.3)" in text
     assert "cleanup.policy=compact  --topic-configs line 1" in text
     assert "delete.retention.ms=86400000  Kafka's default" in text
     assert "segment.bytes" not in text

@@ -164,5 +164,5 @@ def test_malformed_rate_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0", "0MiB/s"])
 def test_rate_of_zero_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--throttle would never end"):
+    with pytest.raises(UsageError, match="--throttle is zero"):
         parse_rate(text, option="--throttle")

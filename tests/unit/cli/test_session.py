@@ -24,7 +24,7 @@ def test_socket_directory_must_exist_and_have_a_short_path(tmp_path: Path) -> No
     long.mkdir()
     for place, found in (
         (long, f"found {len(str(long))} bytes"),
-        (tmp_path.anchor + "none", "found none"),
+        (tmp_path.anchor + "none", "found no directory"),
     ):
         check_sockets(settings(place, enabled="false"))
         with pytest.raises(UsageError, match=rf"sockets.*at most 64 bytes, {found}.*enabled=false"):

@@ -37,17 +37,15 @@ def show(result: CompareResult, paper: Paper) -> None:
             )
         if one.undecided:
             words = (
-                f"{one.topic}-{one.partition}: {counted(one.undecided, 'key')} can't be judged: "
-                "one replica was "
-                f"cleaned beyond offset {one.end}, where another ends"
+                f"{one.topic}-{one.partition}: {counted(one.undecided, 'key')} can't be compared: "
+                f"one replica was cleaned beyond offset {one.end}, where another one ends"
             )
             paper.print(wrapped(words, paper.width))
     records = sum(one.records for one in result.comparisons)
     paper.print(
         "Compared: "
         f"{counted(sum(one.end is not None for one in result.comparisons), 'partition')}, "
-        f"{records} records "
-        "of all replicas",
+        f"{records} records in all replicas",
     )
 
 

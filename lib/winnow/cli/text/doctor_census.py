@@ -52,9 +52,9 @@ def _tombstones(census: list[Census]) -> Iterator[Text]:
     horizons = (
         (
             _sum(one.horizon_come for one in census),
-            "their delete horizon has come: the next compaction drops them",
+            "their delete horizon has passed: the next compaction drops them",
         ),
-        (_sum(one.horizon_to_come for one in census), "their delete horizon is still to come"),
+        (_sum(one.horizon_to_come for one in census), "their delete horizon is in the future"),
         (
             _sum(one.no_horizon for one in census),
             "no delete horizon yet: the next compaction sets it",

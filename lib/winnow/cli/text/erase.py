@@ -13,29 +13,29 @@ HEAD = ("partition", "erased", "segments", "before", "after", "left")
 
 def lines(result: EraseResult) -> Iterator[str]:
     """Yield the lines. Partitions without matches are only counted."""
-    told = [
+    shown = [
         p
         for p in result.partitions
         if p.troubled or p.copies or p.remote or _matches(p).records or _failed(p)
     ]
-    if told:
-        yield from _table(told, result)
+    if shown:
+        yield from _table(shown, result)
         yield ""
-    for partition in told:
+    for partition in shown:
         yield from _remarks(partition)
     yield from _summary(result)
 
 
-def _table(told: Sequence[PartitionErasure], result: EraseResult) -> Iterator[str]:
+def _table(shown: Sequence[PartitionErasure], result: EraseResult) -> Iterator[str]:
     head = ("partition", "to erase", *HEAD[2:]) if result.dry_run else HEAD
-    yield from aligned([head, *map(_row, told)], words=(0,))
+    yield from aligned([head, *map(_row, shown)], words=(0,))
 
 
 def _row(p: PartitionErasure) -> tuple[str, ...]:
-    gone = p.closed if p.erased is None else p.erased
+    erased = p.closed if p.erased is None else p.erased
     return (
         printable(f"{p.topic}-{p.partition}"),
-        "" if gone is None else str(gone.records),
+        "" if erased is None else str(erased.records),
         "" if p.segments_with_matches is None else f"{p.segments_with_matches} of {p.segments}",
         "" if p.bytes_before is None else size(p.bytes_before),
         "" if p.bytes_after is None else size(p.bytes_after),
@@ -50,11 +50,10 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
     if p.active is not None and p.active.records:
         yield (
             f"{name}: {counted(p.active.records, 'record')} in the active segment: let the broker "
-            "roll it "
-            "(segment.ms), stop it and erase again"
+            "roll it (segment.ms), stop the broker and erase again"
         )
     if p.above_high_watermark is not None and p.above_high_watermark.records:
-        where = "in segments that are not wholly below the high watermark"
+        where = "in segments that are not entirely below the high watermark"
         yield f"{name}: {counted(p.above_high_watermark.records, 'record')} {where}"
     if p.copies:
         yield (
@@ -94,8 +93,8 @@ def _summary(result: EraseResult) -> Iterator[str]:
     if result.proven:
         where = " on this disk" if any(p.remote for p in result.partitions) else ""
         yield (
-            "Proven: a second reading, with other code, found none of the keys where an erasure "
-            f"reaches{where}"
+            "Proven: a second reading, with other code, found none of the keys in rewritable "
+            f"segments{where}"
         )
     if result.hash_key is not None:
         yield (
@@ -104,7 +103,7 @@ def _summary(result: EraseResult) -> Iterator[str]:
         )
         yield f"  {result.hash_key}"
     if left.records:
-        yield f"{counted(left.records, 'record')} left where no erasure reaches: see above"
+        yield f"{counted(left.records, 'record')} left in other segments: see above"
 
 
 def _matches(p: PartitionErasure) -> Matches:

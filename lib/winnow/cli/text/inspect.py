@@ -103,7 +103,7 @@ class Output:
 
 def _way(position: PositionLine) -> Iterator[str]:
     if position.batch is None or position.segment is None:
-        yield f"leads nowhere: there is no record at or after this {position.asked}"
+        yield f"not found: there is no record at or after this {position.asked}"
         return
     begin = "the start of the file"
     if position.index_offset is not None:
@@ -153,7 +153,7 @@ class Summary:
             return f"{_entries(count)} to {instant(self._largest)}"
         nouns = {FileKind.SNAPSHOT: "producer", FileKind.TXNINDEX: "aborted transaction"}
         if kind is FileKind.OTHER:
-            return "not looked into"
+            return "not read"
         return counted(count, nouns[kind]) if kind in nouns else _entries(count)
 
     def _log(self, batches: int) -> str:
@@ -227,7 +227,7 @@ def _fields(fields: Fields) -> str:
 
 
 def _bytes(data: bytes | None) -> str:
-    """Return printable text as it is, anything else in hex, so that a terminal obeys none of it."""
+    """Return printable text as it is, anything else in hex. So no terminal obeys it."""
     if data is None:
         return "null"
     try:

@@ -61,15 +61,15 @@ def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
 
 def failure_to_json(error: str, *, now: int | None) -> str:
     """Return the object of a run that ended without a result."""
-    told: dict[str, Any] = dict.fromkeys(RUN_KEYS)
-    return _dump(told | {"status": "failed", "now": now, "partitions": [], "error": error})
+    empty: dict[str, Any] = dict.fromkeys(RUN_KEYS)
+    return _dump(empty | {"status": "failed", "now": now, "partitions": [], "error": error})
 
 
 def _partition(partition: PartitionResult) -> dict[str, Any]:
-    told = {key: getattr(partition, key) for key in PARTITION_KEYS}
+    value = {key: getattr(partition, key) for key in PARTITION_KEYS}
     if partition.records_removed is not None:
-        told["records_removed"] = asdict(partition.records_removed)
-    return told | {"holders": [asdict(holder) for holder in partition.holders]}
+        value["records_removed"] = asdict(partition.records_removed)
+    return value | {"holders": [asdict(holder) for holder in partition.holders]}
 
 
 def _dump(value: dict[str, Any]) -> str:

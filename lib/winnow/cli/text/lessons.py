@@ -1,4 +1,4 @@
-"""What a verb's help shows besides its options: what it changes, an example, its exit codes."""
+"""The help of each verb besides its options: what it does and changes, examples, exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 76
 @dataclass(frozen=True, slots=True)
 class Lesson:
     short: str
-    """For the list of all verbs: at most 65 characters."""
+    """The first line of its help, and its line in the list of all verbs: at most 65 characters."""
     changes: str
     """What it does to the log directory, and whether the broker must be stopped."""
     examples: tuple[str, ...]
@@ -45,7 +45,8 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
         ),
         "erase": Lesson(
             "Remove all records of some keys, and prove it.",
-            "Rewrites only the segments that hold one of the keys. --dry-run only counts. "
+            "Rewrites only closed segments that contain one of the keys, whatever the cleanup "
+            "policy. Then reads everything again to prove it. --dry-run only counts. "
             f"{_STOPPED}",
             ("erase /var/lib/kafka --keys keys.txt --dry-run",),
         ),
@@ -79,13 +80,14 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
         ),
         "recover": Lesson(
             "Finish what a crash left; undo a run, or free what it kept.",
-            "Finishes or rolls back an interrupted run, and changes nothing else unless asked to. "
-            f"{_STOPPED}",
+            "Finishes or rolls back an interrupted run. After a broker crashed, it shows what the "
+            "broker's recovery would cut, and --truncate does it. Changes nothing else unless "
+            f"asked to. {_STOPPED}",
             ("recover /var/lib/kafka --dry-run", "recover /var/lib/kafka --undo RUN_ID"),
         ),
         "inspect": Lesson(
             "Show and verify what is in Kafka's files.",
-            "Changes nothing and takes no lock: the broker may run.",
+            "Changes nothing and takes no lock: the broker may run. Needs no Spark.",
             (
                 "inspect /var/lib/kafka/orders-0",
                 "inspect /var/lib/kafka/orders-0 --offset 17 --json",
@@ -93,8 +95,9 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
         ),
         "package": Lesson(
             "Pack what the executors of a cluster need, as one archive.",
-            "Reads no log directory. With --master spark://... Winnow does this by itself. Pack "
-            "the archive yourself to store it where executors fetch it, as in "
+            "Packs Winnow, its packages and the compiled kernels. Reads no log directory and needs "
+            "no Spark. With --master spark://... Winnow does this automatically. Pack the archive "
+            "yourself to store it where executors fetch it, as in "
             "`--archives hdfs:///winnow.tar.gz#winnow`.",
             ("package --output FILE",),
         ),
