@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Winnow's one command: `./spark-submit.sh VERB ...` is spark-submit on jobs/winnow_job.py with conf/'s defaults.
-# `./spark-submit.sh SCRIPT.py ...` is the same on a PySpark script of yours, which can then `import winnow`.
+# Winnow's one command. `./spark-submit.sh VERB ...` runs spark-submit with jobs/winnow_job.py and
+# the defaults in conf/. `./spark-submit.sh SCRIPT.py ...` runs your own PySpark script, which can
+# then `import winnow`.
 #
-# Needs Python 3.11 or newer (with venv) and Java 17 or newer; sets up everything else at its first start.
-# Spark's own options (--master, --conf, --driver-memory, ...) may stand anywhere before a `--` and go to spark-submit,
-# everything else goes to the verb. What follows a script is the script's. WINNOW_DRY=1 prints the command that would
-# run, one argument a line, and stops.
+# Needs Python 3.11 or newer (with venv) and Java 17 or newer. Installs everything else at its first
+# start. Spark's own options (--master, --conf, --driver-memory, ...) may be anywhere before a `--`
+# and are passed to spark-submit. All other arguments are passed to the verb. All arguments after a
+# script are passed to the script. WINNOW_DRY=1 prints the command, one argument per line, and does
+# not run it.
 #
-# With a --master that is not this machine, what executors need goes along as an archive, made at need. It does not if
-# --archives names one as URL#winnow, or if --conf spark.executorEnv.PYTHONPATH=... says where they have it.
+# If --master is not this machine, the executors get what they need as an archive, which is made if
+# it is missing. No archive is sent if --archives names one as URL#winnow, or if
+# --conf spark.executorEnv.PYTHONPATH=... says where executors have the library.
 set -euo pipefail
 
 self=${BASH_SOURCE[0]}
@@ -17,12 +20,12 @@ root=$(cd -- "$(dirname -- "$self")" && pwd -P)
 # shellcheck source=lib/set-up.sh
 source "$root/lib/set-up.sh"
 
-# --- Whose option is it? ---------------------------------------------------------------------------------------------
+# --- Spark's options and Winnow's -----------------------------------------------------------------
 
-spark_options=' --master --deploy-mode --name --conf --properties-file --jars --packages --exclude-packages --repositories
- --py-files --files --archives --driver-memory --driver-cores --driver-java-options --driver-library-path
- --driver-class-path --executor-memory --executor-cores --total-executor-cores --num-executors --queue --proxy-user
- --principal --keytab '
+spark_options=' --master --deploy-mode --name --conf --properties-file --jars --packages
+ --exclude-packages --repositories --py-files --files --archives --driver-memory --driver-cores
+ --driver-java-options --driver-library-path --driver-class-path --executor-memory --executor-cores
+ --total-executor-cores --num-executors --queue --proxy-user --principal --keytab '
 spark_options=${spark_options//$'\n'/ }
 
 spark=()
@@ -71,7 +74,7 @@ while (($#)); do
     else
         if [[ -z $verb && $1 == *.py && -f $1 ]]; then
             if ((${#job[@]})); then
-                say "before a script only Spark's options may stand, not ${job[0]}"
+                say "only Spark's options may be before a script, not ${job[0]}"
                 exit 2
             fi
             verb=script application=$1
@@ -92,7 +95,7 @@ done
 case $verb in
     plan | clean | erase | explain | verify | doctor | history | demo | script) ;;
     inspect | recover | package) without_spark=yes ;;
-    *) without_spark=yes ;; # nothing, or nothing that we know: the command line says so itself, at once
+    *) without_spark=yes ;; # no verb or an unknown verb: the command line reports it at once
 esac
 
 if [[ -r $properties ]]; then
@@ -103,13 +106,16 @@ if [[ -r $properties ]]; then
             spark.executorEnv.PYTHONPATH) have_library=yes ;;
             spark.local.dir) local_dirs=${local_dirs:-$value} ;;
             spark.python.unix.domain.socket.dir)
-                if [[ $properties != "$root/conf/spark-defaults.conf" ]]; then socket_dir=${socket_dir:-$value}; fi
+                if [[ $properties != "$root/conf/spark-defaults.conf" ]]; then
+                    socket_dir=${socket_dir:-$value}
+                fi
                 ;;
         esac
     done <"$properties"
 fi
 
-# Where do executors have the library from? `here`: from this machine's files. `archive`: it is sent to them.
+# How executors get the library. `here`: from this machine's files. `archive`: it is sent to them.
+# `theirs`: they already have it. `elsewhere`: the driver runs on another machine.
 library=here
 if [[ $deploy_mode != client ]]; then
     library=elsewhere
@@ -119,20 +125,22 @@ elif [[ -n $master && $master != local* ]]; then
     library=archive
 fi
 
-# --- The command -----------------------------------------------------------------------------------------------------
+# --- The command ----------------------------------------------------------------------------------
 
 sent=()
 run_dirs=()
 
-# Sets new_dir to a new directory in PLACE that is only this user's. The name has the id of the process that spark-submit
-# becomes: as long as it lives, nobody takes the directory for a leftover.
+# Set new_dir to a new directory in PLACE that only this user can access. Its name contains the id
+# of the process that spark-submit becomes. While that process lives, the directory is not a
+# leftover.
 make_run_dir() { # PLACE
     mkdir -p "$1" && new_dir=$(mktemp -d "$1/winnow-run-$$-XXXXXXXX") ||
-        fail "can't make a directory for Spark's files in $1: name another place with TMPDIR or spark.local.dir."
+        fail "can't create a directory for Spark's files in $1:" \
+            "choose another place with TMPDIR or spark.local.dir."
     run_dirs+=("$new_dir")
 }
 
-# Directories of this run's own, where nobody else reads what Spark keeps there. They are in the user's places for that.
+# Make private directories for Spark's files, in the places that the user chose for them.
 make_run_dirs() {
     local place places list own=
     make_run_dir "$(cd -- "${TMPDIR:-/tmp}" && pwd -P)"
@@ -147,7 +155,7 @@ make_run_dirs() {
     export SPARK_LOCAL_DIRS=$own
     if [[ -z $socket_dir && (-z $master || $master == local*) ]]; then
         socket_dir=$WINNOW_RUN_DIR
-        # Paths of sockets are short, and on macOS TMPDIR is long.
+        # The paths of sockets must be short, and TMPDIR is long on macOS.
         if ((${#socket_dir} > 60)); then make_run_dir /tmp && socket_dir=$new_dir; fi
         spark=(--conf "spark.python.unix.domain.socket.dir=$socket_dir" ${spark[@]+"${spark[@]}"})
     fi
@@ -163,26 +171,36 @@ compose_command() {
         --conf spark.python.daemon.module=winnow.worker.daemon)
     if [[ $library != elsewhere ]]; then command+=(--conf spark.executorEnv.PYTHONSAFEPATH=1); fi
     case $library in
-        here) command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$kernels") ;;
+        here)
+            command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib"
+                --conf "spark.executorEnv.NUMBA_CACHE_DIR=$kernels")
+            ;;
         archive)
-            # The kernels lie beside their sources there. Python is the host's own, of the version that is used here.
-            for home in "$venv"/lib/python3.*; do if [[ -d $home ]]; then python_name=${home##*/}; fi; done
-            command+=(--conf spark.executorEnv.PYTHONPATH=./winnow/site --conf "spark.pyspark.python=$python_name")
+            # In the archive, the kernels are beside their sources. Executors use their host's
+            # Python, of the same version as here.
+            for home in "$venv"/lib/python3.*; do
+                if [[ -d $home ]]; then python_name=${home##*/}; fi
+            done
+            command+=(--conf spark.executorEnv.PYTHONPATH=./winnow/site
+                --conf "spark.pyspark.python=$python_name")
             case $archives, in
                 *'#winnow,'*) ;;
-                *) sent=(--archives "${archives:+$archives,}$package#winnow") ;; # the last --archives is the one that counts
+                # Spark uses only the last --archives.
+                *) sent=(--archives "${archives:+$archives,}$package#winnow") ;;
             esac
             ;;
     esac
     if [[ $verb == script && $properties == "$root/conf/spark-defaults.conf" ]]; then
-        # The file's Java flags are for the short runs of verbs. A script's queries may be long: they get the JVM's own.
+        # The file's Java flags are for the short runs of verbs. A script's queries may be long, so
+        # they get the JVM's defaults.
         command+=(--conf spark.driver.defaultJavaOptions=)
     fi
     if [[ -n $master && $master != local* && $deploy_mode == client ]]; then
-        # Else spark.pyspark.python, which names one of the executors' machines, would be the driver's as well.
+        # Otherwise the driver would use spark.pyspark.python, which is meant for the executors.
         command+=(--conf "spark.pyspark.driver.python=$python_in_venv")
     fi
-    command+=(${spark[@]+"${spark[@]}"} ${sent[@]+"${sent[@]}"} "$application" ${job[@]+"${job[@]}"})
+    command+=(${spark[@]+"${spark[@]}"} ${sent[@]+"${sent[@]}"} "$application"
+        ${job[@]+"${job[@]}"})
 }
 
 if [[ -n ${WINNOW_DRY:-} ]]; then
@@ -195,19 +213,27 @@ set_up requirements.txt
 if [[ -z $without_spark ]]; then make_run_dirs; fi
 compose_command
 if [[ -z $without_spark ]]; then
-    # Beside --driver-java-options, which stay the user's. The JVM's own warnings would go to stdout.
-    jvm="-Xlog:disable -Xlog:all=error:stderr -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
+    # These options leave --driver-java-options to the user. Without -Xlog, the JVM would write its
+    # warnings to stdout.
+    jvm="-Xlog:disable -Xlog:all=error:stderr"
+    jvm+=" -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
     jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\""
     if [[ -s $class_archive ]]; then jvm+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
     export SPARK_SUBMIT_OPTS="$jvm${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
     if ((${#sent[@]})); then make_package; fi
-    # Spark plans reads of kafka-log here, by the Python that executors have.
+    # Spark plans reads of kafka-log here, with the same name of Python as on the executors.
     if [[ $library == archive ]]; then export PATH=$venv/bin:$PATH; fi
-    # Else Spark takes whatever address the host's name resolves to, even to talk to itself.
-    if [[ -z $master || $master == local* ]]; then export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}; fi
-    # What a script imports may lie beside it. Without this Python would no longer look there.
-    if [[ $verb == script ]]; then PYTHONPATH+=:$(cd -- "$(dirname -- "$application")" && pwd -P); fi
-    # Waits until nobody has this pipe open any more, which is when Java has ended, and removes the directories then.
-    exec 8> >(exec "$python_in_venv" -I -S "$root/lib/winnow/runtime/run_directory.py" "${run_dirs[@]}" >/dev/null 2>&1)
+    # Otherwise Spark would use the address that the host's name resolves to, even for itself.
+    if [[ -z $master || $master == local* ]]; then
+        export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
+    fi
+    # A script may import modules from its own directory. PYTHONSAFEPATH would prevent that.
+    if [[ $verb == script ]]; then
+        PYTHONPATH+=:$(cd -- "$(dirname -- "$application")" && pwd -P)
+    fi
+    # This process waits until the pipe is closed, which happens when Java ends. Then it removes the
+    # directories.
+    exec 8> >(exec "$python_in_venv" -I -S "$root/lib/winnow/runtime/run_directory.py" \
+        "${run_dirs[@]}" >/dev/null 2>&1)
 fi
 exec "${command[@]}"

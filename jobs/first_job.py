@@ -1,5 +1,5 @@
-"""A Spark job with nothing to do, run once at set-up: the JVM archives the classes that every start
-needs.
+"""A small Spark job that runs once at set-up, so that the JVM archives the classes that every start
+loads.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ def main() -> None:
     if sorted(numbers.partitionBy(2).keys().collect()) != [0, 1, 2, 3]:
         raise SystemExit(1)
     with tempfile.TemporaryDirectory() as ledger:
-        for run_id in ("first", "second"):  # one that makes the table, one that adds to it
+        for run_id in ("first", "second"):  # the first creates the table, the second appends
             nothing = RunResult(run_id=run_id, verb="clean", now=0, partitions=())
             append(spark.sparkContext, ledger, entry_of(nothing, log_dirs=(), started=0, ended=0))
         if len(read_history(spark, ledger, since=None, topics=()).runs) != 2:

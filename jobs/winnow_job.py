@@ -1,4 +1,4 @@
-"""What `spark-submit` runs for every verb: the command line of Winnow."""
+"""The application that `spark-submit` runs for every verb: Winnow's command line."""
 
 from winnow.cli.main import main
 

@@ -1,8 +1,8 @@
-"""Fetches the jars that a list names: `python lib/fetch_jars.py jars.txt DIRECTORY`. Run at set-up,
-needs no package.
+"""Fetch the jars that a list names: `python lib/fetch_jars.py jars.txt DIRECTORY`. Runs at set-up
+and needs no package.
 
-What is there and has the right checksum is not fetched again. https_proxy is obeyed; WINNOW_MAVEN
-names a mirror of Maven Central.
+Jars that exist with the right checksum are not fetched again. https_proxy is respected.
+WINNOW_MAVEN may name a mirror of Maven Central.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ AT_ONCE = 8
 
 
 def main(list_of_jars: str, directory: str) -> None:
-    """Ends the process with a sentence if a jar can't be had."""
+    """Fetch the jars of the list. Ends the process with a message if a jar can't be fetched."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     wanted = dict(_wanted(Path(list_of_jars)))
     for stray in set(target.glob("*.jar")) - {target / Path(path).name for path in wanted}:
-        stray.unlink()  # of another version: Java would find both
+        stray.unlink()  # another version: Java would load both
     fetch(wanted, target)
 
 
 def fetch(wanted: Mapping[str, str], target: Path) -> None:
-    """`wanted`: SHA-256 by path. Ends the process with a sentence if a jar can't be had."""
+    """Fetch jars. `wanted` maps paths to SHA-256. Ends the process with a message if a jar can't be
+    fetched.
+    """
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        list(threads.map(partial(_have, target), wanted, wanted.values()))
+        list(threads.map(partial(_ensure, target), wanted, wanted.values()))
 
 
 def _wanted(list_of_jars: Path) -> Iterator[tuple[str, str]]:
@@ -46,7 +48,7 @@ def _wanted(list_of_jars: Path) -> Iterator[tuple[str, str]]:
             yield path, digest
 
 
-def _have(target: Path, path: str, digest: str) -> None:
+def _ensure(target: Path, path: str, digest: str) -> None:
     jar = target / Path(path).name
     if not (jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == digest):
         _fetch(f"{os.environ.get('WINNOW_MAVEN', CENTRAL).rstrip('/')}/{path}", jar, digest)
@@ -70,8 +72,8 @@ def _fetch(url: str, jar: Path, digest: str) -> None:
             return
         why = f"its SHA-256 is {found}, not {digest}"
     sys.exit(
-        f"can't fetch {url}: {why}. https_proxy is obeyed, and WINNOW_MAVEN may name a mirror of "
-        f"{CENTRAL}."
+        f"can't fetch {url}: {why}. Set https_proxy if you need a proxy, or WINNOW_MAVEN to a "
+        f"mirror of {CENTRAL}."
     )
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the hashes in requirements*.txt anew. Change a version there by hand, then run `lib/renew-hashes.sh`.
-# Every file that is published under a version counts: wheels of all platforms and the source.
+# Update the hashes in requirements*.txt. Change a version there by hand, then run this script.
+# It includes every file that is published for a version: wheels of all platforms and the source.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -11,7 +11,7 @@ python3 -I -m venv "$work/venv"
 for file in requirements.txt requirements-dev.txt; do
     grep '^#' "$root/$file" >"$work/new"
     sed -e '/^#/d' -e '/^ *--hash/d' -e 's/ *\\$//' "$root/$file" >"$work/pins.txt"
-    "$work/venv/bin/uv" pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-header \
-        --no-annotate "$work/pins.txt" >>"$work/new"
+    "$work/venv/bin/uv" pip compile --quiet --no-deps --universal --python-version 3.11 \
+        --generate-hashes --no-header --no-annotate "$work/pins.txt" >>"$work/new"
     cat "$work/new" >"$root/$file"
 done

@@ -1,28 +1,30 @@
-# Sourced by spark-submit.sh and run-tests.sh: finds Python and Java and sets up, once, what is missing beside them.
+# Sourced by spark-submit.sh and run-tests.sh. Finds Python and Java, and installs what is missing:
 #
-#   .venv                  the virtual environment, with exactly what requirements*.txt say
-#   .cache/numba           compiled kernels (.cache/numba-boundscheck: under NUMBA_BOUNDSCHECK=1), and winnow.tar.gz, an
-#                          archive of all that executors need, once a cluster was used
-#   .cache/jars            Delta Lake for the ledger, as jars.txt says
-#   .cache/jvm             an archive of the Java classes that every start loads (half of a start's time)
+#   .venv                  the virtual environment, with exactly the packages of requirements*.txt
+#   .cache/numba           compiled kernels (.cache/numba-boundscheck with NUMBA_BOUNDSCHECK=1), and
+#                          winnow.tar.gz, an archive for executors, once a cluster was used
+#   .cache/jars            Delta Lake for the ledger: the jars of jars.txt
+#   .cache/jvm             an archive of the Java classes that every start loads; it halves the
+#                          time of a start
 #
-# Nothing outside of the project is written. A start with everything in place runs three small processes and no Python.
-# Written for bash 3.2, which macOS still has.
+# Writes nothing outside the project. If everything is installed, a start runs three small processes
+# and no Python. Written for bash 3.2, which macOS still has.
 # shellcheck shell=bash
 
 venv=$root/.venv
 cache=$root/.cache
 kernels=$cache/numba
-# numba does not tell kernels with checks of bounds from those without.
+# numba does not distinguish kernels with bounds checks from those without.
 if [[ ${NUMBA_BOUNDSCHECK:-} == 1 ]]; then kernels+=-boundscheck; fi
-package=$kernels/winnow.tar.gz # goes with them when a source has changed
+package=$kernels/winnow.tar.gz # removed with the kernels when a source has changed
 python_in_venv=$venv/bin/python
 
-# Nothing is imported from the directory that somebody stands in, which may be a log directory of a hostile user: no
-# Python puts it first on its path, and an empty entry of PYTHONPATH, which means that directory, is dropped.
+# Import nothing from the current directory, which may be a log directory of a hostile user. Python
+# does not put it on its path, and empty entries of PYTHONPATH, which mean that directory, are
+# removed.
 export PYTHONSAFEPATH=1
 
-# without_empty PATH: the entries of PATH that are not empty.
+# without_empty PATH: print PATH without its empty entries.
 without_empty() {
     local entry entries kept=
     IFS=: read -r -a entries <<<"$1"
@@ -44,43 +46,50 @@ fail() {
     exit 1
 }
 
-# --- Java ------------------------------------------------------------------------------------------------------------
+# --- Java -----------------------------------------------------------------------------------------
 
-# Sets java_version, or ends with a sentence that says what to do.
+# Set java_version, or exit with a message that says what to do.
 find_java() {
-    local how='install one (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17;'
-    how+=' elsewhere: https://adoptium.net) or let JAVA_HOME name one'
+    local how='install it (Debian, Ubuntu: apt install openjdk-17-jre-headless;'
+    how+=' macOS: brew install openjdk@17; elsewhere: https://adoptium.net) or set JAVA_HOME'
     local java real line
     java_version=
     if [[ -n ${JAVA_HOME:-} ]]; then
         java=$JAVA_HOME/bin/java
-        [[ -x $java ]] || fail "Winnow needs Java 17 or newer, but JAVA_HOME is $JAVA_HOME and there is no bin/java in it: $how."
+        [[ -x $java ]] ||
+            fail "Winnow needs Java 17 or newer, but JAVA_HOME is $JAVA_HOME" \
+                "and there is no bin/java in it: $how."
     else
-        java=$(type -P java) || fail "Winnow needs Java 17 or newer and there is no java on the PATH: $how."
+        java=$(type -P java) ||
+            fail "Winnow needs Java 17 or newer, but there is no java on the PATH: $how."
     fi
-    # Every JDK and JRE has a file that names its version; asking Java itself would cost each start 50 ms.
+    # Every JDK and JRE has a file with its version. Running Java would cost 50 ms per start.
     real=$(readlink -f "$java" 2>/dev/null) || real=$java
     if [[ -r ${real%/bin/java}/release ]]; then
         while IFS= read -r line; do
-            [[ $line =~ ^JAVA_VERSION=\"?([0-9][0-9A-Za-z._+-]*) ]] && java_version=${BASH_REMATCH[1]}
+            [[ $line =~ ^JAVA_VERSION=\"?([0-9][0-9A-Za-z._+-]*) ]] &&
+                java_version=${BASH_REMATCH[1]}
         done <"${real%/bin/java}/release"
     fi
     if [[ -z $java_version ]]; then
         line=$("$java" -version 2>&1) || true
         [[ $line =~ version\ \"([^\"]+)\" ]] && java_version=${BASH_REMATCH[1]}
     fi
-    [[ $java_version =~ ^([0-9]+)(\.([0-9]+))? ]] || fail "Winnow needs Java 17 or newer, but $java does not tell its version: $how."
+    [[ $java_version =~ ^([0-9]+)(\.([0-9]+))? ]] ||
+        fail "Winnow needs Java 17 or newer, but the version of $java is unknown: $how."
     local major=${BASH_REMATCH[1]}
     if ((10#$major == 1)); then major=${BASH_REMATCH[3]:-0}; fi # 1.8.0_292 is Java 8
-    ((10#$major >= 17)) || fail "Winnow needs Java 17 or newer, but $java is Java $java_version: $how."
+    ((10#$major >= 17)) ||
+        fail "Winnow needs Java 17 or newer, but $java is Java $java_version: $how."
 }
 
-# --- Python ----------------------------------------------------------------------------------------------------------
+# --- Python ---------------------------------------------------------------------------------------
 
-# Sets python to the first interpreter that will do, or ends with a sentence that says what to do.
+# Set python to the first suitable interpreter, or exit with a message that says what to do.
 find_python() {
-    local how='install one (Debian 12, Ubuntu 24.04 or newer: apt install python3 python3-venv; macOS: brew install'
-    how+=' python@3.13; elsewhere: https://www.python.org/downloads) or let PYTHON name one'
+    local how='install it (Debian 12, Ubuntu 24.04 or newer: apt install python3 python3-venv;'
+    how+=' macOS: brew install python@3.13; elsewhere: https://www.python.org/downloads)'
+    how+=' or set PYTHON'
     local ask='
 import sys
 try:
@@ -89,7 +98,8 @@ try:
 except ImportError:
     can = "no-venv"
 print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
-    local name path answer major minor can too_old='' no_venv='' names=(python3.13 python3.12 python3.11 python3)
+    local name path answer major minor can too_old='' no_venv=''
+    local names=(python3.13 python3.12 python3.11 python3)
     if [[ -n ${PYTHON:-} ]]; then names=("$PYTHON"); fi
     for name in "${names[@]}"; do
         path=$(type -P "$name") || continue
@@ -100,8 +110,8 @@ print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
         elif ((major < 3 || (major == 3 && minor < 11))); then
             too_old="$path is Python $major.$minor"
         elif [[ $can != venv ]]; then
-            no_venv="Python $major.$minor at $path lacks the module venv, which Debian and Ubuntu ship apart"
-            no_venv+=": apt install python$major.$minor-venv"
+            no_venv="Python $major.$minor at $path lacks the module venv, which is a separate"
+            no_venv+=" package on Debian and Ubuntu: apt install python$major.$minor-venv"
         else
             python=$path
             return
@@ -109,13 +119,14 @@ print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
     done
     [[ -z $no_venv ]] || fail "$no_venv."
     [[ -z $too_old ]] || fail "Winnow needs Python 3.11 or newer, but $too_old: $how."
-    [[ -z ${PYTHON:-} ]] || fail "Winnow needs Python 3.11 or newer, but PYTHON is $PYTHON and that is none: $how."
-    fail "Winnow needs Python 3.11 or newer and there is no python3 on the PATH: $how."
+    [[ -z ${PYTHON:-} ]] ||
+        fail "Winnow needs Python 3.11 or newer, but PYTHON is $PYTHON, which is not Python: $how."
+    fail "Winnow needs Python 3.11 or newer, but there is no python3 on the PATH: $how."
 }
 
-# --- What is there? --------------------------------------------------------------------------------------------------
+# --- What is installed ----------------------------------------------------------------------------
 
-# Each answer compares contents or times by means of the shell alone; no Python, no checksums.
+# These functions compare contents or times with the shell alone, without Python or checksums.
 
 same_text() { [[ -r $1 && -r $2 && $(<"$1") == "$(<"$2")" ]]; }
 
@@ -127,22 +138,25 @@ venv_is_there() {
 is_installed() { venv_is_there && same_text "$root/$1" "$venv/installed-$1"; }
 
 kernels_are_warm() {
-    [[ -e $kernels/warm ]] && [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$kernels/warm") ]]
+    [[ -e $kernels/warm ]] &&
+        [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$kernels/warm") ]]
 }
 
-# Files in requirements*.txt, as arguments. The archive may be empty: then this Java can't make one.
+# is_set_up FILE...: the arguments are requirements files. The class archive may be empty: then this
+# Java can't make one.
 is_set_up() {
     local file
     for file in "$@"; do is_installed "$file" || return; done
     same_text "$root/jars.txt" "$cache/jars/fetched" && [[ -e $class_archive ]] && kernels_are_warm
 }
 
-# --- Setting up ------------------------------------------------------------------------------------------------------
+# --- Set-up ---------------------------------------------------------------------------------------
 
-# Held until this shell lets go of descriptor 9, so that two first starts at once don't step on each other.
-# Python's flock, because macOS has no such command.
+# Take a lock, so that two first starts do not interfere. The lock is held until this shell closes
+# descriptor 9. It uses Python's flock, because macOS has no such command.
 lock() {
-    mkdir -p "$cache" || fail "can't write to $root, where the virtual environment goes: copy the project to a place of yours."
+    mkdir -p "$cache" ||
+        fail "can't write the virtual environment to $root: copy the project to your own directory."
     exec 9>"$cache/set-up.lock"
     "$python" -I -c 'import fcntl
 try:
@@ -155,60 +169,69 @@ except BlockingIOError:
 
 make_venv() {
     venv_is_there && return
-    say "making a virtual environment with $python in $venv"
+    say "creating a virtual environment with $python in $venv"
     rm -rf "$venv"
-    "$python" -I -m venv "$venv" >&2 || fail "$python -m venv failed (its own words are above); .venv is not usable."
+    "$python" -I -m venv "$venv" >&2 ||
+        fail "$python -m venv failed (see its messages above); .venv is not usable."
     type -P "$python" >"$venv/made-by"
 }
 
-# requirement NAME [OPTION]: this one of requirements.txt with its hashes.
+# requirement NAME [OPTION]: print this entry of requirements.txt with its hashes.
 requirement() {
     sed -n -e "/^$1==/,/[^\\\\]\$/p" "$root/requirements.txt" | sed -e "1s|^\([^ ]*\)|\1${2:-}|"
 }
 
-install() { # FILE: the note of what was installed comes last, so that a start cut short is done again
+# install FILE: the copy of FILE that marks it as installed is written last, so an interrupted start
+# is repeated.
+install() {
     is_installed "$1" && return
-    say "installing what $1 says (the first time this takes a minute or two)"
+    say "installing the packages of $1 (the first time, this takes a minute or two)"
     rm -f "$venv/installed-$1"
-    # The archive knows Spark's jars by their times.
+    # The class archive is valid only for Spark's jars with the same file times.
     [[ $1 != requirements.txt ]] || rm -f "$cache"/jvm/*.jsa
-    # Every package is in the files, with its hashes. What builds those without a wheel would come without: it is one of them.
-    local pip=("$python_in_venv" -m pip install --quiet --no-input --no-compile --disable-pip-version-check
-        --require-hashes --no-deps --no-build-isolation --use-pep517)
+    # All packages are in the files, with hashes. --no-build-isolation prevents pip from fetching
+    # build tools without checking hashes; requirements.txt contains setuptools.
+    local pip=("$python_in_venv" -m pip install --quiet --no-input --no-compile
+        --disable-pip-version-check --require-hashes --no-deps --no-build-isolation --use-pep517)
     if [[ $1 == requirements.txt ]]; then
-        requirement setuptools >"$venv/setuptools.txt" && "${pip[@]}" -r "$venv/setuptools.txt" >&2 || true
-        # Of Spark there is no wheel. One that is not packed tight is made in half the time, by any pip that knows how.
-        requirement pyspark ' --config-settings="--build-option=--compression=stored"' >"$venv/pyspark.txt"
+        requirement setuptools >"$venv/setuptools.txt" &&
+            "${pip[@]}" -r "$venv/setuptools.txt" >&2 || true
+        # Spark has no wheel. pip builds an uncompressed one in half the time, if it supports that.
+        requirement pyspark ' --config-settings="--build-option=--compression=stored"' \
+            >"$venv/pyspark.txt"
         "${pip[@]}" -r "$venv/pyspark.txt" 2>/dev/null || true
     fi
     "${pip[@]}" -r "$root/$1" >&2 ||
-        fail "pip could not install $1 (its own words are above); it obeys its usual settings, such as PIP_INDEX_URL and HTTPS_PROXY."
+        fail "pip could not install $1 (see its messages above)." \
+            "You can use pip's settings, such as PIP_INDEX_URL and HTTPS_PROXY."
     cp "$root/$1" "$venv/installed-$1.new" && mv "$venv/installed-$1.new" "$venv/installed-$1"
 }
 
-fetch_jars() { # likewise
+fetch_jars() { # marked in the same way
     same_text "$root/jars.txt" "$cache/jars/fetched" && return
     say "fetching the jars of Delta Lake (13 MB)"
     rm -f "$cache/jars/fetched" "$cache"/jvm/*.jsa
     "$python_in_venv" "$root/lib/fetch_jars.py" "$root/jars.txt" "$cache/jars" >&2 ||
-        fail "Delta Lake, which the ledger is kept in, could not be fetched (see above)."
-    cp "$root/jars.txt" "$cache/jars/fetched.new" && mv "$cache/jars/fetched.new" "$cache/jars/fetched"
+        fail "could not fetch Delta Lake, which the ledger needs (see above)."
+    cp "$root/jars.txt" "$cache/jars/fetched.new" &&
+        mv "$cache/jars/fetched.new" "$cache/jars/fetched"
 }
 
 warm_kernels() {
     kernels_are_warm && return
     say "compiling the kernels"
-    rm -rf "$kernels" # numba looks at a kernel's own file only, not at those that it calls
+    rm -rf "$kernels" # numba checks only a kernel's own file, not the kernels that it calls
     mkdir -p "$kernels" && touch "$kernels/warming"
-    "$python_in_venv" -m winnow.worker.warm_up >&2 || fail "the kernels could not be compiled (Python's own words are above)."
-    mv "$kernels/warming" "$kernels/warm" # as old as the start of the compilation
+    "$python_in_venv" -m winnow.worker.warm_up >&2 ||
+        fail "could not compile the kernels (see Python's messages above)."
+    mv "$kernels/warming" "$kernels/warm" # its time is the start of the compilation
 }
 
-make_package() { # after set_up: only who sends it to executors needs it
+make_package() { # after set_up, and only if it is sent to executors
     [[ $package -nt $venv/installed-requirements.txt ]] && return
-    say "packing what executors need"
+    say "packing the archive for executors"
     "$python_in_venv" "$root/jobs/winnow_job.py" package --quiet --output "$package" >/dev/null ||
-        fail "what executors need could not be packed (see above)."
+        fail "could not pack the archive for executors (see above)."
 }
 
 archive_classes() {
@@ -216,25 +239,27 @@ archive_classes() {
     say "archiving Java's classes"
     mkdir -p "$cache/jvm"
     rm -f "$cache"/jvm/*.jsa "$class_archive.new"
-    SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable" "$SPARK_HOME/bin/spark-submit" \
-        --properties-file "$root/conf/spark-defaults.conf" --master 'local[2]' "$root/jobs/first_job.py" \
+    SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable" \
+        "$SPARK_HOME/bin/spark-submit" --properties-file "$root/conf/spark-defaults.conf" \
+        --master 'local[2]' "$root/jobs/first_job.py" \
         >"$cache/jvm/log" 2>&1 || say "a first Spark job failed; see $cache/jvm/log"
-    # Without an archive everything works, a little slower: an empty one says not to try again.
+    # Everything works without an archive, only slower. An empty file prevents another attempt.
     [[ -s $class_archive.new ]] || : >"$class_archive.new"
     mv "$class_archive.new" "$class_archive"
 }
 
-# Exports what Spark, its workers and the tests need to find each other.
+# Export the variables that Spark, its workers and the tests need.
 export_environment() {
     local home
     for home in "$venv"/lib/python*/site-packages/pyspark; do export SPARK_HOME=$home; done
     export PYTHONPATH=$root/lib${PYTHONPATH:+:$PYTHONPATH}
     export PYSPARK_PYTHON=$python_in_venv PYSPARK_DRIVER_PYTHON=$python_in_venv
     export NUMBA_CACHE_DIR=$kernels
-    # After Spark's own jars, and on the JVM's class path: only of classes from there Java keeps an archive.
+    # This puts the jars after Spark's own, on the JVM's class path. Java archives only classes from
+    # there.
     export SPARK_DIST_CLASSPATH=${SPARK_DIST_CLASSPATH:+$SPARK_DIST_CLASSPATH:}$cache/jars/*
-    # The little JVM that puts spark-submit's command together. It would open Spark's jars one by one to find itself. What
-    # spark-submit does with these options takes a space in a path for the end of it.
+    # A small JVM composes spark-submit's command. Without its own jar first, it would open all of
+    # Spark's jars. spark-submit splits these options at spaces, so a path must not have any.
     local launcher='-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC' jar
     for jar in "${SPARK_HOME:-}"/jars/spark-launcher_*.jar; do
         if [[ $jar != *[[:space:]*?]* && -r $jar ]]; then launcher+=" -Xbootclasspath/a:$jar"; fi
@@ -242,15 +267,19 @@ export_environment() {
     export SPARK_LAUNCHER_OPTS=${SPARK_LAUNCHER_OPTS:-$launcher}
 }
 
-compile_packages() { # what was not imported so far: who can't write here would compile it at each start
-    local nobody_imports='/site-packages/((pip|setuptools|pkg_resources)/|.*/tests?/)'
-    "$python_in_venv" -m compileall -q -x "$nobody_imports" "$venv"/lib/python*/site-packages >/dev/null 2>&1 || true # not all is meant to be
+# Compile modules that have not been imported yet. A user who can't write here would otherwise
+# compile them at each start. Some files are not meant to be compiled, so errors are ignored.
+compile_packages() {
+    local never_imported='/site-packages/((pip|setuptools|pkg_resources)/|.*/tests?/)'
+    "$python_in_venv" -m compileall -q -x "$never_imported" \
+        "$venv"/lib/python*/site-packages >/dev/null 2>&1 || true
 }
 
-# Java's classes, the kernels, and the requirements in FILE...: none needs another, and each keeps one core busy.
+# side_by_side FILE...: archive Java's classes, compile the kernels and install the requirements in
+# FILE..., all at the same time. They are independent, and each keeps one core busy.
 side_by_side() {
     local file jobs=() job failed=0
-    set -m # each in a process group of its own, that goes if this start is interrupted
+    set -m # each has its own process group, which is killed if this start is interrupted
     (export SPARK_LOCAL_IP=127.0.0.1 && archive_classes && compile_packages) & jobs+=($!)
     (warm_kernels) & jobs+=($!)
     set +m
@@ -261,8 +290,8 @@ side_by_side() {
     ((failed == 0)) || exit "$failed"
 }
 
-# set_up FILE...: afterwards the requirements in these files are installed and the environment is exported. The first are
-# those of Winnow itself.
+# set_up FILE...: install the requirements in these files and export the environment. The first file
+# is that of Winnow itself.
 set_up() {
     find_java
     class_archive=$cache/jvm/java-$java_version.jsa

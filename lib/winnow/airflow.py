@@ -27,7 +27,7 @@ _SUMS = (
 
 
 class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
-    """Cleans the log directories of one stopped broker.
+    """Clean the log directories of one stopped broker.
 
     `as_of`: the clock of every decision, by default the end of the data interval. So a retry makes
     the same decisions as the first try: it continues where that was killed, or has nothing to do.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The example DAG in a real Airflow: `tests/airflow/run.sh`. Sets up Airflow in .cache/airflow first, which takes some
-# minutes, and is therefore no part of CI; the last result is in RESULT.md beside this file (--record writes it).
+# Run the example DAG in a real Airflow: `tests/airflow/run.sh`. It first installs Airflow in
+# .cache/airflow, which takes some minutes, so it is not part of CI. RESULT.md beside this file has
+# the last result (--record writes it).
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)

@@ -12,6 +12,15 @@ from tests.pages import ROOT
 LIBRARY = ROOT / "lib" / "winnow"
 FILES = sorted(LIBRARY.rglob("*.py"))
 FOLDERS = sorted({path.parent for path in FILES})
+SCRIPTS = sorted(
+    [
+        *ROOT.glob("*.sh"),
+        *(ROOT / "lib").glob("*.sh"),
+        *(ROOT / "tests").rglob("*.sh"),
+        ROOT / ".ci" / "run",
+    ]
+)
+MOST_COLUMNS = 100
 MOST_FILES = 28
 MOST_SHARE = 0.15
 MOST_PARAMETERS = 8
@@ -34,6 +43,12 @@ def test_no_folder_holds_more_than_its_share_of_the_lines() -> None:
 def test_no_folder_holds_too_many_files() -> None:
     counts = {str(folder.relative_to(LIBRARY)): len([*folder.glob("*.py")]) for folder in FOLDERS}
     assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_shell_scripts_wrap_at_100_columns(script: Path) -> None:
+    lines = script.read_text(encoding="utf-8").splitlines()
+    assert [f"{n}: {line}" for n, line in enumerate(lines, 1) if len(line) > MOST_COLUMNS] == []
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(LIBRARY)))

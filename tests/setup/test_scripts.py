@@ -74,7 +74,7 @@ def refused(machine: Path, **environment: str) -> str:
 
 def test_missing_java_is_reported(machine: Path) -> None:
     python(machine, "3 13 venv")
-    assert "needs Java 17 or newer and there is no java on the PATH: install one" in refused(
+    assert "needs Java 17 or newer, but there is no java on the PATH: install it" in refused(
         machine
     )
 
@@ -83,7 +83,7 @@ def test_missing_java_is_reported(machine: Path) -> None:
 def test_old_java_is_reported_with_its_version(machine: Path, version: str) -> None:
     java(machine, version)
     sentence = refused(machine)
-    assert f"{machine}/bin/java is Java {version}: install one" in sentence
+    assert f"{machine}/bin/java is Java {version}: install it" in sentence
     assert "apt install openjdk-17-jre-headless" in sentence
 
 
@@ -106,7 +106,7 @@ def test_java_home_without_java_is_reported(machine: Path) -> None:
 
 def test_missing_python_is_reported(machine: Path) -> None:
     java(machine, "17.0.1")
-    assert "needs Python 3.11 or newer and there is no python3 on the PATH: install one" in refused(
+    assert "needs Python 3.11 or newer, but there is no python3 on the PATH: install it" in refused(
         machine
     )
 
@@ -114,7 +114,7 @@ def test_missing_python_is_reported(machine: Path) -> None:
 def test_old_python_is_reported_with_its_version(machine: Path) -> None:
     java(machine, "21.0.1")
     python(machine, "3 10 venv")
-    assert f"{machine}/bin/python3 is Python 3.10: install one" in refused(machine)
+    assert f"{machine}/bin/python3 is Python 3.10: install it" in refused(machine)
 
 
 def test_debian_python_without_venv_names_the_package_to_install(machine: Path) -> None:
@@ -129,7 +129,7 @@ def test_only_the_python_named_by_the_user_is_tried(machine: Path) -> None:
     python(machine, "3 13 venv")
     python(machine, "3 9 venv", "python3.9")
     assert "python3.9 is Python 3.9" in refused(machine, PYTHON="python3.9")
-    assert "PYTHON is python4 and that is none" in refused(machine, PYTHON="python4")
+    assert "PYTHON is python4, which is not Python" in refused(machine, PYTHON="python4")
 
 
 SET_UP = """
@@ -282,7 +282,7 @@ def test_script_must_exist_and_come_first(machine: Path) -> None:
     ended = start(machine, "--json", str(machine / "mine.py"))
     assert (ended.returncode, ended.stderr) == (
         2,
-        "winnow: before a script only Spark's options may stand, not --json\n",
+        "winnow: only Spark's options may be before a script, not --json\n",
     )
 
 

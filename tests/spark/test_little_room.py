@@ -130,7 +130,7 @@ def test_log_that_cannot_fit_is_unchanged_and_others_go_on(disk: Path, spark: Sp
         partition = named["unique-0"]
         assert partition.error_code == NoSpaceError.exit_code
         assert named["few-0"].actions == ("compacted",)
-        assert "; 1.0 MiB stay free (--keep-free)" in (partition.error or "")
+        assert "(--keep-free leaves 1.0 MiB)" in (partition.error or "")
         assert changes(before, files_of(disk / "d" / "unique-0")) == []
         assert stray_files(disk / "d") == []
 

@@ -146,7 +146,7 @@ def test_unfinished_output_is_refused_and_can_be_restarted(
     run(clean, spark, source, output=[str(tmp_path / "other")])
     assert files_of(output).keys() == files_of(tmp_path / "other").keys()
     assert not (output / UNFINISHED).exists()
-    with pytest.raises(UsageError, match="there is something at the place"):
+    with pytest.raises(UsageError, match="the destination is not empty"):
         run(clean, spark, source, output=[str(output)], begin_again=True)
 
 
@@ -185,7 +185,7 @@ def test_second_writer_is_detected(spark: SparkSession, tmp_path: Path) -> None:
         (output / "other-0").mkdir(exist_ok=True)
         (output / "other-0" / "00000000000000000000.log").touch()
 
-    with pytest.raises(WinnowError, match=r"somebody else writes.*other-0"):
+    with pytest.raises(WinnowError, match=r"another process is writing.*other-0"):
         run(clean, spark, source, output=[str(output)], progress=AtStage("writing to", intrude))
     assert not (output / "meta.properties").exists()
 
@@ -228,7 +228,7 @@ def test_unusable_output_places_are_refused(spark: SparkSession, tmp_path: Path)
         (source, "apart"),
         (source / "t-1", "apart"),
         (tmp_path, "apart"),
-        (tmp_path / "full", "there is something"),
+        (tmp_path / "full", "the destination is not empty"),
     ):
         with pytest.raises(UsageError, match=words):
             run(clean, spark, source, output=[str(output)])

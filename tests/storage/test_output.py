@@ -86,7 +86,7 @@ def test_remote_output_equals_an_in_place_clean(
         assert file.digest == other.digest, name
         if name.endswith(".log"):
             assert file.mtime_ns // 10**6 == other.mtime_ns // 10**6, name
-    with pytest.raises(UsageError, match="there is something"):
+    with pytest.raises(UsageError, match="the destination is not empty"):
         away(spark, f"{root}/source", f"{root}/to/output", begin_again=True)
 
 

@@ -396,7 +396,7 @@ def test_directory_with_pending_changes_is_not_copied(root: str, bucket: S3Bucke
     key = bucket_and_key(root)[1]
     bucket.create(f"{key}/meta.properties", b"version=1\n")
     bucket.create(f"{key}/t-0/{COMMIT_RECORD}", b"")
-    with pytest.raises(UsageError, match=r"not done.*recover"):
+    with pytest.raises(UsageError, match=r"not finished.*recover"):
         look_at(open_tree(root))
 
 

@@ -34,6 +34,13 @@ DECIDING = {
     "delete": ("retention.ms", "retention.bytes"),
 }
 """By the word in cleanup.policy: settings that are shown even if they are Kafka's defaults."""
+_VERDICTS = {
+    "stays": "is kept",
+    "goes": "is removed",
+    "absent": "does not exist",
+    "undecided": "is undecided",
+}
+"""By the verdict of --json, the words of the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +212,9 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
 
 def _record_lines(record: RecordFate, width: int) -> Iterator[str]:
     yield from _wrapped(
-        f"offset {record.offset} {record.verdict} ({record.rule}): {record.words}", width, ""
+        f"offset {record.offset} {_VERDICTS[record.verdict]} ({record.rule}): {record.words}",
+        width,
+        "",
     )
     where = [("segment", str(record.segment))] if record.segment is not None else []
     if record.position is not None:

@@ -40,7 +40,7 @@ def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
             other = found.setdefault(home.topic_partition, home)
             if other is not home:
                 raise UsageError(
-                    f"partition {home.topic_partition} is there twice",
+                    f"partition {home.topic_partition} was found twice",
                     expected="one",
                     found=f"{other.directory} and {home.directory}",
                 )
@@ -80,7 +80,7 @@ def _look(storage: Storage, path: str) -> Iterator[Home]:
             where=path,
             hint=None
             if path.startswith("/")
-            else "Give an absolute path: Spark's workers start elsewhere.",
+            else "Give an absolute path: Spark's workers run in other directories.",
         ) from error
     if any(entry.is_file and entry.name.endswith(LOG) for entry in entries):
         yield Home(_partition_of(directory), directory, directory.rpartition("/")[0])
@@ -104,7 +104,7 @@ def _partition_of(directory: str) -> TopicPartition:
         found = None
     if found is None:
         raise UsageError(
-            "a directory with segments whose name does not tell the partition",
+            "a directory has segments, but its name is not that of a partition",
             expected="TOPIC-PARTITION",
             found=name,
             where=directory,

@@ -24,8 +24,8 @@ class Option:
 
 
 OPTIONS: Mapping[str, Option] = {
-    "path": Option("", "a log directory or a partition directory: what `load` is given"),
-    "paths": Option("", "a JSON list of them, as Spark makes it when `load` is given several"),
+    "path": Option("", "a log directory or a partition directory: the argument of `load`"),
+    "paths": Option("", "a JSON list of paths: Spark makes it if `load` gets several"),
     "topics": Option(
         "",
         "all, or globs, separated by commas: `orders*,returns`. A glob that begins with `!` "
@@ -34,37 +34,34 @@ OPTIONS: Mapping[str, Option] = {
     "partitions": Option("", "all, or numbers: `0,2,4-7`"),
     "startingOffsets": Option(
         "earliest",
-        'also an offset for all partitions, or Spark\'s JSON, `{"orders":{"0":23,"1":-2}}`, -2 for '
-        "earliest; "
-        "partitions that it does not name are read from their beginning",
+        'or one offset for all partitions, or Spark\'s JSON, `{"orders":{"0":23,"1":-2}}`, with -2 '
+        "for earliest; partitions that the JSON does not name are read from their beginning",
     ),
     "endingOffsets": Option("latest", "the same, exclusive; -1 for latest"),
     "startingTimestamp": Option(
         "",
-        "ms since 1970 or ISO-8601: from the first record that is at or after it, as "
-        "`offsetsForTimes` finds it. If "
-        "there is none, the read is empty",
+        "ms since 1970 or ISO-8601: start at the first record at or after this time, as "
+        "`offsetsForTimes` finds it. If there is none, the read is empty",
     ),
-    "endingTimestamp": Option("", "the same: up to that record, exclusive"),
+    "endingTimestamp": Option("", "the same: end before that record"),
     "timestampFrom": Option(
         "",
-        "ms since 1970 or ISO-8601: only records whose own timestamp is at or after it, wherever "
-        "they are in the log",
+        "ms since 1970 or ISO-8601: only records with a timestamp at or after this time, anywhere "
+        "in the log",
     ),
-    "timestampBefore": Option("", "the same: only records whose own timestamp is before it"),
+    "timestampBefore": Option("", "the same: only records with a timestamp before this time"),
     "isolationLevel": Option("read_uncommitted", "or `read_committed`"),
     "includeControl": Option("false", "`true` also shows transaction markers"),
     "belowLogStart": Option(
         "false",
-        "`true` begins at the first segment, and shows records on the disk that no consumer gets "
-        "any more",
+        "`true` begins at the first segment, and also shows records that consumers can no longer "
+        "read",
     ),
     "mode": Option("PERMISSIVE", "or `DROPMALFORMED`, `FAILFAST`: see below"),
     "maxBytesPerPartition": Option(
         "64m",
         "bytes of logs that one task reads. A segment is divided at entries of its offset index; "
-        "without an index, one "
-        "task reads it",
+        "without an index, one task reads all of it",
     ),
 }
 EARLIEST, LATEST = -2, -1

@@ -172,12 +172,12 @@ def ranges_of(
 
 def _half_swapped(path: str) -> CorruptLogError:
     return CorruptLogError(
-        "a cleaned segment that was not put in its place",
-        expected="none that ends in .swap",
+        "a cleaned segment has not replaced its sources",
+        expected="no file that ends in .swap",
         found="one, whose records are not shown",
         where=path,
-        hint="A cleaning was interrupted: a broker finishes it when it starts, and so does "
-        "winnow's clean.",
+        hint="A cleaning was interrupted. A broker finishes it when it starts, and so do `clean` "
+        "and `recover`.",
     )
 
 

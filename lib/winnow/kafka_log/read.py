@@ -94,8 +94,7 @@ class _RangeReader:
                 if now.size != wanted.size
                 else "another modification time",
                 where=wanted.path,
-                hint="A cleaner or a broker has replaced it. Load it again: spark.read plans a new "
-                "read.",
+                hint="A cleaner or a broker has replaced it. Load the DataFrame again.",
             )
 
     def _gone(self) -> WinnowError:
@@ -104,8 +103,7 @@ class _RangeReader:
             expected="the file",
             found="none",
             where=self._range.path,
-            hint="A broker or a cleaner has removed it. Load it again: spark.read plans a new "
-            "read.",
+            hint="A broker or a cleaner has removed it. Load the DataFrame again.",
         )
 
     def _batches(self, storage: Storage) -> Iterator[Any]:

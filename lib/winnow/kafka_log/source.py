@@ -30,8 +30,8 @@ def register(spark: SparkSession) -> None:
 
 
 def _register_while_active(spark: SparkSession) -> None:
-    """Spark 4.2 looks for the name in the session that is active, and adds it to the one that it is
-    told: a second session is refused unless it is the active one.
+    """Register while the session is active. Spark 4.2 looks for the name in the active session but
+    adds it to the given one, so it refuses a second session that is not active.
     """
     active = spark.getActiveSession()
     try:

@@ -82,9 +82,7 @@ def note_unless(ledger: str, write: Callable[[], object]) -> str | None:
         if not isinstance(error, WinnowError):
             _log.exception("the ledger could not be written")
         what = f"{error}".partition("\n")[0] or type(error).__name__
-        return redacted(
-            f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
-        )
+        return redacted(f"THE RUN IS NOT IN THE LEDGER {ledger}; everything else was done: {what}")
     return None
 
 
@@ -105,7 +103,7 @@ def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  
     """Like `append_rows`, in a given JVM with this Hadoop configuration."""
     if not isinstance(jvm.io.delta.kernel.Table, JavaClass):
         raise WinnowError(
-            "Delta's classes are not there",
+            "Delta's classes are missing",
             hint="./spark-submit.sh brings them; elsewhere put delta-spark's jars on the driver's "
             "class path.",
         )
@@ -119,8 +117,7 @@ def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  
             kind = error.java_exception.getClass().getSimpleName()
             if kind == "ConcurrentTransactionException":
                 return False
-            # Writers that append don't conflict (Kernel retries by itself). Writers that create a
-            # table do.
+            # Writers that append don't conflict: Kernel retries. Writers that create a table do.
             if kind not in _CREATED_BY_ANOTHER or attempts == ATTEMPTS:
                 what = str(error.java_exception.getMessage()).partition("\n")[0]
                 raise WinnowError(
@@ -146,7 +143,7 @@ def _alone(ledger: str) -> Iterator[None]:
         lock = open(open_lock(directory / LOCK), "rb")  # noqa: SIM115 - closed by the block below
     except OSError as error:
         raise WinnowError(
-            f"can't write there: {error.strerror}",
+            f"can't write the ledger: {error.strerror}",
             where=str(directory),
             hint="--ledger names another place.",
         ) from error
@@ -159,9 +156,9 @@ def _alone(ledger: str) -> Iterator[None]:
             except BlockingIOError as error:
                 if time.monotonic() > until:
                     raise WinnowError(
-                        "another process holds it",
+                        "another process holds the ledger's lock",
                         where=str(directory / LOCK),
-                        hint="`fuser` tells which one.",
+                        hint="`fuser` shows which one.",
                     ) from error
                 time.sleep(0.05)
         yield

@@ -20,7 +20,7 @@ from winnow.words import redacted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_ANOTHER = "Is it one? --ledger names another."
+_ANOTHER = "If this is not a ledger, choose another place with --ledger."
 _SETTINGS = {
     # The table is read by path, without a catalog. So the caller's session needs neither Delta's
     # catalog nor its parser.
@@ -135,7 +135,7 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
             ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND", "DELTA_PATH")
         ):
             raise UsageError(
-                "there is no ledger", where=ledger, hint="The first `clean` makes it."
+                "there is no ledger", where=ledger, hint="The first `clean` creates it."
             ) from error
         raise WinnowError(
             "the ledger can't be read",

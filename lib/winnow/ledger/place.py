@@ -60,9 +60,9 @@ def check_ledger(ledger: str, log_dirs: Sequence[str]) -> None:
         )
         if inside:
             raise UsageError(
-                "the ledger would lie in a log directory",
+                "the ledger can't be inside a log directory",
                 found=ledger,
                 where=log_dir,
-                hint="A broker refuses to start on directories that are no partitions. Put it "
-                "elsewhere.",
+                hint="A broker refuses to start if it finds a directory that is not a partition. "
+                "Put the ledger elsewhere.",
             )

@@ -34,7 +34,7 @@ def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ..
     """
     whole = [_one(name, words, value) for name, words, value in _of_run(result, started, ended)]
     if result.exit_code == 0:
-        whole.append(_one(LAST_SUCCESS, "When a run last ended with exit code 0.", ended / 1000))
+        whole.append(_one(LAST_SUCCESS, "When the last run with exit code 0 ended.", ended / 1000))
     return (*whole, *_by_topic(result.partitions))
 
 
@@ -54,17 +54,21 @@ def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str,
     )
     written = sum(output.bytes for p in partitions for output in p.outputs)
     return [
-        ("winnow_last_run_unixtime", "When a run last ended.", ended / 1000),
-        ("winnow_last_run_exit_code", "Its exit code.", result.exit_code),
-        ("winnow_last_run_duration_seconds", "How long it took.", (ended - started) / 1000),
+        ("winnow_last_run_unixtime", "When the last run ended.", ended / 1000),
+        ("winnow_last_run_exit_code", "Exit code of the last run.", result.exit_code),
+        (
+            "winnow_last_run_duration_seconds",
+            "Duration of the last run.",
+            (ended - started) / 1000,
+        ),
         (
             "winnow_max_clean_time_seconds",
-            "Longest time that one partition took (max-clean-time-secs).",
+            "Longest time for one partition (max-clean-time-secs).",
             max((p.duration_ms or 0 for p in partitions), default=0) / 1000,
         ),
         (
             "winnow_cleaner_recopy_percent",
-            "Bytes written of those that compaction replaced (cleaner-recopy-percent).",
+            "Compaction's output as a percentage of its input (cleaner-recopy-percent).",
             100 * written / read if read else 0.0,
         ),
         (
@@ -77,12 +81,12 @@ def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str,
         ),
         (
             "winnow_max_dirty_percent",
-            "Largest dirty part of a partition before the run (max-dirty-percent).",
+            "Largest dirty ratio of a partition before the run (max-dirty-percent).",
             100 * max((p.dirty_ratio or 0.0 for p in partitions), default=0.0),
         ),
         (
             "winnow_failed_partitions_count",
-            "Partitions that something was wrong with or went wrong with (DeadThreadCount).",
+            "Partitions that were damaged or failed (DeadThreadCount).",
             sum(p.error is not None for p in partitions),
         ),
         (
@@ -95,10 +99,10 @@ def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str,
         ),
         (
             "winnow_uncleanable_bytes",
-            "Bytes of their logs (uncleanable-bytes).",
+            "Log bytes of the partitions that were left alone (uncleanable-bytes).",
             sum(p.bytes_before or 0 for p in alone),
         ),
-        ("winnow_partitions_count", "Partitions that the run looked at.", len(partitions)),
+        ("winnow_partitions_count", "Partitions that the run examined.", len(partitions)),
     ]
 
 

@@ -156,9 +156,8 @@ def _send(target: str, event: str) -> None:
             pass
     except OSError as error:
         raise WinnowError(
-            "an event of lineage could not be told",
+            "an OpenLineage event could not be sent",
             found=str(error),
             where=target,
-            hint="Give --openlineage a file that can be written, or the URL of what listens to "
-            "OpenLineage.",
+            hint="Give --openlineage a writable file, or the URL of an OpenLineage server.",
         ) from error

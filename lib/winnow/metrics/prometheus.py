@@ -31,9 +31,9 @@ def check_target(target: str) -> None:
     """
     if not target.startswith(_URLS) and not target.endswith(_SUFFIX):
         raise UsageError(
-            "metrics can't go there",
-            expected=f"a file that ends in {_SUFFIX}, as node_exporter reads them, or the URL of a "
-            "Pushgateway",
+            "the target of the metrics is invalid",
+            expected=f"a file that ends in {_SUFFIX}, which node_exporter requires, or the URL of "
+            "a Pushgateway",
             found=target,
         )
     if importlib.util.find_spec("prometheus_client") is None:
@@ -65,10 +65,10 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
             )  # node_exporter runs as another user
     except OSError as error:
         raise WinnowError(
-            "metrics could not be told",
+            "the metrics could not be written",
             found=str(error),
             where=target,
-            hint="Give --metrics a file that can be written, or the URL of a Pushgateway.",
+            hint="Give --metrics a writable file, or the URL of a Pushgateway.",
         ) from error
 
 

@@ -154,7 +154,11 @@ KEYS: tuple[Key, ...] = (
         _retention("log.retention.minutes", INT, MINUTE_MS),
         _retention("log.retention.hours", INT, HOUR_MS),
     ),
-    _key("retention.bytes", LONG, -1, ANY, "keep this many bytes; -1: all", "log.retention.bytes"),
+    _key(
+        "retention.bytes", LONG, -1, ANY,
+        "keep this many bytes of a partition; -1: all",
+        "log.retention.bytes",
+    ),
     _key(
         "local.retention.ms", LONG, -2, at_least(-2),
         "retention.ms of the local part of a tiered topic; -2: the same",
@@ -166,15 +170,15 @@ KEYS: tuple[Key, ...] = (
         "log.local.retention.bytes",
     ),
     _key("remote.storage.enable", BOOLEAN, False, ANY, "the topic is tiered"),
-    _key("remote.log.copy.disable", BOOLEAN, False, ANY, "a tiered topic that is no longer "
-                                                         "uploaded"),
+    _key("remote.log.copy.disable", BOOLEAN, False, ANY,
+         "the tiered topic is no longer uploaded"),
     _key(
         "segment.bytes", INT, 1_073_741_824, at_least(1_048_576),
         "no segment, and no group of segments cleaned into one, is larger",
         "log.segment.bytes",
     ),
-    _key("internal.segment.bytes", INT, None, at_least(1), "overrides segment.bytes, without its "
-                                                           "lower limit"),
+    _key("internal.segment.bytes", INT, None, at_least(1),
+         "overrides segment.bytes, without its lower limit"),
     _key(
         "segment.index.bytes", INT, 10_485_760, at_least(4),
         "no index of a segment or group is larger",

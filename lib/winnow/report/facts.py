@@ -24,9 +24,9 @@ MOST_STRIPS = 12
 REASONS = {
     "superseded": "superseded, or without a key",
     "tombstones": "tombstones whose delete horizon had passed",
-    "aborted": "of aborted transactions",
+    "aborted": "records of aborted transactions",
     "markers": "markers of transactions without records",
-    "retention": "in segments that retention deleted",
+    "retention": "records in segments that retention deleted",
 }
 """Fields of RecordsRemoved, in words."""
 RATIO_STEPS = 10

@@ -33,11 +33,11 @@ def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:
     for log_dir in log_dirs:
         if place.is_relative_to(Path(log_dir).resolve()):
             raise UsageError(
-                "what a run tells can't lie in a log directory",
+                "an output file can't be inside a log directory",
                 expected="a file elsewhere",
                 found=str(path),
                 where=log_dir,
-                hint="A broker does not start on files that it does not know.",
+                hint="A broker refuses to start if it finds an unknown file.",
             )
 
 

@@ -1,5 +1,5 @@
-"""The Python API as it is used in a notebook: plans and results that show themselves, ask further
-and act.
+"""The Python API for notebooks: plans and results that display themselves, try other settings, and
+can be executed.
 
 A layer over `winnow.api`, which the command line uses as well.
 """

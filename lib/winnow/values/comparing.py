@@ -1,4 +1,4 @@
-"""Several plans in one table, to be plotted."""
+"""Compare several plans in one table, for example to plot it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ COMPARED = StructType(
         StructField("freed_bytes", LongType()),
     ]
 )
-"""One row for each topic of each plan. `cleaned`: partitions that something is done to.
-`freed_bytes` is null where only a run, or an estimate, can tell.
+"""One row for each topic of each plan. `cleaned`: number of partitions that would change.
+`freed_bytes` is null if only a run or an estimate can find it.
 """
 
 _Row = tuple[str, str, int, int, int, int | None]
 
 
 def compare(plans: Mapping[str, Plan]) -> DataFrame:
-    """What each plan would do, by topic, with the columns COMPARED. UsageError without a plan."""
+    """Return what each plan would do, by topic, with the columns COMPARED. Raises UsageError if
+    there is no plan.
+    """
     if not plans:
         raise UsageError("no plan to compare", expected='{"a name": a plan, ...}')
     spark = next(iter(plans.values())).spark

@@ -1,7 +1,6 @@
-"""What files say of partitions that were looked at: read when it is first asked for, and
-remembered.
+"""Facts about partitions, read from their files on first use and then remembered.
 
-Between two questions nothing is locked. So whenever files are read, they have to be what they were.
+Nothing is locked between two reads. So each read first checks that the files have not changed.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ Walks = tuple[SegmentWalk, ...]
 
 @dataclass(slots=True)
 class Facts:
-    """Of the partitions of one plan, and of all plans that are made of it."""
+    """Facts about the partitions of one plan, shared by all plans derived from it."""
 
     spark: SparkSession
     log_dirs: tuple[str, ...]
     prepared: Sequence[Prepared] = ()
-    """As the first plan had them."""
+    """As in the first plan."""
     request: Request | None = None
     _walks: dict[Hashable, Walks] = field(default_factory=dict)
     _weighed: dict[Hashable, Weighed] = field(default_factory=dict)
 
     def see(self, prepared: Sequence[Prepared], request: Request) -> None:
-        """The first look."""
+        """Remember what the first plan found."""
         self.prepared, self.request = tuple(prepared), request
         for item in prepared:
             if isinstance(item, PartitionWork) and item.walks is not None:
@@ -54,7 +53,7 @@ class Facts:
     def walk(
         self, states: Sequence[PartitionState], *, producers_from: Sequence[int]
     ) -> list[Walks | Failure]:
-        """As `walk_partitions`."""
+        """Like `walk_partitions`, with remembered results."""
         keys = [
             (state.directory, offset) for state, offset in zip(states, producers_from, strict=True)
         ]
@@ -76,7 +75,9 @@ class Facts:
         return [failed[key] if key in failed else self._walks[key] for key in keys]
 
     def weigher(self, now: int) -> Callable[[Sequence[PartitionJob]], list[Weighed]]:
-        """For `preview`. Each round of cleaning is weighed once, whatever settings led to it."""
+        """Return the function that `preview` needs. Each round of cleaning is measured once,
+        whatever settings led to it.
+        """
         return partial(self._weigh, now)
 
     def _weigh(self, now: int, jobs: Sequence[PartitionJob]) -> list[Weighed]:
@@ -95,9 +96,9 @@ class Facts:
 
     @property
     def first_request(self) -> Request:
-        """ValueError before the first look."""
+        """Return the request of the first plan. Raises ValueError if there is none yet."""
         if self.request is None:
-            message = "nothing was looked at yet"
+            message = "there is no first plan yet"
             raise ValueError(message)
         return self.request
 
@@ -108,7 +109,7 @@ class Facts:
             locked(self.log_dirs, to_change=False) as dirs,
             limiting_io(self.spark.sparkContext, io_rate(request.settings, dirs)),
         ):
-            # Retention alone is decided without reading a log.
+            # Retention is decided without reading a log.
             check_same(
                 self.prepared,
                 prepare(self.spark.sparkContext, dirs, replace(request, only="retention")),
@@ -117,7 +118,7 @@ class Facts:
 
 
 def _key(job: PartitionJob, now: int) -> Hashable:
-    """All that a rewrite depends on, beside the files."""
+    """Return everything that a rewrite depends on, besides the files."""
     return (
         now,
         job.directory,

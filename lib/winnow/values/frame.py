@@ -1,4 +1,4 @@
-"""Partitions of a plan or a result as a DataFrame."""
+"""The partitions of a plan or a result as a DataFrame."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ PARTITIONS = StructType(
         StructField("left_alone", BooleanType(), nullable=False),
     ]
 )
-"""What each one says: docs/python.md. A null is what is not known, or what the reason says there is
-none of.
+"""docs/python.md describes the columns. A null means that a value is unknown, or that `reason` says
+there is none.
 """
 
 
 def partitions_frame(spark: SparkSession, partitions: Sequence[PartitionResult]) -> DataFrame:
-    """One row for each, with the columns PARTITIONS."""
+    """Return one row for each partition, with the columns PARTITIONS."""
     rows = [tuple(_cell(p, field.name) for field in PARTITIONS.fields) for p in partitions]
     return spark.createDataFrame(rows, PARTITIONS)
 

@@ -1,4 +1,4 @@
-"""The table that a notebook shows of a plan or a result."""
+"""The table that a notebook shows for a plan or a result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ _HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty",
 
 
 def table(result: RunResult) -> str:
-    """Most bytes first, those that something is done to before the others; no more than MOST_ROWS
-    of them.
-    """
+    """Return the table: changed partitions first, then most bytes first, at most MOST_ROWS."""
     ordered = sorted(
         result.partitions, key=lambda p: (p.actions == (NONE,), -(p.bytes_before or 0), p.topic)
     )
@@ -28,11 +26,11 @@ def table(result: RunResult) -> str:
 
 
 def freed_bytes(partitions: Sequence[PartitionResult]) -> int | None:
-    """By all of them together; None if what is left of one is not known."""
+    """Return the bytes that all of them free together; None if any size afterwards is unknown."""
     freed = 0
     for p in partitions:
         if p.bytes_before is None and p.bytes_after is None:
-            continue  # left alone unread: nothing of it goes
+            continue  # left alone and not read: it frees nothing
         if p.bytes_before is None or p.bytes_after is None:
             return None
         freed += p.bytes_before - p.bytes_after
@@ -43,13 +41,13 @@ def _title(result: RunResult) -> str:
     acting = sum(p.actions != (NONE,) for p in result.partitions)
     done = "to be cleaned" if result.verb == "plan" else "cleaned"
     freed = freed_bytes(result.partitions)
-    told = (
-        "how much they free is not known without an estimate"
+    amount = (
+        "how much this frees is unknown without an estimate"
         if freed is None
         else f"{size(freed)} freed"
     )
     return (
-        f"{acting} of {counted(len(result.partitions), 'partition')} {done}, {told}, at "
+        f"{acting} of {counted(len(result.partitions), 'partition')} {done}, {amount}, at "
         f"{moment(result.now)}"
     )
 

@@ -1,4 +1,4 @@
-"""A plan, as a value: it shows itself, asks what other settings would do, and is carried out."""
+"""A plan as a value: display it, try other settings, execute it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from winnow.values.settings import Value, listed, parse_topic_values
 
 @dataclass(frozen=True, slots=True)
 class Plan(Result):
-    """What `execute` would do. Changes nothing, and locks nothing once it is made."""
+    """What `execute` would do. A plan changes nothing, and holds no lock once it is made."""
 
     request: Request = field(repr=False, compare=False)
     facts: Facts = field(repr=False, compare=False)
     estimated: bool = False
-    """The records were read: what compaction leaves is known."""
+    """True if the records were read: then it is known what compaction keeps."""
     assumed: tuple[TopicSet, ...] = ()
-    """What `what_if` has set."""
+    """The settings that `what_if` added."""
 
     def what_if(self, *, topics: str | Sequence[str] = "*", **values: Value) -> Plan:
-        """The plan with other values of topic configs, `retention_ms=3_600_000`, for topics like
-        these globs.
+        """Return the plan with other topic configs, such as `retention_ms=3_600_000`, for topics
+        that match one of the globs.
 
-        They win over all other sources. Partitions that this plan leaves alone stay left alone.
-        Files are read again only for what is not known yet: batch headers of what was not to be
-        compacted before and, of an estimate, the records of what is compacted otherwise. UsageError
-        for an unknown config or a wrong value; WinnowError if a log directory has changed since.
+        These values override all other sources. Partitions that this plan leaves alone are still
+        left alone. Files are read again only for facts that are not known yet: batch headers of
+        partitions that were not due for compaction before and, with an estimate, records of
+        partitions that are now compacted differently. Raises UsageError for an unknown config or an
+        invalid value, and WinnowError if a log directory has changed since.
         """
         configs = {name.replace("_", "."): value for name, value in values.items()}
         sets = tuple(one for glob in listed(topics) for one in parse_topic_values(glob, configs))
@@ -68,11 +69,11 @@ class Plan(Result):
         ledger: str | None = None,
         progress: Progress | None = None,
     ) -> Result:
-        """Cleans with the clock and the settings of this plan.
+        """Clean with the clock and the settings of this plan.
 
-        WinnowError, and nothing done, if a partition is not what it was when the plan was made;
-        with `refresh` what is there now is decided about anew. `keep_replaced` and `ledger`: see
-        `winnow.api.clean`.
+        Raises WinnowError, and changes nothing, if a partition has changed since the plan was made.
+        With `refresh`, it decides again from the current files instead. `keep_replaced` and
+        `ledger`: see `winnow.api.clean`.
         """
         request = self.request
         run = api.clean(

@@ -1,4 +1,4 @@
-"""A run, as a value that shows itself."""
+"""The result of a run as a value that displays itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run did, or, in a `Plan`, what it would do. `run`: all that there is to tell."""
+    """What a run did or, in a `Plan`, would do. `run` has all details."""
 
     run: RunResult
     spark: SparkSession = field(repr=False, compare=False)
@@ -27,25 +27,25 @@ class Result:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Said once per run: ignored settings, skipped directories."""
+        """Return notes on the whole run: ignored settings, skipped directories."""
         return self.run.notes
 
     @property
     def bytes_before(self) -> int:
-        """Of the logs of all partitions that were read."""
+        """Return the log bytes of all partitions that were read."""
         return sum(p.bytes_before or 0 for p in self.partitions)
 
     @property
     def freed_bytes(self) -> int | None:
-        """None in a plan that compacts and was made without an estimate."""
+        """Return the freed bytes; None in a plan that compacts and has no estimate."""
         return freed_bytes(self.partitions)
 
     def to_df(self) -> DataFrame:
-        """One row for each partition, with the columns `winnow.values.frame.PARTITIONS`."""
+        """Return one row for each partition, with the columns `winnow.values.frame.PARTITIONS`."""
         return partitions_frame(self.spark, self.partitions)
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes one HTML page that needs nothing else."""
+        """Write one self-contained HTML page."""
         from winnow.report import write_report  # noqa: PLC0415 - it loads Jinja
 
         write_report(self.run, path)

@@ -1,4 +1,4 @@
-"""Settings in Python: Kafka's files by their names, single values as mappings."""
+"""Settings in Python: the names of Kafka's files, and single values as mappings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Values = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where settings come from, as in docs/python.md."""
+    """Where settings come from. docs/python.md describes the fields."""
 
     settings: Settings | None = None
     server_properties: str | Sequence[str] | None = None
@@ -32,7 +32,9 @@ class Sources:
     topic_sets: Mapping[str, Values] | None = None
 
     def parsed(self) -> Settings:
-        """UsageError for a file that can't be read and for whatever can't be understood."""
+        """Parse all sources. Raises UsageError for a file that can't be read and for anything that
+        can't be understood.
+        """
         if self.settings is not None:
             if any((self.server_properties, self.topic_configs, self.sets, self.topic_sets)):
                 raise UsageError(
@@ -57,17 +59,19 @@ class Sources:
 
 
 def parse_topic_values(glob: str, values: Values) -> list[TopicSet]:
-    """As `--topic-set GLOB:KEY=VALUE`. UsageError for an unknown key and a wrong value."""
+    """Parse values as in `--topic-set GLOB:KEY=VALUE`. Raises UsageError for an unknown key and an
+    invalid value.
+    """
     return [parse_topic_set(f"{glob}:{key}={text_of(value)}") for key, value in values.items()]
 
 
 def text_of(value: Value) -> str:
-    """As it stands in a file of Kafka's."""
+    """Return the value as Kafka's files spell it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def listed(names: str | Sequence[str]) -> tuple[str, ...]:
-    """One name, or several."""
+    """Return one name or several names as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 
@@ -76,7 +80,7 @@ def _read(file: str) -> str:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            "can't read a file of settings",
+            "can't read a settings file",
             expected="a file that can be read, in UTF-8",
             found=str(error),
             where=file,

@@ -1,4 +1,4 @@
-"""The verbs as a notebook has them: settings by file name or as mappings, and now is now."""
+"""The verbs for notebooks. Settings are file names or mappings, and the clock defaults to now."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class SourceOptions(TypedDict, total=False):
     """Where settings come from, and the clock."""
 
     settings: Settings | None
-    """All of them, alone."""
+    """All settings, already parsed. Excludes the other sources."""
     server_properties: str | Sequence[str] | None
     """Names of Kafka's files, one for each broker."""
     topic_configs: str | None
-    """Name of a file: what `kafka-configs --describe` printed, or lines `topic key=value`."""
+    """Name of a file with the output of `kafka-configs --describe`, or lines `topic key=value`."""
     sets: Values | None
     """`{"log.retention.ms": 1}`"""
     topic_sets: Mapping[str, Values] | None
     """`{"orders*": {"retention.ms": 1}}`"""
     now: int | None
-    """ms since the epoch, the present if not given."""
+    """In ms since the epoch. None: the current time."""
     only: Only | None
     unclean_shutdown: UncleanShutdown
 
 
 class PlanOptions(SourceOptions, total=False):
-    """Options of `plan`; those not named here as for `winnow.api.plan`."""
+    """Options of `plan`, with the meaning that they have in `winnow.api.plan`."""
 
     topics: str | Sequence[str]
     on_corrupt: OnCorrupt
@@ -55,7 +55,7 @@ class PlanOptions(SourceOptions, total=False):
 
 
 class CleanOptions(SourceOptions, total=False):
-    """Options of `clean`; those not named here as for `winnow.api.clean`."""
+    """Options of `clean`, with the meaning that they have in `winnow.api.clean`."""
 
     topics: str | Sequence[str]
     on_corrupt: OnCorrupt
@@ -74,7 +74,7 @@ class ExplainOptions(SourceOptions, total=False):
 
     offset: int | None
     key: str | bytes | None
-    """Text is taken as UTF-8."""
+    """Text is encoded as UTF-8."""
 
 
 def plan(
@@ -105,8 +105,8 @@ def explain(
     partition: str,
     **options: Unpack[ExplainOptions],
 ) -> Explanation:
-    """Say why a partition would be cleaned or not, and what would become of a record, or of all
-    with a key. Raises as `winnow.api.explain`.
+    """Explain why a partition would or would not be cleaned, and what would happen to one record,
+    or to all records with a key. Raises as `winnow.api.explain`.
     """
     asked = _with_settings(options)
     key = asked.get("key")
@@ -116,7 +116,7 @@ def explain(
 
 
 def _with_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `winnow.api`: settings are parsed, and names are listed."""
+    """Return the options for `winnow.api`: settings are parsed, and single names become tuples."""
     given = dict(options)
     sources = {name: given.pop(name) for name in _SOURCES if name in given}
     now = given.pop("now", None)
@@ -131,12 +131,12 @@ _SOURCES = [field.name for field in fields(Sources)]
 def verify(
     spark: SparkSession, log_dirs: str | Sequence[str], *, topics: str | Sequence[str] = ()
 ) -> SweepResult:
-    """Reads everything in log directories and tells all that is wrong. Changes nothing."""
+    """Read everything in log directories and report all that is wrong. Changes nothing."""
     return api.verify(spark, listed(log_dirs), topics=listed(topics))
 
 
 def ledger_table(spark: SparkSession, ledger: str | None = None) -> DataFrame:
-    """All of a ledger, one row for each partition of each run; the ledger of the command line if
-    none is named.
+    """Return the whole ledger, one row for each partition of each run. Without `ledger`, it reads
+    the command line's default ledger.
     """
     return api.ledger_table(spark, default_ledger(os.environ) if ledger is None else ledger)

@@ -91,7 +91,7 @@ def test_record_is_shown_first() -> None:
     told = list(lines(replace(FOUND, records=(RECORD,)), replace(WHOLE, offset=17), 200))
     assert (
         told[0]
-        == "offset 17 goes (S5.5): offset 23 is the last record of its key in the dirty range"
+        == "offset 17 is removed (S5.5): offset 23 is the last record of its key in the dirty range"
     )
     assert any(line.split() == ["superseded", "by", "23"] for line in told)
     assert any("2026-09-21T14:13:20.001Z" in line for line in told)

@@ -113,7 +113,7 @@ def test_out_of_range_offsets_are_explained(
     assert "a broker refuses offset 3: the log begins at 7" in told(
         capsys, str(directory), "--offset", "3"
     )
-    assert "a broker refuses offset 16: the log ends before 15" in told(
+    assert "a broker refuses offset 16: the log ends at 15" in told(
         capsys, str(directory), "--offset", "16"
     )
     assert "not found" in told(capsys, str(directory), "--offset", "15")

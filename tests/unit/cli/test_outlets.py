@@ -62,9 +62,9 @@ def test_unwritable_outlets_only_warn(tmp_path: Path) -> None:
     with outlets(asked, SPARK, complaints.append) as told:
         told.ended(run_of())
     assert [words.partition(":")[0] for words in complaints] == [
-        "an event of lineage could not be told",
-        "an event of lineage could not be told",
-        "metrics could not be told",
+        "an OpenLineage event could not be sent",
+        "an OpenLineage event could not be sent",
+        "the metrics could not be written",
     ]
 
 

@@ -173,7 +173,7 @@ def test_malformed_checkpoint_is_a_problem_of_every_partition(tmp_path: Path) ->
 
 def test_unfinished_swap_is_a_problem_row() -> None:
     [row] = problems(DAMAGED / "x-swap-0")
-    assert "not put in its place" in row["problem"]
+    assert "has not replaced its sources" in row["problem"]
     fails(DAMAGED / "x-swap-0", match=r"log\.swap")
 
 
@@ -182,7 +182,8 @@ def test_segment_removed_after_planning_is_an_error(tmp_path: Path) -> None:
     reader, partitions = scan(tmp_path / "t-0", mode="DROPMALFORMED")
     (tmp_path / "t-0" / f"{5:020d}.log").unlink()
     with pytest.raises(
-        WinnowError, match=r"removed after the read was planned.*5\.log\)\. .*Load it again"
+        WinnowError,
+        match=r"removed after the read was planned.*5\.log\)\. .*Load the DataFrame again",
     ):
         list(reader.read(partitions[0]))
 
@@ -200,7 +201,8 @@ def test_closed_segment_replaced_after_planning_is_refused(
     assert sum(batch.num_rows for batch in reader.read(partitions[0])) == 15
     (directory / f"{0:020d}.log").write_bytes(kept)
     with pytest.raises(
-        WinnowError, match=r"changed since the DataFrame was planned.*0\.log\)\. .*Load it again"
+        WinnowError,
+        match=r"changed since the DataFrame was planned.*0\.log\)\. .*Load the DataFrame again",
     ):
         list(reader.read(partitions[0]))
 

@@ -177,7 +177,7 @@ def test_several_log_directories_are_read_and_duplicates_refused(tmp_path: Path)
     assert [row["topic"] for row in rows(tmp_path / "two", tmp_path / "one")] == ["one"] * 5 + [
         "two"
     ] * 5
-    with pytest.raises(UsageError, match="partition one-0 is there twice"):
+    with pytest.raises(UsageError, match="partition one-0 was found twice"):
         rows(tmp_path / "one", tmp_path / "one" / "one-0")
 
 
@@ -219,7 +219,7 @@ def test_path_that_is_not_a_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x" / f"{0:020d}.log").touch()
     with pytest.raises(
         UsageError,
-        match="whose name does not tell the partition: expected TOPIC-PARTITION, found x",
+        match="its name is not that of a partition: expected TOPIC-PARTITION, found x",
     ):
         offsets(tmp_path / "x")
 

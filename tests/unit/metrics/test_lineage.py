@@ -89,6 +89,6 @@ def test_fail_event_has_the_error_and_the_parent_task() -> None:
 def test_unreachable_listener_is_an_error() -> None:
     with (
         listening(status=500) as heard,
-        pytest.raises(WinnowError, match="lineage could not be told"),
+        pytest.raises(WinnowError, match="event could not be sent"),
     ):
         Lineage(heard.url, job="winnow.clean").start()

@@ -113,11 +113,11 @@ def test_metrics_are_posted_to_a_pushgateway() -> None:
 
 def test_unreachable_target_is_an_error(tmp_path: Path) -> None:
     gauges = gauges_of(replace(run_of(), notes=()), started=STARTED, ended=ENDED)
-    with listening(status=500) as heard, pytest.raises(WinnowError, match="could not be told"):
+    with listening(status=500) as heard, pytest.raises(WinnowError, match="could not be written"):
         tell_prometheus(gauges, heard.url)
-    with pytest.raises(WinnowError, match="could not be told"):
+    with pytest.raises(WinnowError, match="could not be written"):
         tell_prometheus(gauges, heard.url)
-    with pytest.raises(WinnowError, match="could not be told"):
+    with pytest.raises(WinnowError, match="could not be written"):
         tell_prometheus(gauges, str(tmp_path / "missing" / "w.prom"))
     with pytest.raises(UsageError, match=r"ends in \.prom"):
         tell_prometheus(gauges, str(tmp_path / "w.txt"))

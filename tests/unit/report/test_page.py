@@ -46,7 +46,7 @@ def test_page_has_all_parts() -> None:
     told = text_of(render(everything()))
     for part in (
         "Left alone, and why",
-        "Where",
+        "By topic",
         "Fate of segments, by age",
         "Segments of the partitions that freed most",
         "Dirty ratio, before and after",

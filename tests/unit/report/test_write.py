@@ -25,7 +25,7 @@ def test_report_in_a_log_directory_is_refused(tmp_path: Path, name: str) -> None
     (log_dir / "t-0").mkdir(parents=True)
     (log_dir / "link").symlink_to(log_dir)
     run = run_of(partition("t", log_dir=str(log_dir)))
-    with pytest.raises(UsageError, match="can't lie in a log directory"):
+    with pytest.raises(UsageError, match="can't be inside a log directory"):
         write_report(run, log_dir / name)
     assert [path.name for path in log_dir.rglob("*.html*")] == []
 

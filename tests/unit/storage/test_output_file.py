@@ -77,7 +77,7 @@ def test_links_are_not_appended_to(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic link"):
         append_output(tmp_path / "events", b"x")
     (tmp_path / LOCK).symlink_to(tmp_path / "new")
-    with pytest.raises(WinnowError, match="can't write there"), _alone(str(tmp_path)):
+    with pytest.raises(WinnowError, match="can't write the ledger"), _alone(str(tmp_path)):
         pass
     assert secret.read_bytes() == b"secret"
     assert not (tmp_path / "new").exists()

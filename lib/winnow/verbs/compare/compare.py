@@ -41,11 +41,13 @@ def compare(
     """
     if len(log_dirs) < 2:
         raise UsageError(
-            "there is nothing to compare with", expected="two log directories or more", found="one"
+            "there is nothing to compare", expected="two or more log directories", found="one"
         )
     if len(log_dirs) > MOST_REPLICAS:
         raise UsageError(
-            "too many to compare", expected=f"at most {MOST_REPLICAS}", found=str(len(log_dirs))
+            "too many log directories to compare",
+            expected=f"at most {MOST_REPLICAS}",
+            found=str(len(log_dirs)),
         )
     broken = next((log_dir.error for log_dir in log_dirs if log_dir.error is not None), None)
     if broken is not None:
@@ -87,8 +89,11 @@ def _notes(
                 " and others" if len(alone) > _NAMED else ""
             )
             yield (
-                f"{counted(len(alone), 'partition')} in {log_dir.path} only, and not compared: "
-                f"{names}"
+                f"{counted(len(alone), 'partition')} not compared, because only {log_dir.path} has "
+                f"it: {names}"
+                if len(alone) == 1
+                else f"{counted(len(alone), 'partition')} not compared, because only "
+                f"{log_dir.path} has them: {names}"
             )
 
 
@@ -143,11 +148,10 @@ def _why_nothing(comparison: Comparison, bounds: Bounds) -> str:
     behind = min(comparison.replicas, key=lambda replica: replica.high_watermark)
     if behind.high_watermark <= bounds.start:
         return (
-            f"{behind.log_dir} knows of nothing committed from offset {bounds.start} on (its high "
-            "watermark is "
-            f"{behind.high_watermark})"
+            f"{behind.log_dir} has no committed records from offset {bounds.start} on (its high "
+            f"watermark is {behind.high_watermark})"
         )
-    return f"a transaction is open from offset {bounds.end} on, where the logs begin"
+    return f"a transaction is open at offset {bounds.end}, where the logs begin"
 
 
 def _empty(work: Work) -> Comparison:
@@ -186,14 +190,14 @@ def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> di
             done[number] = _with(comparison, _unreadable(work.replicas[replica].home, why))
             continue
         verdict = verdicts[number]
-        first = None if verdict.first is None else _told(work, verdict.first)
+        first = None if verdict.first is None else _described(work, verdict.first)
         done[number] = replace(
             comparison, differences=verdict.differences, first=first, undecided=verdict.undecided
         )
     return done
 
 
-def _told(work: Work, suspect: Suspect) -> Difference:
+def _described(work: Work, suspect: Suspect) -> Difference:
     return tell(
         Places(), suspect, work.replicas[suspect.has].home, work.replicas[suspect.other].home
     )

@@ -87,7 +87,7 @@ def look(storage: Storage, home: Home) -> Looked:
     for entry in storage.list_dir(home.directory):
         if entry.name.endswith(LOG + SWAP):
             raise CorruptLogError(
-                "a cleaned segment that was not put in its place",
+                "a cleaned segment has not replaced its sources",
                 found=entry.name,
                 where=home.directory,
                 hint="A cleaning was interrupted: `recover` finishes it.",

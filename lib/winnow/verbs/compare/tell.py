@@ -36,8 +36,7 @@ def tell(storage: Storage, suspect: Suspect, has: Home, other: Home) -> Differen
         what = "a tombstone" if one.record and one.record.value is None else "a record"
         message = (
             f"{has.replica.log_dir} has {what} at offset {suspect.offset} that "
-            f"{other.replica.log_dir} lacks; "
-            "there, what follows is at the byte shown"
+            f"{other.replica.log_dir} lacks; the byte shown there is that of the next batch"
         )
     else:
         message = f"the records at offset {suspect.offset} differ"
@@ -67,18 +66,18 @@ def _place(home: Home, path: str, position: int) -> Place:
 
 
 def _what_differs(one: Record, two: Record) -> str:
-    told = [
+    differences = [
         f"{name} ({_size(mine)} and {_size(others)})"
         for name, mine, others in (("key", one.key, two.key), ("value", one.value, two.value))
         if mine != others
     ]
     if one.timestamp != two.timestamp:
-        told.append(f"timestamp ({one.timestamp} and {two.timestamp})")
+        differences.append(f"timestamp ({one.timestamp} and {two.timestamp})")
     if one.headers != two.headers:
-        told.append("headers")
+        differences.append("headers")
     return (
         f"the records at offset {one.offset} differ in "
-        f"{', '.join(told) or 'what could not be read again'}"
+        f"{', '.join(differences) or 'bytes that could not be read again'}"
     )
 
 

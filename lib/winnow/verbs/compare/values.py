@@ -26,18 +26,15 @@ class Kind(StrEnum):
 
 
 _MEANING = {
-    Kind.MISSING: "A record that all replicas should have is gone from one of them. A consumer "
-    "gets it, or does not, "
-    "depending on which broker leads; of a compacted topic it is the last value of its key.",
-    Kind.CONTENT: "The replicas disagree about a record that is committed. One of them was "
-    "damaged, or diverged "
-    "after an unclean leader election.",
-    Kind.TOPIC: "The topic was deleted and created anew, and one broker has missed it. It deletes "
-    "its replica when it "
-    "starts.",
-    Kind.UNREADABLE: "A replica can't be compared before it can be read. `verify` without "
-    "--compare names all that is "
-    "wrong with it.",
+    Kind.MISSING: "One replica lacks a record that all replicas should have. Whether a consumer "
+    "gets the record depends on which broker leads. In a compacted topic, it is the last value of "
+    "its key.",
+    Kind.CONTENT: "The replicas have different records at the same committed offset. One of them "
+    "was damaged, or diverged after an unclean leader election.",
+    Kind.TOPIC: "The topic was deleted and created again, and one broker has missed that. It "
+    "deletes its replica when it starts.",
+    Kind.UNREADABLE: "A replica can't be read, so it can't be compared. `verify` without "
+    "--compare reports everything that is wrong with it.",
 }
 
 

@@ -62,7 +62,7 @@ def advise(
         )
         why = (
             f"repairs the cleaner entry of {counted(len(moved), 'partition')}: "
-            "one entry, beside the files"
+            "keeps one entry, in the partition's log directory"
         )
         found.append(Advice(arguments=("clean", *globs), why=why))
     unknown = sorted({trouble.topic for trouble in troubles if trouble.rule == NO_POLICY})
@@ -80,7 +80,7 @@ def advise(
         found.append(
             Advice(
                 arguments=("verify", *globs),
-                why="lists everything that is wrong with these, by file and byte",
+                why="lists everything that is wrong with these topics, by file and byte",
             )
         )
     for open_transaction in held[:1]:

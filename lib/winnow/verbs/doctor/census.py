@@ -71,8 +71,8 @@ def take_census(
     if pieces:
         for number, found in _run(sc, pieces, len(items), now, progress):
             sums[number].append(found)
-    told = [_census(item, found) for item, found in zip(items, sums, strict=True)]
-    return tuple(sorted(told, key=lambda census: (census.topic, census.partition, census.log_dir)))
+    census = [_census(item, found) for item, found in zip(items, sums, strict=True)]
+    return tuple(sorted(census, key=lambda one: (one.topic, one.partition, one.log_dir)))
 
 
 def _run(

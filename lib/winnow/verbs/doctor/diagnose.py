@@ -65,7 +65,7 @@ def diagnose(
         for item, result in zip(prepared, expected, strict=True)
         if isinstance(item, PartitionWork)
     ]
-    request.progress.stage("measuring how fast logs can be read here")
+    request.progress.stage("measuring the read rate")
     overdue = sorted(_overdue(works), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
     held = sorted(_held_back(works), key=lambda h: (-h.held_bytes, h.topic, h.partition))
     troubles = (*_troubles(prepared), *_without_room(sure))
@@ -81,7 +81,7 @@ def diagnose(
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
     reading = Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all)
     bytes_of = {id(item): _log_bytes(item, request) for item in prepared}
-    misplaced = tuple(map(_told, misplaced_entries(log_dirs)))
+    misplaced = tuple(map(_misplaced, misplaced_entries(log_dirs)))
     disks = tuple(_disk(log_dir, prepared, bytes_of, request) for log_dir in log_dirs)
     return Diagnosis(
         now=request.now,
@@ -160,20 +160,22 @@ def _troubles(prepared: Iterable[Prepared]) -> Iterable[Trouble]:
             )
 
 
-def _told(entry: Misplaced) -> MisplacedEntry:
+def _misplaced(entry: Misplaced) -> MisplacedEntry:
     files = " and ".join(f"{place}/{CLEANER_CHECKPOINT}" for place in entry.named_in)
     if entry.doubled:
-        words = f'{files} name it: a broker\'s cleaner stops at its start ("Duplicate key")'
+        words = (
+            f"{files} list this partition: a broker's cleaner fails when it starts "
+            '("Duplicate key")'
+        )
     else:
         words = (
-            f"{files} names it, and it is in {entry.home}: the next cleaning by a broker adds a "
-            "second entry, and then "
-            'its cleaner stops ("Duplicate key")'
+            f"{files} lists this partition, but it is in {entry.home}: when a broker cleans it, it "
+            'adds a second entry, and then its cleaner fails ("Duplicate key")'
         )
     if entry.home is None:
         words += (
-            "; none of the given directories holds it: remove its lines by hand while the "
-            "broker is stopped"
+            "; the partition is in none of the given directories: remove its lines by hand while "
+            "the broker is stopped"
         )
     return MisplacedEntry(
         topic=entry.topic_partition.topic,
@@ -327,8 +329,8 @@ def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -
             f"{'is' if len(waiting) == 1 else 'are'} due"
         )
         if disk.cleaner_checkpoint_ms is None:
-            return f"{many}, and no cleaner has ever finished one there"
+            return f"{many}, and no cleaner has ever finished a partition there"
         since = now - disk.cleaner_checkpoint_ms
         if since > _DAY_MS:
-            return f"{many}, and no cleaner has finished one there for {duration(since)}"
+            return f"{many}, and no cleaner has finished a partition there for {duration(since)}"
     return None

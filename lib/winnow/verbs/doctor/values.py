@@ -91,7 +91,7 @@ class MisplacedEntry:
     named_in: tuple[str, ...]
     """Log directories whose `cleaner-offset-checkpoint` names it."""
     stops_cleaner: bool
-    """More than one directory names it: a broker's cleaner dies when it starts."""
+    """True if several directories name it: a broker's cleaner fails when it starts."""
     words: str
 
 
@@ -112,7 +112,7 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfreed:
-    """A topic of which neither retention nor compaction would free anything now."""
+    """A topic in which neither retention nor compaction would free anything now."""
 
     topic: str
     partitions: int

@@ -1,7 +1,7 @@
 """Erase every record of some keys from all segments that can be rewritten. A second reading proves
 it.
 
-Each segment is replaced by itself, one at a time, in the same way as a cleaned one (S6.4). After a
+Each segment is replaced separately, one at a time, in the same way as a cleaned one (S6.4). After a
 crash each segment is either old or new, and the next erasure does the rest. Only the segments
 change: no checkpoint, no delete horizon, no offset. Before the first segment of a partition is
 replaced, undo is closed for everything that earlier runs kept: an undo would bring erased records
@@ -138,24 +138,23 @@ def erase_from(
             else _Found(target, found)
             for target, found in zip(looked_into, scanned, strict=True)
         ]
-        told = [result.result() if isinstance(result, _Found) else result for result in results]
+        done = [result.result() if isinstance(result, _Found) else result for result in results]
         if request.touch:
             sound = [number for number, result in enumerate(results) if isinstance(result, _Found)]
-            done = _erase(spark, [results[n] for n in sound], request, shared, run_id)  # type: ignore[misc]
+            erased = _erase(spark, [results[n] for n in sound], request, shared, run_id)  # type: ignore[misc]
             proven = [looked_into[number] for number in sound]
             progress.stage(
-                f"reading {size(sum(target.state.log_bytes for target in proven))} again, to prove "
-                "it"
+                f"reading {size(sum(target.state.log_bytes for target in proven))} again as a proof"
             )
             proofs = prove(spark, proven, keys)
-            for number, one in zip(sound, done, strict=True):
-                told[number] = _with_outcome(told[number], looked_into[number], one, request)
-                told[number] = replace(
-                    told[number], proof=proofs[looked_into[number].state.topic_partition]
+            for number, one in zip(sound, erased, strict=True):
+                done[number] = _with_outcome(done[number], looked_into[number], one, request)
+                done[number] = replace(
+                    done[number], proof=proofs[looked_into[number].state.topic_partition]
                 )
     finally:
         shared.destroy()
-    rest = iter(told)
+    rest = iter(done)
     return EraseResult(
         run_id=run_id,
         dry_run=not request.touch,

@@ -36,7 +36,7 @@ def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa
         raise UsageError(
             "a key is null",
             expected="bytes",
-            hint="Records without a key have nothing to be found by.",
+            hint="Records without a key can't be searched for.",
         )
     if not len(array):
         raise UsageError("no keys were given", expected="at least one")

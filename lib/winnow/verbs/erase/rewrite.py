@@ -128,13 +128,13 @@ def without(
     touched = np.zeros(len(part.rows), np.bool_)
     touched[batch_of[hit]] = True
     rest, rest_rows = _rest(part, hit[touched[batch_of]], touched)
-    stays = np.ones(len(part.rows), np.bool_)
+    kept = np.ones(len(part.rows), np.bool_)
     needed = (part.rows["producer_id"] != NO_PRODUCER) | (part.rows["last_offset"] == last_offset)
-    stays[touched] = (rest_rows["record_count"] > 0) | needed[touched]
+    kept[touched] = (rest_rows["record_count"] > 0) | needed[touched]
     rows = part.rows.copy()
     rows[touched] = rest_rows
-    out = rows[stays]
-    data = b"".join(_pieces(buf, rest, rows[stays], touched[stays]))
+    out = rows[kept]
+    data = b"".join(_pieces(buf, rest, rows[kept], touched[kept]))
     out["position"] = np.cumsum(out["size"]) - out["size"]
     return data, out, Matches(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
 
@@ -165,8 +165,8 @@ def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
         gone.sum()
     ):
         message = (
-            f"{len(filtered.batches)} batches with {filtered.records_out} records came of "
-            f"{len(chosen.rows)}"
+            f"rewriting {len(chosen.rows)} batches gave {len(filtered.batches)} batches with "
+            f"{filtered.records_out} records"
         )
         raise ValueError(message)
     return filtered.data, filtered.batches

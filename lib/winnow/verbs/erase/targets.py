@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 _UNCLEAN = (
     "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end "
-    "of the log may be "
-    "torn. Start the broker once and stop it with SIGTERM, then run again"
+    "of the log may be torn. Start the broker once and stop it with SIGTERM, then run again"
 )
 _TIERED = (
-    "remote.storage.enable: segments lie in remote storage as well, where nothing can be "
-    "erased from here"
+    "remote.storage.enable: remote storage may hold segments too, and an erasure can't change those"
 )
 
 

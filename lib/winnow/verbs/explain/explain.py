@@ -221,8 +221,8 @@ def _at_offset(
     records = [record for found in at_offset for record in found.records]
     if not records:
         words = (
-            f"segment {home} has no record at this offset: it was cleaned away before, or "
-            "never was one"
+            f"segment {home} has no record at this offset: an earlier cleaning removed it, or it "
+            "never existed"
         )
         return RecordFate(
             offset=offset, verdict=Verdict.ABSENT, rule="S5.6", words=words, segment=home
@@ -271,14 +271,14 @@ def _outside(state: PartitionState, offset: int) -> RecordFate | None:
     """
     first, end = state.segments[0].base_offset, state.log_end_offset
     if offset < first:
-        words = f"the log begins at offset {first}: everything below has been deleted"
+        words = f"the log begins at offset {first}: all records below it have been deleted"
         return RecordFate(offset=offset, verdict=Verdict.ABSENT, rule="S8.3", words=words)
     home = max((s for s in state.segments if s.base_offset <= offset), key=lambda s: s.base_offset)
     if not rules.is_trusted(state, home):
         words = (
-            f"segment {home.base_offset} does not lie entirely below offset {state.trusted_end}, "
-            "up to which the log "
-            "can be trusted after the unclean shutdown: it is not looked into, and stays"
+            f"segment {home.base_offset} is not entirely below offset {state.trusted_end}, up to "
+            "which the log can be trusted after the unclean shutdown: it is not read and not "
+            "changed"
         )
         return RecordFate(
             offset=offset, verdict=Verdict.STAYS, rule="S8.2", words=words, segment=home.base_offset
@@ -311,7 +311,7 @@ def _untouched(question: Question, reason: Reason) -> tuple[RecordFate, ...]:
     """Return the fate of a record in a partition that is left unchanged."""
     if question.offset is None:
         return ()
-    words = f"nothing of the partition is touched: {reason.words}"
+    words = f"the partition is left unchanged: {reason.words}"
     return (
         RecordFate(offset=question.offset, verdict=Verdict.STAYS, rule=reason.rule, words=words),
     )

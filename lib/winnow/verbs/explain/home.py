@@ -21,9 +21,9 @@ def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
                 raise UsageError(
                     f"{partition} is never cleaned: {skipped.why}",
                     where=log_dir.path,
-                    hint="`plan` lists those that are.",
+                    hint="`plan` lists the partitions that can be cleaned.",
                 )
     where = ", ".join(log_dir.path for log_dir in dirs)
     raise UsageError(
-        "no such partition", found=partition, where=where, hint="`plan` lists those that are there."
+        "no such partition", found=partition, where=where, hint="`plan` lists all partitions."
     )

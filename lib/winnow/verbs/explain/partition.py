@@ -106,9 +106,7 @@ def retention_facts(item: PartitionWork, *, previewed: bool) -> tuple[Fact, ...]
     """
     plan = item.plan.retention
     if not previewed:
-        return (
-            Fact("retention", "comes after the compaction and looks at what that leaves (S3.5)"),
-        )
+        return (Fact("retention", "runs after compaction, on what compaction keeps (S3.5)"),)
     if plan is None:
         return ()
     return (
@@ -132,8 +130,7 @@ def beyond_cleanable(found: CleanableRange) -> Fate:
     """Explain why a record at or above U' is not reached."""
     words = (
         f"it is not cleaned: cleaning ends at offset {found.first_uncleanable_offset}, "
-        "because "
-        f"{found.why}"
+        f"because {found.why}"
     )
     return Fate(
         Verdict.STAYS,

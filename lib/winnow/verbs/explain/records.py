@@ -101,8 +101,8 @@ def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
         return fate
     if ground.gone is None:
         words = (
-            f"{fate.words}; whether retention then takes its segment depends on what the "
-            "compaction leaves of it"
+            f"{fate.words}; whether retention then deletes its segment depends on what compaction "
+            "keeps of it"
         )
         return Fate(Verdict.UNDECIDED, "S3.5", words, fate.facts)
     home = ground.source_of.get(record.segment, record.segment)
@@ -112,7 +112,7 @@ def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
     return Fate(
         Verdict.GOES,
         taken.rule,
-        f"it goes with its segment: {taken.words}",
+        f"its segment is deleted: {taken.words}",
         (*fate.facts, *taken.facts),
     )
 

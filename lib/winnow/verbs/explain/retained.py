@@ -37,15 +37,14 @@ def gone_segments(state: PartitionState, config: TopicConfig, now: int) -> Gone:
     for number, segment in enumerate(state.segments[:all_rules]):
         if number < start:
             words = (
-                f"all of segment {segment.base_offset} lies below the log start offset "
+                f"segment {segment.base_offset} is entirely below the log start offset "
                 f"{state.log_start_offset}"
             )
             fact = Fact("log_start_offset", state.log_start_offset)
         elif number < by_size:
             words = (
                 f"retention.bytes {size(config.retention_bytes)}: without segment "
-                f"{segment.base_offset} "
-                "the log still has as much"
+                f"{segment.base_offset}, the log still has at least that much"
             )
             fact = Fact("retention_bytes", config.retention_bytes)
         else:

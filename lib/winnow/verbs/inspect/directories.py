@@ -59,17 +59,17 @@ def find_target(storage: Storage, path: str) -> Target:
         directory = list_directory(storage, full)
     except OSError as error:
         raise UsageError(
-            "can't read this",
+            "can't read this path",
             found=error.strerror or str(error),
             where=path,
-            hint="Give files or directories of Kafka's.",
+            hint="Give files or directories that Kafka wrote.",
         ) from None
     if META_PROPERTIES in directory.entries:
         return Target(directory, None, is_log_dir=True)
     if any(name.endswith(LOG) for name in directory.entries) or directory.topic is not None:
         return Target(directory, None, is_log_dir=False)
     raise UsageError(
-        "not a directory of Kafka's",
+        "not a Kafka directory",
         expected=f"a log directory, with {META_PROPERTIES}, or a partition's, with .log files",
         found="neither",
         where=path,
@@ -102,7 +102,7 @@ def find_position(
     directory = target.directory.path
     if not target.is_partition:
         raise UsageError(
-            "an offset or a timestamp leads somewhere in a partition",
+            "an offset or a timestamp can only be looked up in a partition",
             expected="the directory of a partition",
             found="a log directory" if target.is_log_dir else "a file",
             where=directory if target.only is None else f"{directory}/{target.only}",
@@ -129,7 +129,7 @@ def find_position(
     if offset is not None and offset < start:
         lines.append(Note(f"a broker refuses offset {offset}: the log begins at {start}"))
     if offset is not None and end is not None and offset > end:
-        lines.append(Note(f"a broker refuses offset {offset}: the log ends before {end}"))
+        lines.append(Note(f"a broker refuses offset {offset}: the log ends at {end}"))
     batch, record_line = _shown(found, target.directory.topic, lines)
     return PositionLine(
         directory=directory,

@@ -244,6 +244,6 @@ def _unchanged(storage: Storage, path: str, entry: Entry, lines: Iterator[Line])
         if now != entry:
             was, is_now = (f"{e.size} bytes of {e.mtime_ms}" for e in (entry, now))
             yield Problem(
-                f"the file changed while it was read: {was}, then {is_now}. Does a broker run on "
+                f"the file changed while it was read: {was}, then {is_now}. Is a broker running on "
                 f"it? ({path})"
             )

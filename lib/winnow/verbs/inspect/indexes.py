@@ -132,7 +132,7 @@ def _read(
         return data, []
     said = f"{zeros} bytes of zeros after the entries ({path} at byte {len(kept)})"
     if log.following is None and zeros % entry_size == 0:
-        return kept, [Note(f"{said}: preallocated by a broker that runs or did not close it")]
+        return kept, [Note(f"{said}: a broker preallocated them, and is running or crashed")]
     return kept, [Problem(said)]
 
 

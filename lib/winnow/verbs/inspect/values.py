@@ -180,7 +180,7 @@ class PlainRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionLine:
-    """Where an offset or a timestamp leads in a partition."""
+    """The result of looking up an offset or a timestamp in a partition."""
 
     directory: str
     asked: str

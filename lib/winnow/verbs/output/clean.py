@@ -67,9 +67,10 @@ class Elsewhere:
             for other in (*self.sources, *self.destinations[:number]):
                 if _overlap(tree.url, other.url):
                     raise UsageError(
-                        "a destination must lie apart from all else",
+                        "a destination can't be inside a log directory or another destination, or "
+                        "contain one",
                         found=f"{tree.url} and {other.url}",
-                        hint="To clean in place, leave --output out.",
+                        hint="To clean in place, leave out --output.",
                     )
 
 
@@ -91,15 +92,15 @@ def clean_elsewhere(
         raise StoppedError(
             f"the run was stopped, {stop.reason}",
             where=", ".join(tree.url for tree in asked.destinations),
-            hint="What it wrote there is not finished; --begin-again begins again.",
+            hint="The copy there is incomplete. Run again with --begin-again to replace it.",
         ) from None
     except OSError as error:
         kind = NoSpaceError if error.errno in NO_SPACE else WinnowError
         raise kind(
             "a place can't be reached, read or written",
             found=str(error) or type(error).__name__,
-            hint="Nothing is finished. See to it, then run again, with --begin-again if it had "
-            "begun to write.",
+            hint="No output was completed. Fix the cause and run again, with --begin-again if the "
+            "run had begun to write.",
         ) from error
 
 
@@ -113,9 +114,8 @@ def _clean(
                 stack.enter_context(lock)
         sources = [look_at(tree) for tree in asked.sources]
         _check_room(asked, sources)
-        found = list(batches(_units(sources), _space(asked))) or [
-            ()
-        ]  # files beside the partitions are looked at, too
+        # One empty batch if there is no partition: the files beside the partitions count, too.
+        found = list(batches(_units(sources), _space(asked))) or [()]
         destinations = []
         for source, tree in zip(sources, asked.destinations, strict=bool(asked.destinations)):
             check_free(tree, begin_again=asked.begin_again)
@@ -243,7 +243,7 @@ def _units(sources: Sequence[Source]) -> Iterator[Unit]:
                     f"{directory} is in two log directories",
                     expected="one",
                     found=f"{home} and {source.tree.url}",
-                    hint="A broker would refuse to start; find out which one is current.",
+                    hint="A broker refuses to start on these. Find out which directory is current.",
                 )
             yield Unit(number, directory, files)
 
@@ -273,8 +273,7 @@ def _check_room(asked: Elsewhere, sources: Sequence[Source]) -> None:
                 expected=f"{needed} bytes",
                 found=str(max(0, free)),
                 where=tree.url,
-                hint="Give a larger disk, or with --work-space so many bytes as are to be copied "
-                "at once.",
+                hint="Use a larger disk, or copy less at once with --work-space SIZE.",
             )
 
 

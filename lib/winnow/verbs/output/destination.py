@@ -47,7 +47,7 @@ class Destination:
         different = sorted(name for name, _ in found.items() ^ self._sizes.items())
         if different:
             raise _somebody_else(
-                self.tree, f"{different[0]} missing, of another size or not of this run"
+                self.tree, f"{different[0]}: missing, of another size, or from another run"
             )
         if self.tree.read_range(UNFINISHED, 0, len(self.marker) + 1) != self.marker:
             raise _somebody_else(self.tree, "the marker of another run")
@@ -72,20 +72,19 @@ def check_free(tree: FileTree, *, begin_again: bool) -> None:
         return
     if UNFINISHED not in names or META_PROPERTIES in names:
         raise UsageError(
-            "there is something at the place where the cleaned log directory is to go",
-            expected="nothing",
+            "the destination is not empty",
+            expected="an empty or new directory",
             found=f"{names[0]!r}" + (f" and {len(names) - 1} more" if names[1:] else ""),
             where=tree.url,
-            hint="It is written once and never over anything. Give another place, or remove what "
-            "is there.",
+            hint="Winnow never overwrites files there. Choose another place, or remove the files.",
         )
     if not begin_again:
         raise UsageError(
-            "a run that did not finish, or still works, is writing there",
+            "another run did not finish writing there, or is still writing",
             found=tree.read_range(UNFINISHED, 0, 1000).decode(errors="replace").strip(),
             where=tree.url,
-            hint="If it has ended, give --begin-again: what it left is removed, and all is written "
-            "anew.",
+            hint="If that run has ended, add --begin-again: it removes what the run left and "
+            "writes everything again.",
         )
 
 
@@ -106,8 +105,8 @@ def begin(tree: FileTree, *, run_id: str, source: str, begin_again: bool) -> Des
 
 
 def clear(tree: FileTree) -> None:
-    """Remove what an unfinished run wrote. The marker is last: until then it says that nothing here
-    has to be kept.
+    """Remove what an unfinished run wrote. The marker goes last: until then it shows that the files
+    can be deleted.
     """
     for file in tree.list_tree():
         if file.name not in _BESIDE:
@@ -128,9 +127,10 @@ def work_beside(tree: FileTree) -> str | None:
 
 def _somebody_else(tree: FileTree, found: str) -> WinnowError:
     return WinnowError(
-        "somebody else writes to the place where the cleaned log directory is to go",
-        expected="this run alone",
+        "another process is writing to the destination",
+        expected="only this run",
         found=found,
         where=tree.url,
-        hint="Nothing is finished there. End the other one, then run again with --begin-again.",
+        hint="The copy there is incomplete. Stop the other process, then run again with "
+        "--begin-again.",
     )

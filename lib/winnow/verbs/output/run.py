@@ -51,10 +51,9 @@ def run_anywhere(
         return run(spark, log_dirs, request)
     if request.seen is not None:
         raise UsageError(
-            "a plan as a value is of log directories that stay where they are",
+            "a Plan of the notebook API can't have an output",
             found=", ".join(tree.url for tree in elsewhere.destinations),
-            hint="`winnow.clean(..., output=...)` and the command line's `plan` take a place for "
-            "the cleaned one.",
+            hint="Use `winnow.clean(..., output=...)`, or the command line's `plan --output`.",
         )
     asked = replace(request, settings=_of_copies(request.settings, elsewhere))
     if not request.touch:

@@ -19,6 +19,7 @@ from winnow.logdir.names import (
 from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.lease_file import LEASE
+from winnow.words import counted
 
 WORK = ".winnow-work"
 """In a destination on a local disk: the private copy that is being cleaned, then moved into place
@@ -72,7 +73,7 @@ def look_at(tree: FileTree) -> Source:
     for file in files:
         if not set(file.name.split("/")).isdisjoint({"", ".", ".."}):
             raise UsageError(
-                "a name that is no path",
+                "an invalid file name",
                 expected="names between single slashes",
                 found=repr(file.name),
                 where=tree.url,
@@ -83,10 +84,10 @@ def look_at(tree: FileTree) -> Source:
     )
     if record is not None:
         raise UsageError(
-            "changes of a run that was interrupted, or still goes on, are not done",
+            "a run was interrupted, or is still active, and has not finished its changes",
             found=record,
             where=tree.url,
-            hint="`recover` finishes them.",
+            hint="`recover` finishes an interrupted run.",
         )
     names = {file.name for file in files}
     if META_PROPERTIES not in names:
@@ -106,9 +107,9 @@ def refuse_changed(sources: Sequence[Source]) -> None:
         if changed:
             raise CorruptLogError(
                 "the log directory changed while it was being read",
-                expected="what it held when the run began",
-                found=f"{len(changed)} files that came, went or are others, {changed[0]!r} among "
-                "them",
+                expected="the same files as when the run began",
+                found=f"{counted(len(changed), 'file')} added, removed or changed, for example "
+                f"{changed[0]!r}",
                 where=source.tree.url,
-                hint="Something else is writing there. Stop it and run again.",
+                hint="Another process is writing there. Stop it and run again.",
             )

@@ -23,7 +23,7 @@ def merged(
     destinations.
     """
 
-    def told(text: str) -> str:
+    def renamed(text: str) -> str:
         for copy, source in named.items():
             text = text.replace(copy, source)
         return text
@@ -32,8 +32,8 @@ def merged(
         return replace(
             partition,
             log_dir=named.get(partition.log_dir, partition.log_dir),
-            reason=told(partition.reason),
-            error=None if partition.error is None else told(partition.error),
+            reason=renamed(partition.reason),
+            error=None if partition.error is None else renamed(partition.error),
         )
 
     peaks = [result.peak_extra_bytes for result in results if result.peak_extra_bytes is not None]
@@ -42,7 +42,7 @@ def merged(
         run_id=run_id,
         partitions=tuple(of(partition) for result in results for partition in result.partitions),
         notes=(
-            *dict.fromkeys(told(note) for result in results for note in result.notes),
+            *dict.fromkeys(renamed(note) for result in results for note in result.notes),
             *(
                 f"{source} was only read; the cleaned log directory is {to}"
                 for source, to in zip(named.values(), written, strict=False)

@@ -180,7 +180,7 @@ def _undo(
     directory = _directory(found)
     if dry_run and found.actions != (Action.NONE,):
         raise CorruptLogError(
-            "what a crash left is in the way",
+            "files that a crash left must be handled first",
             where=directory,
             hint="Run `recover` first, then this again.",
         )

@@ -120,7 +120,7 @@ def _names(scope: Scope, entries: Sequence[Entry]) -> Iterator[Finding]:
         if not entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT)):
             continue
         if not entry.is_file:
-            found = "a directory" if entry.is_dir else "a link to nowhere or a special file"
+            found = "a directory" if entry.is_dir else "a broken link or a special file"
             yield scope.finding(Kind.UNREADABLE, entry.name, f"expected a file, found {found}")
         elif _base(entry.name) is None:
             yield scope.finding(

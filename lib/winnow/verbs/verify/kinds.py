@@ -24,7 +24,7 @@ class _Row(NamedTuple):
     meaning: str
     """What it means to a user, and what to do."""
     is_damage: bool = True
-    """False for what a starting broker repairs by itself without any loss."""
+    """False if a starting broker repairs it without any loss."""
 
 
 class Kind(StrEnum):
@@ -76,16 +76,16 @@ class Kind(StrEnum):
         "a batch with more than `max.decompressed.message.bytes`, or with more than a task on "
         "this machine has memory for",
         "the batch",
-        "The batch holds more than max.decompressed.message.bytes or the memory here allow. "
-        "Nobody can read it without that much memory. It may be an attack. Consumers must "
+        "The batch holds more than max.decompressed.message.bytes or this machine's memory "
+        "allows. Nobody can read it without that much memory. It may be an attack. Consumers must "
         "seek to the offset after it.",
     )
     TIMESTAMP = _Row(
         "timestamp",
         "a header whose largest timestamp is not that of the records (v2)",
         "the batch",
-        "The records are fine, but the batch header says that they are older or newer than "
-        "they are. Retention by time and lookups by timestamp use the header.",
+        "The records are intact, but the batch header has a wrong timestamp. Retention by time "
+        "and lookups by timestamp use the header.",
     )
     TORN_TAIL = _Row(
         "torn-tail",
@@ -157,7 +157,7 @@ class Kind(StrEnum):
     )
     CHECKPOINT = _Row(
         "checkpoint",
-        "an offset checkpoint that can't be read, or one with an offset beyond the end of the log",
+        "an offset checkpoint that can't be read, or an offset in it beyond the end of the log",
         "",
         "A checkpoint of the log directory does not match this log, or can't be read. One "
         "that can't be read takes the whole log directory offline. A log that ends before its "

@@ -59,7 +59,7 @@ def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
                 "a log directory was given twice",
                 found=given,
                 where=path,
-                hint="Name each one once.",
+                hint="Give each directory once.",
             )
         if not storage.exists(f"{path}/{META_PROPERTIES}"):
             read_meta(storage, path)
@@ -97,13 +97,14 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         key = directory.topic_partition
         if directory.kind is not DirectoryKind.CURRENT or key is None:
             notes.append(
-                f"{path}/{entry.name} is not checked: it belongs to no current partition "
-                f"({directory.kind})"
+                f"{path}/{entry.name} is not checked: it is not the directory of a current "
+                f"partition ({directory.kind})"
             )
             continue
         if not directory.has_legal_topic:
             message = (
-                "expected a topic that a broker can write into a checkpoint, of a-z A-Z 0-9 . _ -"
+                "expected a topic name that a broker can write into a checkpoint: only "
+                "a-z A-Z 0-9 . _ -"
             )
             findings.append(scope.finding(Kind.NAME, entry.name, message))
         if not topics or any(fnmatchcase(key.topic, glob) for glob in topics):

@@ -58,7 +58,7 @@ def _together(
     if not log_dir.clean_shutdown or not checks:
         return
     if not directory.snapshots and any(check.producers for check in checks):
-        message = "expected a producer snapshot, for producers have written here, found none"
+        message = "expected a producer snapshot, because producers have written here, found none"
         yield place.scope.finding(Kind.MISSING, "", message)
     if checks[-1].complete:
         yield from _end(log_dir, place.scope, checks[-1].next_offset)
@@ -72,9 +72,8 @@ def _end(log_dir: LogDirCheck, scope: Scope, end_offset: int) -> Iterator[Findin
         offset = log_dir.checkpoints.get(name, {}).get(key, 0)
         if offset > end_offset:
             message = (
-                f"expected a log up to offset {offset}, as {name} has it, found "
-                f"{end_offset} "
-                "to be its end"
+                f"expected the log to reach offset {offset}, which is in {name}, found that it "
+                f"ends at {end_offset}"
             )
             yield scope.finding(Kind.CHECKPOINT, "", message, offsets=(end_offset, offset - 1))
             return
@@ -107,15 +106,15 @@ def _entries(
         (check.runs, check.promises)
         for check in takewhile(lambda c: c.promises is not None, checks)
     ]
-    told: set[int] = set()
+    reported: set[int] = set()
     for found in across(
         [(runs, promised) for runs, promised in known if runs is not None and promised is not None]
     ):
         number, fault = (
             (found.segment, _looked_up(place, found)) if isinstance(found, Unexplained) else found
         )
-        if fault is not None and number not in told:
-            told.add(number)
+        if fault is not None and number not in reported:
+            reported.add(number)
             yield txn_index_finding(segments[number].log, fault)
 
 
@@ -128,7 +127,7 @@ def _looked_up(place: PartitionPlace, found: Unexplained) -> EntryFault | None:
         return None
     row = batch.piece.rows[batch.row]
     if row["base_offset"] > found.offset:
-        return None  # cleaned away
+        return None  # a cleaning removed it
     data = (int(row["attributes"]) & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL
     begins_at, producer = int(row["base_offset"]), int(row["producer_id"])
     return unexplained_fault(found, begins_at=begins_at, producer=producer, data=data)
