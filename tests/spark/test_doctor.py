@@ -183,7 +183,7 @@ def test_cleaner_idle_for_a_day_is_reported(spark: SparkSession, tmp_path: Path)
         return doctor(spark, [str(log_dir)], settings=settings(), now=now).dead_cleaner
 
     assert dead(last + DAY_MS // 2) is None
-    assert "no cleaner has finished one there for 3 d" in (dead(last + 3 * DAY_MS) or "")
+    assert "no cleaner has finished a partition there for 3 d" in (dead(last + 3 * DAY_MS) or "")
     checkpoint.unlink()
     assert "no cleaner has ever finished a partition there" in (dead(last) or "")
 

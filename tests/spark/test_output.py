@@ -225,9 +225,9 @@ def test_unusable_output_places_are_refused(spark: SparkSession, tmp_path: Path)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     for output, words in (
-        (source, "apart"),
-        (source / "t-1", "apart"),
-        (tmp_path, "apart"),
+        (source, "inside a log directory or another"),
+        (source / "t-1", "inside a log directory or another"),
+        (tmp_path, "inside a log directory or another"),
         (tmp_path / "full", "the destination is not empty"),
     ):
         with pytest.raises(UsageError, match=words):
