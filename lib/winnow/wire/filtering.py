@@ -17,7 +17,16 @@ from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Code
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codecs import compress
 from winnow.wire.kernels.codec import compress_many
-from winnow.wire.kernels.filter import COPY, DROP, EMPTY, REWRITE, assemble, rewrite_compressed
+from winnow.wire.kernels.filter import (
+    COPY,
+    DROP,
+    EMPTY,
+    REWRITE,
+    Choice,
+    Verdict,
+    assemble,
+    rewrite_compressed,
+)
 from winnow.wire.kernels.writing import GROWTH
 from winnow.wire.legacy import retained_only
 from winnow.wire.record_faults import Fault, record_error
@@ -104,8 +113,19 @@ def filter_batches(
         message = f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}"
         raise ValueError(message)
     rows = as_rows(batches)
-    choice = _Choice(blocks, rows, keep, retention, horizon_cause)
-    total = choice.total
+    total = record_total(blocks, rows)
+    cause = np.zeros(len(rows), np.bool_) if horizon_cause is None else horizon_cause
+    choice = Choice(
+        rows,
+        blocks.begin,
+        blocks.end,
+        blocks.compressed,
+        _read_only(keep, np.bool_, total),
+        _retentions(retention, len(rows)),
+        _read_only(cause, np.bool_, len(rows)),
+        now,
+        delete_retention_ms,
+    )
     if (rows["magic"] < MAX_MAGIC).any():
         inflated, end, rows, keep = retained_only(
             blocks.inflated,
@@ -117,59 +137,25 @@ def filter_batches(
             retain_deletes=retain_legacy_deletes,
         )
         blocks = replace(blocks, inflated=inflated, end=end, rows=rows)
-        choice = _Choice(blocks, rows, keep, retention, horizon_cause)
-    verdict = _Verdict.of(len(rows))
-    payloads, starts = _compressed_payloads(blocks, rows, choice, verdict, now, delete_retention_ms)
+        keep = _read_only(keep, np.bool_, record_total(blocks, rows))
+        choice = choice._replace(rows=rows, end=blocks.end, keep=keep)
+    verdict = _no_verdict(len(rows))
+    payloads, starts = _compressed_payloads(blocks, choice, verdict)
     out = np.empty(_largest_size(blocks, rows, np.diff(starts)), np.uint8)
     out_rows = np.empty(len(rows), BATCH)
     fault, i, position, count, size = assemble(
-        blocks.raw,
-        blocks.compressed,
-        blocks.begin,
-        blocks.end,
-        rows,
-        choice.keep,
-        choice.retention,
-        choice.cause,
-        now,
-        delete_retention_ms,
-        verdict.action,
-        verdict.retained,
-        verdict.tombstones,
-        verdict.horizon,
-        verdict.first_timestamp,
-        verdict.max_timestamp,
-        payloads,
-        starts,
-        out,
-        out_rows,
+        blocks.raw, choice, verdict, payloads, starts, out, out_rows
     )
-    _check((fault, i, position), blocks, rows)
+    _check((fault, i, position), choice)
     return _summary(as_bytes(out[:size]), out_rows[:count], total, verdict)
 
 
-class _Choice:
-    """The arguments per record and per batch, with checked shapes and types, read-only."""
-
-    def __init__(
-        self,
-        blocks: RecordBlocks,
-        rows: Rows,
-        keep: NDArray[np.bool_],
-        retention: NDArray[np.int8],
-        cause: NDArray[np.bool_] | None,
-    ) -> None:
-        self.total = record_total(blocks, rows)
-        self.keep = _read_only(keep, np.bool_, self.total)
-        self.retention = _read_only(retention, np.int8, len(rows))
-        no_cause = np.zeros(len(rows), np.bool_)
-        self.cause = _read_only(no_cause if cause is None else cause, np.bool_, len(rows))
-        if (
-            len(rows)
-            and not 0 <= self.retention.min() <= self.retention.max() <= Retention.RETAIN_EMPTY
-        ):
-            message = "retention holds a value that is not a Retention"
-            raise ValueError(message)
+def _retentions(array: NDArray[np.int8], size: int) -> NDArray[np.int8]:
+    retentions = _read_only(array, np.int8, size)
+    if size and not 0 <= retentions.min() <= retentions.max() <= Retention.RETAIN_EMPTY:
+        message = "retention holds a value that is not a Retention"
+        raise ValueError(message)
+    return retentions
 
 
 def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[_Item]:
@@ -183,33 +169,22 @@ def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[
     return view
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """The outcome for each batch, see `wire.kernels.filter`."""
-
-    action: NDArray[np.int8]
-    retained: NDArray[np.int32]
-    tombstones: NDArray[np.int32]
-    horizon: NDArray[np.int64]
-    first_timestamp: NDArray[np.int64]
-    max_timestamp: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, n: int) -> _Verdict:
-        return cls(
-            np.empty(n, np.int8),
-            np.empty(n, np.int32),
-            np.empty(n, np.int32),
-            np.empty(n, np.int64),
-            np.empty(n, np.int64),
-            np.empty(n, np.int64),
-        )
+def _no_verdict(size: int) -> Verdict:
+    """Return the verdict before the kernels fill it in: they leave out batches to delete."""
+    return Verdict(
+        np.full(size, DROP, np.int8),
+        np.zeros(size, np.int32),
+        np.zeros(size, np.int32),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
 
 
-def _check(result: tuple[int, int, int], blocks: RecordBlocks, rows: Rows) -> None:
+def _check(result: tuple[int, int, int], choice: Choice) -> None:
     fault, i, position = result
     if fault:
-        raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+        raise record_error(Fault(fault), choice.rows[i], position - int(choice.begin[i]))
 
 
 def _largest_size(blocks: RecordBlocks, rows: Rows, payload_sizes: NDArray[np.int64]) -> int:
@@ -227,50 +202,20 @@ def _largest_areas(blocks: RecordBlocks, rows: Rows) -> NDArray[np.int64]:
 
 
 def _compressed_payloads(
-    blocks: RecordBlocks,
-    rows: Rows,
-    choice: _Choice,
-    verdict: _Verdict,
-    now: int,
-    delete_retention_ms: int,
+    blocks: RecordBlocks, choice: Choice, verdict: Verdict
 ) -> tuple[Bytes, NDArray[np.int64]]:
     """Compress the records of rewritten compressed batches. Return the bytes, and n + 1 starts in
     them.
 
     Fills in all of the verdict for compressed batches.
     """
+    rows = choice.rows
     starts = np.zeros(len(rows) + 1, np.int64)
-    verdict.action.fill(DROP)
-    verdict.retained.fill(0)
-    verdict.tombstones.fill(0)
     if not blocks.compressed.any():
         return as_bytes(b""), starts
     records = np.empty(int(_largest_areas(blocks, rows)[blocks.compressed].sum()), np.uint8)
     record_starts = np.empty(len(rows) + 1, np.int64)
-    _check(
-        rewrite_compressed(
-            blocks.inflated,
-            blocks.compressed,
-            blocks.begin,
-            blocks.end,
-            rows,
-            choice.keep,
-            choice.retention,
-            choice.cause,
-            now,
-            delete_retention_ms,
-            verdict.action,
-            verdict.retained,
-            verdict.tombstones,
-            verdict.horizon,
-            verdict.first_timestamp,
-            verdict.max_timestamp,
-            records,
-            record_starts,
-        ),
-        blocks,
-        rows,
-    )
+    _check(rewrite_compressed(blocks.inflated, choice, verdict, records, record_starts), choice)
     chosen = (verdict.action == REWRITE) & blocks.compressed
     if not chosen.any():
         return as_bytes(b""), starts
@@ -293,7 +238,7 @@ def _compressed_payloads(
     return sink.data(), np.cumsum(starts)
 
 
-def _summary(data: Bytes, out_rows: Rows, total: int, verdict: _Verdict) -> Filtered:
+def _summary(data: Bytes, out_rows: Rows, total: int, verdict: Verdict) -> Filtered:
     return Filtered(
         data=data,
         batches=out_rows,

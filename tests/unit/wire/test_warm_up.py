@@ -53,19 +53,20 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
             rows = np.zeros(5, BATCH)
             count, _, _ = walk.walk_batches(buf, 0, 0, rows)
             assert walk.first_bad_crc(buf, rows[:count]) == -1
-            blocks = inflate(buf, rows[:count])
-            record_checks.check_records(blocks)
             walk.find_batch(buf, 0, 0, 2**62)
-            names.count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=9)
-            columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
-            filter_batches(
-                blocks,
-                blocks.rows,
-                columns.offset != 1,
-                np.ones(3, np.int8),
-                now=10**12,
-                delete_retention_ms=0,
-            )
+            for some in (rows[:count], rows[1:count]):  # with and without a batch of v0
+                blocks = inflate(buf, some)
+                record_checks.check_records(blocks)
+                names.count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=9)
+                columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
+                filter_batches(
+                    blocks,
+                    blocks.rows,
+                    columns.offset != 1,
+                    np.ones(len(some), np.int8),
+                    now=10**12,
+                    delete_retention_ms=0,
+                )
     assert [list(kernel.signatures) for kernel in KERNELS] == before
 
 
