@@ -61,12 +61,14 @@ class WinnowError(Exception):
             self.problem, expected=self.expected, found=self.found, where=where, hint=self.hint
         )
 
-    def inside(self, path: str, start: int | None = None) -> Self:
-        """Return the same error for the file at `path`. Its place counts from byte `start`, if
-        given: there the part that was read begins.
+    def inside(self, path: str, start: int = 0) -> Self:
+        """Return the same error for the file at `path`, which is named once. Its place counts from
+        byte `start`, where the part that was read begins.
         """
-        where = path if self.where is None else f"{path}, {self.where}"
-        if start is not None and self.where is not None:
+        where = self.where or path
+        if not where.startswith(path):
+            where = f"{path}, {where}"
+        if start and where != path:
             where += f", counted from byte {start}"
         return self.at(where)
 

@@ -53,3 +53,22 @@ def test_message_has_expected_found_where_and_hint() -> None:
 
 def test_each_kind_has_its_documented_exit_code() -> None:
     assert [kind.exit_code for kind in KINDS] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("where", "start", "expected"),
+    [
+        (None, 0, "/t-0/0.log"),
+        (None, 9, "/t-0/0.log"),
+        ("/t-0/0.log", 9, "/t-0/0.log"),
+        ("batch at byte 5", 0, "/t-0/0.log, batch at byte 5"),
+        ("batch at byte 5", 9, "/t-0/0.log, batch at byte 5, counted from byte 9"),
+        ("/t-0/0.log at byte 5", 0, "/t-0/0.log at byte 5"),
+        ("/t-0/0.log at byte 5", 9, "/t-0/0.log at byte 5, counted from byte 9"),
+    ],
+)
+def test_error_inside_a_file_names_it_once_and_where_its_bytes_count_from(
+    where: str | None, start: int, expected: str
+) -> None:
+    error = CorruptLogError("batch can't be read", where=where)
+    assert error.inside("/t-0/0.log", start).where == expected

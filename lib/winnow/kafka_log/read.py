@@ -136,7 +136,7 @@ class _RangeReader:
             end = len(rows) if bad < 0 else begin + bad
             yield from self._sound(piece, rows[begin:end])
             if bad >= 0:
-                error = self._in_file(crc_error(rows[end]), piece, rows[end])
+                error = crc_error(rows[end]).inside(self._range.path, piece.start)
                 yield from self._batch_problem(error, piece, rows[end], crc_ok=False)
             begin = end + 1
 
@@ -171,9 +171,8 @@ class _RangeReader:
                 del found, blocks  # free them before the next part is read
         except CorruptLogError as error:
             if len(rows) == 1:
-                yield from self._batch_problem(
-                    self._in_file(error, piece, rows[0]), piece, rows[0], crc_ok=True
-                )
+                error = error.inside(self._range.path, piece.start)
+                yield from self._batch_problem(error, piece, rows[0], crc_ok=True)
                 return
             half = len(rows) // 2
             yield from self._decoded(piece, rows[:half])
@@ -216,10 +215,6 @@ class _RangeReader:
         return _problem(
             self._scan, self._range.topic_partition, error, segment=self._segment, **known
         )
-
-    def _in_file(self, error: CorruptLogError, piece: Piece, row: np.void) -> CorruptLogError:
-        where = f"{self._range.path}, batch at byte {piece.start + int(row['position'])}"
-        return error.at(where)
 
 
 def _together(rows: Rows) -> int:

@@ -106,6 +106,8 @@ def test_batch_with_malformed_records_and_valid_crc_is_a_problem_row(tmp_path: P
     log = Log(directory, 0)
     log.replace_payload(4, b"\xff" * (len(some(0)) - HEADER_V2_SIZE))
     [row] = problems(directory)
+    place = f"batch at byte {4 * len(some(0))}, base offset 20, 5 records)"
+    assert f"({directory}/{0:020d}.log, {place}" in row["problem"]
     assert (row["baseOffset"], row["batchLastOffset"], row["crcOk"], row["offset"]) == (
         20,
         24,

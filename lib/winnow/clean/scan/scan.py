@@ -88,7 +88,7 @@ def scan_split(
             for packed in packed_keys(buf, batches, split.records, _wanted_by(job, secret)):
                 yield from _blobs(number, packed, spool)
         except CorruptLogError as error:
-            raise _in_file(error, path, split.start) from error
+            raise error.inside(path, split.start) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +165,6 @@ def _too_many() -> CorruptLogError:
         hint="Only data made for this expands so far. If these records are real, "
         "tell Winnow's developers.",
     )
-
-
-def _in_file(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
-    """Return the same error with the file named: the kernels count bytes from the start of the
-    split.
-    """
-    where = path if error.where is None else f"{path}, {error.where}"
-    if start:
-        where += f", counted from byte {start}"
-    return error.at(where)
 
 
 def _blobs(split: int, keys: PackedKeys, spool: str | None) -> Iterator[tuple[int, KeyBlob]]:

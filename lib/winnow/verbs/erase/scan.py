@@ -91,7 +91,4 @@ def found_in_split(
                     found.number[np.repeat(control, blocks.rows["record_count"])] = NOT_FOUND
                 yield part, found
     except CorruptLogError as error:
-        where = path if error.where is None or error.where == path else f"{path}, {error.where}"
-        if split.start and where != path:
-            where += f", counted from byte {split.start}"
-        raise error.at(where) from error
+        raise error.inside(path, split.start) from error

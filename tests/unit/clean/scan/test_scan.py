@@ -53,6 +53,18 @@ def test_wrong_crc_is_refused_with_file_and_byte(job: PartitionJob, number: int)
     assert (from_split in str(caught.value)) == (number > 1)
 
 
+@pytest.mark.parametrize("number", range(6))
+def test_batch_of_an_unknown_version_is_refused_with_file_and_byte(
+    job: PartitionJob, number: int
+) -> None:
+    log = change(job, STARTS[number] + 16)
+    begin = STARTS[number // 2 * 2]
+    with pytest.raises(CorruptLogError, match="expected magic 0 to 2") as caught:
+        scanned(job)
+    place = f"{log} at byte {STARTS[number] - begin}"
+    assert caught.value.where == (f"{place}, counted from byte {begin}" if begin else place)
+
+
 def test_crc_covers_the_last_byte_of_the_log(job: PartitionJob) -> None:
     change(job, STARTS[5] + len(BATCHES[5]) - 1)
     with pytest.raises(CorruptLogError, match="CRC"):
