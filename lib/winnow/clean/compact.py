@@ -100,7 +100,7 @@ def _in_waves(run: Run, round_: Round) -> PartitionResult:
         try:
             commit_groups(storage, job.directory, [group.staged for group in wave])
             leave_journal(storage, job.staging)
-        except FAILS_ONE_PARTITION as error:  # the journal stays: the next run goes on from there
+        except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
             return report.interrupted(round_.item, failure(error))
         done += wave
         round_ = replace(round_, commits_ms=round_.commits_ms + ms_since(began))
@@ -217,7 +217,7 @@ def _commit(
             )
             words = retention_reason(cleaned, item.config, request.now, plan).words
             after = retain_from(item, cleaned, plan, request)
-    except FAILS_ONE_PARTITION as error:  # the journal stays: the next run goes on from there
+    except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
         return report.interrupted(item, failure(error))
     groups = [*done, *wave]
     return report.done(

@@ -25,8 +25,8 @@ def removed_records(
 ) -> RecordsRemoved:
     """Return the records removed from filtered batches, dtype BATCH.
 
-    `stays`: per record, whether its key, or a marker's transaction, keeps it; never true in a batch
-    to `discard`. If such a record is dropped anyway, it is a null value whose delete horizon has
+    `survives`: per record, whether its key, or a marker's transaction, keeps it. It is never true
+    in a batch to `discard`. A survivor that is dropped anyway is a null value whose delete horizon
     passed (S5.5).
     """
     counts = rows["record_count"].astype(np.int64)

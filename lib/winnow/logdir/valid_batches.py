@@ -1,5 +1,5 @@
 """The batches of a segment that a broker keeps when it recovers it: all before the first that is
-torn, makes no sense, or does not match its CRC (S8.2, S8.9).
+torn, is invalid, or does not match its CRC (S8.2, S8.9).
 """
 
 from __future__ import annotations

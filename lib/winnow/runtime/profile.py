@@ -107,7 +107,7 @@ class Profiler:
         self._marks.append(Mark(name, now_ms()))
 
     def tell(self, progress: Progress) -> None:
-        """Forward to another Progress from now on."""
+        """Forward to this Progress from now on."""
         self._progress = progress
 
     @contextmanager

@@ -25,8 +25,8 @@ JOURNAL = "round.json"
 VERSION = 1
 
 _LEFT_OUT = frozenset({"log_stamp", "rebuilt"})
-"""Fields of a source that are not recorded. Stamps differ in a copy; a run that goes on reads again
-what a broker recovers.
+"""Fields of a source that are not recorded. Stamps differ in a copy. A run that continues reads
+again what a broker recovers.
 """
 _NEEDED = {LOG, INDEX, TIMEINDEX}
 
