@@ -1,4 +1,4 @@
-"""`python -m tests.kafka.dead_broker.kills --count 50 --seed N [--record FILE]`: brokers killed
+"""`python -m tests.kafka.dead_broker.kills --count 50 --seed N [--record PAGE]`: brokers killed
 under load at random moments.
 
 After each kill, Winnow's decisions on the directory as it is, and on one that also lost its page
@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import random
 import shutil
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -25,6 +23,7 @@ from tests.conftest import local_session
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import read_checkpoint
 from tests.kafka.dead_broker.decisions import Case, Comparison, compare_cleaning, compare_recovery
+from tests.kafka.dead_broker.kill_record import COMPARISONS, Row, add_to
 from tests.kafka.dead_broker.load import Load
 from tests.kafka.dead_broker.tails import lose_page_cache
 from tests.kafka.judge.broker import Broker
@@ -43,14 +42,6 @@ TOPICS = (
     f"cd-keys keys=150 old_bytes=100000 {LOADED} {COMPACTS} cleanup.policy=compact,delete {A_DAY}",
     f"t-keys keys=100 txn=20 open=1 {LOADED} {COMPACTS} cleanup.policy=compact",
 )
-COMMAND = "python -m tests.kafka.dead_broker.kills"
-COMPARISONS = (
-    "cleaned, page cache kept",
-    "cleaned, page cache lost",
-    "recovered, page cache kept",
-    "recovered, page cache lost",
-)
-RECORD = "docs/proofs/killed-brokers.md"
 LIVES = 5
 """Of a log directory: then a new one begins."""
 
@@ -165,67 +156,25 @@ def main() -> int:
         for number in range(options.count):
             outcomes.append(lives.kill(choose(rng), rng))
             _say(f"{number + 1}/{options.count} {_line(outcomes[-1])}")
+            if options.record:
+                add_to(options.record, _row(outcomes[-1], options.seed))
             for what, found in outcomes[-1].compared.items():
                 for one in [*found.differences, *found.beyond_kafka.values()]:
                     _say(f"  {what}: {one}")
     session.stop()
-    if options.record:
-        options.record.write_text(report(outcomes, seed=options.seed), encoding="utf-8")
     return 0 if all(one.same(what) for one in outcomes for what in COMPARISONS) else 1
 
 
-PAGE = """\
-# Killed brokers
-
-Each broker is a real one (KRaft, one node), killed with SIGKILL at a random moment under load:
-topics with retention by size and by time, compacted ones, both, and transactions with one left
-open. Every fifth begins with an empty log directory, the others with that of the one before.
-
-*Cleaned*: Winnow cleans a copy of what the broker left. Kafka's own classes recover another copy,
-then clean it and delete from it, at the same clock. Then Kafka recovers what Winnow left. Both logs
-must be the same: segments, batches, records, indexes.
-
-*Recovered*: `recover --truncate` recovers a copy, Kafka's loader and a clean close another. Every
-file must be the same, byte for byte.
-
-*Page cache lost*: bytes above the recovery point were cut, zeroed or overwritten before.
-
-    {command}
-
-{day}, {machine}.
-
-| of {count} kills | the same as Kafka |
-|---|--:|
-{same}
-
-Logs that Kafka's own recovery fails on, and that do not count: {beyond}.
-
-| kill | seconds under load | acknowledged | synced | recovery points | files torn | same |
-|--:|--:|--:|---|--:|--:|---|
-{rows}
-"""
-
-
-def report(outcomes: list[Outcome], *, seed: int) -> str:
-    """Return what happened, as a page of docs/proofs."""
-    same = {what: sum(outcome.same(what) for outcome in outcomes) for what in COMPARISONS}
-    return PAGE.format(
-        command=f"{COMMAND} --count {len(outcomes)} --seed {seed} --record {RECORD}",
-        day=f"{datetime.now(UTC):%Y-%m-%d}",
-        machine=_machine(),
-        count=len(outcomes),
-        same="\n".join(f"| {what} | {count} |" for what, count in same.items()),
-        beyond=sum(outcome.beyond_kafka for outcome in outcomes),
-        rows="\n".join(f"| {number} {_row(one)}" for number, one in enumerate(outcomes, start=1)),
-    )
-
-
-def _row(outcome: Outcome) -> str:
-    kill = outcome.kill
-    same = "yes" if all(outcome.same(what) for what in COMPARISONS) else "**no**"
-    return (
-        f"| {kill.seconds:.2f} | {outcome.records} | {'yes' if kill.synced else 'no'} | "
-        f"{outcome.recovery_points} | {len(outcome.lost)} | {same} |"
+def _row(outcome: Outcome, seed: int) -> Row:
+    return Row(
+        seed=seed,
+        seconds=outcome.kill.seconds,
+        acknowledged=outcome.records,
+        synced=outcome.kill.synced,
+        recovery_points=outcome.recovery_points,
+        torn_files=len(outcome.lost),
+        same=tuple(outcome.same(what) for what in COMPARISONS),
+        beyond_kafka=outcome.beyond_kafka,
     )
 
 
@@ -234,18 +183,11 @@ def _line(outcome: Outcome) -> str:
     return f"{outcome.kill} {outcome.records} acknowledged, {count} differences"
 
 
-def _machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    models = (line.partition(":")[2].strip() for line in lines if "model name" in line)
-    model = next(models, platform.machine())
-    return f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}"
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--record", type=Path, help="where the page goes")
+    parser.add_argument("--record", type=Path, help="the page to add each kill to")
     return parser.parse_args()
 
 
