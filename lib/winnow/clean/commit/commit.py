@@ -21,9 +21,9 @@ from winnow.logdir.commit.kept import kept_path, read_kept
 from winnow.logdir.commit.retain import follow_log_start, retain
 from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.commit.unchanged import check_unchanged
-from winnow.logdir.names import CLEANER_CHECKPOINT
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.policy.plan import RetentionPlan
-from winnow.state import Entries, PartitionState, TopicPartition
+from winnow.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.storage.contract import Storage
 
 
@@ -36,9 +36,25 @@ def begin_round(
     See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody else has changed the
     partition: the sources of these groups and of the waiting groups are checked first.
     """
-    sources = [group.sources for group in groups] + [group.sources for group in journal.waiting]
-    check_unchanged(storage, directory, list(chain.from_iterable(sources)))
+    groups_of = [group.sources for group in groups] + [group.sources for group in journal.waiting]
+    sources = list(chain.from_iterable(groups_of))
+    check_unchanged(storage, directory, sources)
+    _flush(storage, directory, sources)
     write_journal(storage, staging, journal)
+
+
+def _flush(storage: Storage, directory: str, sources: Sequence[Segment]) -> None:
+    """Sync the sources that a broker had not flushed when it crashed (S8.2).
+
+    A record is removed because a later one has its key. A power failure must not lose the later
+    one, which may be in a group that is replaced later. A round in the journal can then be
+    continued after any crash: its sources are as they were.
+    """
+    unflushed = [source for source in sources if source.rebuilt is not None]
+    for source in unflushed:
+        storage.fsync_file(f"{directory}/{segment_file(source.base_offset, LOG)}")
+    if unflushed:
+        storage.fsync_dir(directory)
 
 
 def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup]) -> None:

@@ -16,7 +16,6 @@ from winnow.clean.plan.prepared import (
     LeftAlone,
     PartitionWork,
     Prepared,
-    flushed_end,
     known_or_left_alone,
     place_of,
 )
@@ -148,10 +147,6 @@ def list_known(
 def _put_right(item: Known, request: Request) -> Known:
     """Recover one partition. Finish its interrupted round only if this run would compact it too."""
     place, config, log_dir = item.place, item.config, item.log_dir
-    trusted_end = place.trusted_end
-    if place.recovery_point is not None:
-        # The log is not read yet. A round that reaches beyond what was flushed is given up.
-        trusted_end = flushed_end(log_dir, place.topic_partition)
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
     done = put_right(
         request.storage,
@@ -159,7 +154,7 @@ def _put_right(item: Known, request: Request) -> Known:
         place.topic_partition,
         finish=finish,
         now=None if request.keep_replaced else request.now,
-        trusted_end=trusted_end,
+        trusted_end=place.trusted_end,
     )
     if done.goes_on is not None:
         place = replace(place, goes_on=done.goes_on.journal.run_id)

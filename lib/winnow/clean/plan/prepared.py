@@ -99,19 +99,12 @@ def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request)
     place = Place(log_dir.path, topic_partition)
     if log_dir.clean_shutdown:
         return place
-    if request.below_recovery_point:
-        return replace(place, trusted_end=flushed_end(log_dir, topic_partition))
-    recovery_point = log_dir.checkpoints.recovery_point.get(topic_partition, 0)
-    return replace(place, recovery_point=recovery_point)
-
-
-def flushed_end(log_dir: LogDir, topic_partition: TopicPartition) -> int:
-    """Return the offset below which all is flushed and committed, as the checkpoints say."""
     checkpoints = log_dir.checkpoints
-    return min(
-        checkpoints.recovery_point.get(topic_partition, 0),
-        checkpoints.high_watermark.get(topic_partition, 0),
-    )
+    recovery_point = checkpoints.recovery_point.get(topic_partition, 0)
+    if request.below_recovery_point:
+        committed = checkpoints.high_watermark.get(topic_partition, 0)
+        return replace(place, trusted_end=min(recovery_point, committed))
+    return replace(place, recovery_point=recovery_point)
 
 
 def known_or_left_alone(
