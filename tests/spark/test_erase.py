@@ -333,3 +333,25 @@ def test_erase_command(
     assert run_command(["erase", str(log_dir)]) == 2
     (tmp_path / "keys").write_bytes(b"a\n\nb\n")
     assert run_command(["erase", str(log_dir), "--keys", str(tmp_path / "keys")]) == 2
+
+
+def test_after_a_crash_whole_logs_are_searched_and_torn_ones_left_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0", "c-zstd-0"])
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    for name in ("c-tomb-0", "c-zstd-0"):
+        for index in (log_dir / name).glob("*.index"):
+            index.write_bytes(index.read_bytes() + bytes(8))
+    (log_dir / "recovery-point-offset-checkpoint").unlink()
+    torn = max((log_dir / "c-zstd-0").glob("*.log"))
+    torn.write_bytes(torn.read_bytes()[:-7])
+    before = files_of(log_dir / "c-zstd-0")
+    key = next(r.key for r in read_log(log_dir / "c-tomb-0").records if r.key is not None)
+    result = erase(spark, [str(log_dir)], keys=[key], settings=Settings())
+    found = {p.topic: p for p in result.partitions}
+    assert (found["c-tomb"].why_left_alone, found["c-tomb"].error) == (None, None)
+    assert found["c-tomb"].erased.records > 0
+    assert f"it will cut segment {int(torn.stem)} at byte" in (found["c-zstd"].why_left_alone or "")
+    assert changes(before, files_of(log_dir / "c-zstd-0")) == []
+    assert result.exit_code == 3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from winnow.clean.plan.leftovers import what_was_left
 from winnow.clean.plan.prepare import list_known
-from winnow.clean.plan.prepared import UNCLEAN, Known, LeftAlone, known_or_left_alone, place_of
+from winnow.clean.plan.prepared import Known, LeftAlone, known_or_left_alone, place_of
 from winnow.clean.request import Request
 from winnow.clean.survey.place import Listed, Place
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
@@ -26,9 +26,10 @@ from winnow.wire.internal_topics import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_UNCLEAN = (
-    "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end "
-    "of the log may be torn. Start the broker once and stop it with SIGTERM, then run again"
+_CUT = (
+    "the broker was not shut down cleanly, and it will cut segment {} at byte {} ({}). Bytes "
+    "behind the cut can't be searched. Start the broker once and stop it with SIGTERM, then run "
+    "again"
 )
 _TIERED = (
     "remote.storage.enable: remote storage may hold segments too, and an erasure can't change those"
@@ -139,6 +140,10 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
         checkpoints=known.log_dir.checkpoints,
         log_end_offset=listed.active.next_offset,
     )
+    found = state.recovered
+    if found is not None and found.why_cut is not None:
+        words = _CUT.format(found.cut_segment, found.cut_position, found.why_cut)
+        return replace(_result(place), why_left_alone=words)
     copies = tuple(
         f"{place.directory}/{entry.name}"
         for entry in storage.list_dir(place.directory)
@@ -150,8 +155,7 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
 
 
 def _left_alone(item: LeftAlone) -> PartitionErasure:
-    words = _UNCLEAN if item.reason is UNCLEAN else item.reason.words
-    return replace(_result(item.place), error=item.error, why_left_alone=words)
+    return replace(_result(item.place), error=item.error, why_left_alone=item.reason.words)
 
 
 def _result(place: Place) -> PartitionErasure:
