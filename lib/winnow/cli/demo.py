@@ -81,7 +81,7 @@ def unpack(beneath: str | None = None) -> Path:
     found = sorted(path.parent for path in scratch.rglob("meta.properties"))
     if not found:
         raise WinnowError(
-            "the demo's data holds no log directory", where=str(archive), hint="Fetch demo/ anew."
+            "the demo's data has no log directory", where=str(archive), hint="Fetch demo/ again."
         )
     return found[0]
 

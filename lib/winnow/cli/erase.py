@@ -113,9 +113,9 @@ def to_json(result: EraseResult, more: Mapping[str, Any] | None = None) -> str:
     """
     partitions = []
     for partition in result.partitions:
-        told = asdict(partition)
-        del told["error_code"]
-        partitions.append(told)
+        value = asdict(partition)
+        del value["error_code"]
+        partitions.append(value)
     whole = {
         "run_id": result.run_id,
         "status": result.status,

@@ -37,7 +37,7 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
         if show is None:
             complain(error.format_message())
         else:
-            Errors().as_told(show)
+            Errors().from_library(show)
         if "--json" in arguments:
             tell_failure(error.format_message(), now=None)
         return error.exit_code

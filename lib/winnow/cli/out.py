@@ -105,11 +105,11 @@ class Errors:
         """Print the traceback of the exception that is being handled."""
         self._write(traceback.format_exc())
 
-    def as_told(self, show: Callable[..., object]) -> None:
+    def from_library(self, show: Callable[..., object]) -> None:
         """Print what a library writes to the `file` that it is given."""
-        told = Kept()
-        show(file=told)
-        self._write(told.text)
+        kept = Kept()
+        show(file=kept)
+        self._write(kept.text)
 
     def live(self, line: Callable[[], str]) -> Status | None:
         """Return a line that is refreshed while it is shown; None if there is no terminal."""

@@ -80,10 +80,10 @@ def outlets(request: CommandLine, spark: WithContext, complain: Complain) -> Ite
             job="winnow.clean",
             parent=parent_of(spark.sparkContext.getConf().get),
         )
-    told = Outlets(request, lineage, complain)
-    told.began()
+    run_outlets = Outlets(request, lineage, complain)
+    run_outlets.began()
     try:
-        yield told
+        yield run_outlets
     except BaseException as error:
-        told.failed(error)
+        run_outlets.failed(error)
         raise

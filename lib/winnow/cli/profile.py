@@ -55,8 +55,8 @@ class Clock:
 
     def progress(self, *, quiet: bool) -> AbstractContextManager[Progress]:
         """Return the progress display, through the profiler if there is one."""
-        told = progress_on_stderr(quiet=quiet)
-        return told if self._profiler is None else _through(self._profiler, told)
+        display = progress_on_stderr(quiet=quiet)
+        return display if self._profiler is None else _through(self._profiler, display)
 
     def begins(self, phase: str) -> None:
         """Begin a phase after the run itself."""
@@ -86,8 +86,8 @@ class Clock:
 
 
 @contextmanager
-def _through(profiler: Profiler, told: AbstractContextManager[Progress]) -> Iterator[Progress]:
-    with told as progress:
+def _through(profiler: Profiler, display: AbstractContextManager[Progress]) -> Iterator[Progress]:
+    with display as progress:
         profiler.tell(progress)
         yield profiler
 

@@ -46,10 +46,10 @@ def run_recover(line: CommandLine, asked: Recovery) -> int:
             of_broker = _after_crash(line, asked, result.unclean)
         if line.json:
             partitions = [asdict(partition) for partition in result.partitions]
-            told = {"status": result.status, "dry_run": asked.dry_run, "partitions": partitions}
+            value = {"status": result.status, "dry_run": asked.dry_run, "partitions": partitions}
             if of_broker is not None:
-                told["unclean"] = truncate_text.to_json(of_broker)
-            tell_json(told)
+                value["unclean"] = truncate_text.to_json(of_broker)
+            tell_json(value)
         else:
             tell(lambda: Paper().lines(_lines(result)))
             if of_broker is not None:
@@ -64,7 +64,7 @@ def run_recover(line: CommandLine, asked: Recovery) -> int:
 def _check(asked: Recovery) -> None:
     if asked.truncate and (asked.undo is not None or asked.purge is not None):
         raise UsageError(
-            "--truncate goes neither with --undo nor with --purge",
+            "--truncate can't be combined with --undo or --purge",
             hint="Recover the directory first, then run again.",
         )
     if asked.discard_cut and not asked.truncate:

@@ -69,8 +69,8 @@ class Signals:
 
 
 def _let_jvm_wait(spark: WithContext) -> None:
-    """Make a JVM that is told to end send SIGTERM to this process and wait for it, before Spark
-    stops.
+    """Make a JVM that gets a signal send SIGTERM to this process and wait for it, before it stops
+    Spark.
 
     Hooks of the JVM itself all run at once, so Spark may have stopped before this process knows why
     its job failed. Spark's hooks are in Hadoop's manager, which runs them one after another, the

@@ -78,7 +78,7 @@ def _replayed(
                 storage, f"{segments.directory}/{segment_file(offset, SNAPSHOT)}"
             )
         except CorruptLogError:
-            continue  # a broker takes the next older one, too
+            continue  # a broker also takes the next older one
         if offset > segments.bases[-1] and offset > _readable_end(storage, segments):
             continue  # the log was longer when this snapshot was written
         open_ = {

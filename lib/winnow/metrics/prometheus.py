@@ -96,7 +96,7 @@ def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
         families = list(text_string_to_metric_families(read_output(path).decode()))
     except FileNotFoundError:
         return
-    except ValueError:  # not ours, or incomplete: write it anew
+    except ValueError:  # not ours, or incomplete: replace it
         return
     for family in families:
         if family.name == LAST_SUCCESS:

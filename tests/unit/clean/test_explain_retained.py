@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.policy.states import NOW, config, partition, segment
 from winnow.policy.plan import CompactionPlan
-from winnow.verbs.explain.retained import as_grouped, gone_segments, may_depend_on_sizes
+from winnow.verbs.explain.retained import as_grouped, deleted_segments, may_depend_on_sizes
 
 FOUR = (
     segment(0, 100, last=NOW - 10_000),
@@ -18,9 +18,9 @@ STATE = partition(FOUR, end=40, start=12)
 
 
 def rules(**values: object) -> dict[int, str]:
-    gone = gone_segments(STATE, config("delete", **{"retention_ms": -1, **values}), NOW)
-    assert {fate.rule for fate in gone.values()} <= {"S7.3"}
-    return {base: fate.facts[0].name for base, fate in gone.items()}
+    deleted = deleted_segments(STATE, config("delete", **{"retention_ms": -1, **values}), NOW)
+    assert {fate.rule for fate in deleted.values()} <= {"S7.3"}
+    return {base: fate.facts[0].name for base, fate in deleted.items()}
 
 
 def test_segment_is_deleted_by_the_first_matching_rule() -> None:
@@ -35,9 +35,9 @@ def test_segment_is_deleted_by_the_first_matching_rule() -> None:
 
 
 def test_compacted_log_loses_only_segments_below_the_log_start() -> None:
-    gone = gone_segments(STATE, config("compact", retention_ms=1, retention_bytes=1), NOW)
-    assert list(gone) == [0]
-    assert "below the log start offset 12" in gone[0].words
+    deleted = deleted_segments(STATE, config("compact", retention_ms=1, retention_bytes=1), NOW)
+    assert list(deleted) == [0]
+    assert "below the log start offset 12" in deleted[0].words
 
 
 def test_retention_applies_to_segments_after_compaction() -> None:
@@ -45,7 +45,7 @@ def test_retention_applies_to_segments_after_compaction() -> None:
     plan = CompactionPlan(0, 30, 0, 300, (FOUR[:2], FOUR[2:3]))
     after = as_grouped(STATE, plan)
     assert [s.base_offset for s in after.segments] == [0, 20, 30]
-    assert gone_segments(after, config("compact"), NOW) == {}
+    assert deleted_segments(after, config("compact"), NOW) == {}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Self, TextIO
 from rich.status import Status
 
 from winnow.cli.out import Errors
-from winnow.runtime.progress import Progress as Told
+from winnow.runtime.progress import Progress as Display
 from winnow.runtime.progress import Silence
 from winnow.words import one_line, size
 
@@ -22,7 +22,7 @@ ESTIMATE_AFTER_S = 2.0
 """Age of a stage from which the time left is shown."""
 
 
-def progress_on_stderr(*, quiet: bool) -> AbstractContextManager[Told]:
+def progress_on_stderr(*, quiet: bool) -> AbstractContextManager[Display]:
     return nullcontext(Silence()) if quiet else Progress()
 
 

@@ -28,7 +28,7 @@ def to_json(result: TruncateResult) -> list[dict[str, Any]]:
 
 def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
     loaded = log.loaded
-    told: dict[str, Any] = {
+    value: dict[str, Any] = {
         "directory": log.name,
         "topic": log.topic_partition.topic,
         "partition": log.topic_partition.partition,
@@ -44,7 +44,7 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
     }
     if loaded is not None:
         change = loaded.truncation
-        told["cuts"] = [
+        value["cuts"] = [
             {
                 "base_offset": cut.base_offset,
                 "position": cut.size,
@@ -54,15 +54,15 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
             }
             for cut in change.cuts
         ]
-        told["removed_segments"] = list(change.removed_segments)
-        told["cut_bytes"] = change.cut_bytes
-        told["written_files"] = [*change.files, *change.snapshots]
-        told["removed_files"] = [
+        value["removed_segments"] = list(change.removed_segments)
+        value["cut_bytes"] = change.cut_bytes
+        value["written_files"] = [*change.files, *change.snapshots]
+        value["removed_files"] = [
             *change.orphans,
             *change.snapshots_beyond_end,
             *change.old_snapshots,
         ]
-    return told
+    return value
 
 
 def lines(result: TruncateResult) -> Iterator[str]:
@@ -76,11 +76,11 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
         yield f"      error: {log_dir.error}"
     quiet = 0
     for log in log_dir.logs:
-        told = list(_of_log(log, truncated=result.truncated))
-        quiet += not told
-        if told:
+        shown = list(_of_log(log, truncated=result.truncated))
+        quiet += not shown
+        if shown:
             yield log.name
-            yield from (f"      {line}" for line in told)
+            yield from (f"      {line}" for line in shown)
     would = "" if result.truncated else "would be "
     if quiet:
         changed = sum(
@@ -88,7 +88,7 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
         )
         yield (
             f"{counted(quiet, 'partition')}: nothing to cut; indexes, snapshots or leader epochs "
-            f"of {changed} {would}written anew"
+            f"of {changed} {would}written again"
         )
     failed = sum(log.error is not None for log in log_dir.logs)
     cut = log_dir.cut_bytes
@@ -111,12 +111,12 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
     if not result.truncated:
         yield (
             f"Nothing was changed. `recover {log_dir.path} --truncate` cuts {size(cut)} and keeps "
-            "what it cuts. Or start the broker: it cuts the same."
+            "what it cuts. Or start the broker, which cuts the same bytes."
         )
 
 
 def _whole(log_dir: RecoveredDir) -> Iterator[RecoveredLog]:
-    """Yield the logs of which nothing is cut."""
+    """Yield the logs that lose nothing."""
     for log in log_dir.logs:
         if log.error is None and log.loaded is not None and not log.loaded.truncation.cut_bytes:
             yield log

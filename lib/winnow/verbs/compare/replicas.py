@@ -105,10 +105,10 @@ def look(storage: Storage, home: Home) -> Looked:
         max_bytes=DEFAULT_BYTES,
     )
     log_start = max(home.replica.log_start or 0, segments.bases[0])
-    told = replace(home.replica, log_start=log_start, last_stable_offset=stable.end)
+    found_replica = replace(home.replica, log_start=log_start, last_stable_offset=stable.end)
     sizes = (segments.log_bytes(number) for number in range(len(segments.bases)))
     return Looked(
-        replace(home, replica=told),
+        replace(home, replica=found_replica),
         read_topic_id(storage, home.directory),
         tuple(found),
         log_bytes=sum(sizes),

@@ -226,12 +226,12 @@ def _gains(
     retained = [item.plan.retention for item, _ in sure if item.plan.retention is not None]
     gains = []
     if retained:
-        gone = sum(segment.log_bytes for plan in retained for segment in plan.deleted)
+        deleted_bytes = sum(segment.log_bytes for plan in retained for segment in plan.deleted)
         gains.append(
             Gain(
                 what="retention",
                 partitions=len(retained),
-                freed_bytes=gone,
+                freed_bytes=deleted_bytes,
                 at_most=False,
                 read_bytes=0,
                 seconds=_RETENTION_SECONDS * len(retained),

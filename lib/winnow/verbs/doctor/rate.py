@@ -1,4 +1,4 @@
-"""Measure how fast this machine reads logs, on a part of the segments that are to be cleaned."""
+"""Measure how fast this machine reads logs, on a part of the segments to clean."""
 
 from __future__ import annotations
 

@@ -66,10 +66,10 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFr
     # Spark makes a partition for every ten thousand keys. A task for each would cost more than the
     # join.
     erased = erased.coalesce(_KEY_TASKS * spark.sparkContext.defaultParallelism)
-    told = records.join(erased, "key", "left").where(
+    matched = records.join(erased, "key", "left").where(
         f.col("erased").isNotNull() | f.col("problem").isNotNull()
     )
-    return told.groupBy(
+    return matched.groupBy(
         "topic", "partition", "segment", f.col("problem").isNotNull().alias("unread")
     ).count()
 

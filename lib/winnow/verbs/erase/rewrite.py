@@ -87,8 +87,8 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
                         buf, split, source, keys, max_decompressed_bytes=work.max_decompressed_bytes
                     ):
                         last_offset = walk.next_offset - 1 if is_last else -1
-                        data, rows, gone = without(buf, part, found, last_offset=last_offset)
-                        erased += gone
+                        data, rows, removed = without(buf, part, found, last_offset=last_offset)
+                        erased += removed
                         headers += int(rows["record_count"].astype(np.int64).sum())
                         rows["position"] += log.size
                         index.append(rows)
@@ -139,10 +139,10 @@ def without(
     return data, out, Matches(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
 
 
-def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
+def _rest(part: Part, removed: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
     """Build one batch for each batch that loses records; a header alone if no record is left.
 
-    `gone` has one bit for each of their records.
+    `removed` has one bit for each of their records.
     """
     blocks = part.blocks
     chosen = replace(
@@ -156,13 +156,13 @@ def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
     filtered = filter_batches(
         chosen,
         chosen.rows,
-        ~gone,
+        ~removed,
         np.full(len(chosen.rows), Retention.RETAIN_EMPTY, np.int8),
         now=AS_THEY_ARE,
         delete_retention_ms=0,
     )
-    if len(filtered.batches) != len(chosen.rows) or filtered.records_out != len(gone) - int(
-        gone.sum()
+    if len(filtered.batches) != len(chosen.rows) or filtered.records_out != len(removed) - int(
+        removed.sum()
     ):
         message = (
             f"rewriting {len(chosen.rows)} batches gave {len(filtered.batches)} batches with "

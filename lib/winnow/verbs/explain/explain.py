@@ -21,7 +21,12 @@ from winnow.state import PartitionState
 from winnow.verbs.explain import partition as rules
 from winnow.verbs.explain.find import Found, FoundRecord, Place, Search, find
 from winnow.verbs.explain.records import Ground, fate_of
-from winnow.verbs.explain.retained import as_grouped, gone_segments, may_depend_on_sizes, measured
+from winnow.verbs.explain.retained import (
+    as_grouped,
+    deleted_segments,
+    may_depend_on_sizes,
+    measured,
+)
 from winnow.verbs.explain.values import Explanation, RecordFate
 
 if TYPE_CHECKING:
@@ -72,14 +77,14 @@ def explain_partition(
         facts=(
             *rules.state_facts(item.state),
             *(rules.compaction_facts(item, found) if found else ()),
-            *rules.retention_facts(item, previewed=ground.gone is not None),
+            *rules.retention_facts(item, previewed=ground.deleted is not None),
         ),
         segments=rules.segment_fates(
             item.state,
             item.plan.compaction if ground.compaction is not None else None,
             untouched=ground.untouched,
             source_of=ground.source_of,
-            gone=ground.gone,
+            deleted=ground.deleted,
         ),
         records=records,
         older=older,
@@ -96,12 +101,12 @@ def survey_ground(
     """
     made = _round(item, request.now)
     ground, search = _ground(item, made, request)
-    if made is None or ground.gone is not None or not preview or item.overflowed:
+    if made is None or ground.deleted is not None or not preview or item.overflowed:
         return ground, search
     after = measured(sc, item.state, made, request.now, request.progress)
     if isinstance(after, Failure):
         return after
-    return replace(ground, gone=gone_segments(after, item.config, request.now)), search
+    return replace(ground, deleted=deleted_segments(after, item.config, request.now)), search
 
 
 def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[Ground, Search]:
@@ -113,10 +118,12 @@ def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[
         secret=(secrets.randbits(64), secrets.randbits(64)),
     )
     if made is None or plan is None or found is None:
-        gone = {} if item.plan.retention is None else gone_segments(state, config, request.now)
-        untouched = rules.not_compacted(item, request.now, gone=len(gone))
+        deleted = (
+            {} if item.plan.retention is None else deleted_segments(state, config, request.now)
+        )
+        untouched = rules.not_compacted(item, request.now, deleted=len(deleted))
         return Ground(
-            state=state, compaction=None, untouched=untouched, source_of={}, gone=gone
+            state=state, compaction=None, untouched=untouched, source_of={}, deleted=deleted
         ), search
     job = made.job
     aborted = job.aborted
@@ -133,7 +140,7 @@ def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[
         source_of={
             source.base_offset: group[0].base_offset for group in plan.groups for source in group
         },
-        gone=_gone_after(item, request),
+        deleted=_deleted_after(item, request),
         aborted=tuple((producer, first, last) for producer, first, last, _ in aborted.tolist()),
         legacy_delete_horizon_ms=job.legacy_delete_horizon_ms,
     )
@@ -164,7 +171,7 @@ def _round(item: PartitionWork, now: int) -> Round | None:
     return make_round(item, item.plan.compaction, now=now, run_id="explain")
 
 
-def _gone_after(item: PartitionWork, request: Request) -> dict[int, Fate] | None:
+def _deleted_after(item: PartitionWork, request: Request) -> dict[int, Fate] | None:
     """Return what retention deletes after the round. None if that depends on what the round keeps
     (S3.5).
     """
@@ -177,7 +184,7 @@ def _gone_after(item: PartitionWork, request: Request) -> dict[int, Fate] | None
     if item.overflowed and item.state.log_start_offset > item.state.segments[0].base_offset:
         return None  # segments after a split are not known yet
     by_start_offset = replace(item.config, cleanup_policy="compact")
-    return gone_segments(as_grouped(item.state, plan), by_start_offset, request.now)
+    return deleted_segments(as_grouped(item.state, plan), by_start_offset, request.now)
 
 
 def _answer(

@@ -13,7 +13,7 @@ from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.retention import why_kept
 from winnow.state import PartitionState, Segment
-from winnow.verbs.explain.retained import Gone
+from winnow.verbs.explain.retained import Deleted
 from winnow.verbs.explain.values import SegmentFate
 from winnow.words import counted
 
@@ -115,13 +115,13 @@ def retention_facts(item: PartitionWork, *, previewed: bool) -> tuple[Fact, ...]
     )
 
 
-def not_compacted(item: PartitionWork, now: int, *, gone: int) -> Fate:
-    """Explain why records are kept that neither a round nor retention reaches. `gone` is the number
-    of segments that retention deletes.
+def not_compacted(item: PartitionWork, now: int, *, deleted: int) -> Fate:
+    """Explain why records are kept that neither a round nor retention reaches. `deleted` is the
+    number of segments that retention deletes.
     """
-    if not gone or gone == len(item.state.segments):
+    if not deleted or deleted == len(item.state.segments):
         return Fate(Verdict.STAYS, item.plan.rule, item.plan.reason)
-    left = replace(item.state, segments=item.state.segments[gone:])
+    left = replace(item.state, segments=item.state.segments[deleted:])
     kept = why_kept(left, item.config, now)
     return Fate(Verdict.STAYS, kept.rule, f"retention stops before its segment: {kept.words}")
 
@@ -146,10 +146,10 @@ def segment_fates(
     *,
     untouched: Fate,
     source_of: Mapping[int, int],
-    gone: Gone | None,
+    deleted: Deleted | None,
 ) -> tuple[SegmentFate, ...]:
-    """Return the fate of each segment. `gone` is keyed by the base offsets after a compaction; None
-    if unknown.
+    """Return the fate of each segment. `deleted` is keyed by the base offsets after a compaction;
+    None if unknown.
     """
     together = (
         {group[0].base_offset: len(group) for group in compaction.groups} if compaction else {}
@@ -165,7 +165,9 @@ def segment_fates(
         else:
             others = counted(together[home] - 1, "other")
             fate = Fate(Verdict.STAYS, "S5.2", f"cleaned into segment {home}, with {others}")
-        taken = None if gone is None else gone.get(segment.base_offset if home is None else home)
+        taken = (
+            None if deleted is None else deleted.get(segment.base_offset if home is None else home)
+        )
         if taken is not None:
             fate = (
                 taken

@@ -18,7 +18,7 @@ from winnow.policy.fate import (
 )
 from winnow.state import PartitionState
 from winnow.verbs.explain.find import FoundRecord
-from winnow.verbs.explain.retained import Gone
+from winnow.verbs.explain.retained import Deleted
 from winnow.verbs.explain.values import RecordFate
 from winnow.wire.batch import LOG_APPEND_TIME, NO_PRODUCER
 from winnow.wire.control import control_type
@@ -35,7 +35,7 @@ class Ground:
     """Fate of a record that no round reaches: why there is no round, or why it ends at U'."""
     source_of: Mapping[int, int]
     """Base offset of each source segment -> base offset of the new segment."""
-    gone: Gone | None
+    deleted: Deleted | None
     """What retention deletes afterwards, by the new base offsets; None if only the run can find
     out.
     """
@@ -99,14 +99,14 @@ def _mtime_ms(record: FoundRecord, ground: Ground) -> int:
 def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
     if fate.verdict is Verdict.GOES:
         return fate
-    if ground.gone is None:
+    if ground.deleted is None:
         words = (
             f"{fate.words}; whether retention then deletes its segment depends on what compaction "
             "keeps of it"
         )
         return Fate(Verdict.UNDECIDED, "S3.5", words, fate.facts)
     home = ground.source_of.get(record.segment, record.segment)
-    taken = ground.gone.get(home)
+    taken = ground.deleted.get(home)
     if taken is None:
         return fate
     return Fate(

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     from winnow.clean.plan.rounds import Round
 
-Gone = dict[int, Fate]
+Deleted = dict[int, Fate]
 """Base offset of a segment that retention deletes -> the rule that deletes it."""
 
 
-def gone_segments(state: PartitionState, config: TopicConfig, now: int) -> Gone:
+def deleted_segments(state: PartitionState, config: TopicConfig, now: int) -> Deleted:
     """Return each segment of `state` that retention deletes at `now` (ms)."""
     # Each rule applies to what the previous one left (S7.1). So plans without the later rules show
     # which rule deletes what.
-    start = _taken(state, replace(config, cleanup_policy="compact"), now)
-    by_size = _taken(state, replace(config, retention_ms=-1), now)
-    all_rules = _taken(state, config, now)
-    gone: Gone = {}
+    start = _deleted_count(state, replace(config, cleanup_policy="compact"), now)
+    by_size = _deleted_count(state, replace(config, retention_ms=-1), now)
+    all_rules = _deleted_count(state, config, now)
+    deleted: Deleted = {}
     for number, segment in enumerate(state.segments[:all_rules]):
         if number < start:
             words = (
@@ -54,11 +54,11 @@ def gone_segments(state: PartitionState, config: TopicConfig, now: int) -> Gone:
                 f"is {age} old"
             )
             fact = Fact("newest_record", segment.largest_timestamp, time=True)
-        gone[segment.base_offset] = Fate(Verdict.GOES, "S7.3", words, (fact,))
-    return gone
+        deleted[segment.base_offset] = Fate(Verdict.GOES, "S7.3", words, (fact,))
+    return deleted
 
 
-def _taken(state: PartitionState, config: TopicConfig, now: int) -> int:
+def _deleted_count(state: PartitionState, config: TopicConfig, now: int) -> int:
     plan = retention_plan(state, config, now)
     return 0 if plan is None else len(plan.deleted)
 

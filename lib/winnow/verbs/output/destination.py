@@ -36,7 +36,7 @@ class Destination:
         try:
             self.tree.put(name, path)
         except FileExistsError:
-            raise _somebody_else(self.tree, f"{name}, which this run has not written") from None
+            raise _other_writer(self.tree, f"{name}, which this run has not written") from None
         with self._guard:
             self._sizes[name] = size
 
@@ -46,15 +46,15 @@ class Destination:
         found = {file.name: file.size for file in self.tree.list_tree() if file.name not in _BESIDE}
         different = sorted(name for name, _ in found.items() ^ self._sizes.items())
         if different:
-            raise _somebody_else(
+            raise _other_writer(
                 self.tree, f"{different[0]}: missing, of another size, or from another run"
             )
         if self.tree.read_range(UNFINISHED, 0, len(self.marker) + 1) != self.marker:
-            raise _somebody_else(self.tree, "the marker of another run")
+            raise _other_writer(self.tree, "the marker of another run")
         try:
             self.tree.create(META_PROPERTIES, meta_properties)
         except FileExistsError:
-            raise _somebody_else(self.tree, META_PROPERTIES) from None
+            raise _other_writer(self.tree, META_PROPERTIES) from None
         self.tree.settle()
         self.tree.delete(UNFINISHED)
         self.tree.settle()
@@ -99,7 +99,7 @@ def begin(tree: FileTree, *, run_id: str, source: str, begin_again: bool) -> Des
     try:
         tree.create(UNFINISHED, marker)
     except FileExistsError:
-        raise _somebody_else(tree, "the marker of another run") from None
+        raise _other_writer(tree, "the marker of another run") from None
     tree.settle()
     return Destination(tree, marker)
 
@@ -125,7 +125,7 @@ def work_beside(tree: FileTree) -> str | None:
     return None if tree.local_path is None else f"{tree.local_path}/{WORK}"
 
 
-def _somebody_else(tree: FileTree, found: str) -> WinnowError:
+def _other_writer(tree: FileTree, found: str) -> WinnowError:
     return WinnowError(
         "another process is writing to the destination",
         expected="only this run",

@@ -226,7 +226,7 @@ def _with(found: PartitionRecovery, action: Action) -> tuple[Action, ...]:
 
 def _size(storage: Storage, path: str) -> int:
     """Return the size of the files below, whatever the manifests say. What can't be understood can
-    be purged, too.
+    also be purged.
     """
     entries = storage.list_dir(path)
     return sum(
