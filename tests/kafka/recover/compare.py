@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge.judge import Kafka
+from tests.kafka.recover.many_producers import make_many_producers
 from tests.kafka.recover.tails import Tail, make_tail
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
@@ -34,6 +35,8 @@ INTERVAL_BYTES = 512
 """Small segments get several index entries."""
 EXPIRATION_MS = 2**31 - 1
 """So that the producers of the fixtures are not forgotten. Other tests let them expire."""
+_ELSEWHERE = {"x-swap-0"}
+"""Its `.swap` files reach into the active segment, which Winnow refuses (docs/decisions/0037)."""
 _NO_PRODUCERS = encode_snapshot([])
 FIXTURES = ("clean", "legacy", "damaged")
 
@@ -82,11 +85,13 @@ def recover_with_winnow(
 
 @cache
 def sources(scratch: Path) -> tuple[Path, ...]:
-    """Partitions of all fixtures."""
-    found: list[Path] = []
+    """Partitions of all fixtures, and logs of many producers: each so often that about every tenth
+    damaged log is one of them.
+    """
+    found = [make_many_producers(scratch / f"many-{seed}", seed=seed) for seed in range(6)]
     for name in FIXTURES:
         log_dir = copy_log_dir(name, scratch / name)
-        found += partitions_of(log_dir)
+        found += [path for path in partitions_of(log_dir) if path.name not in _ELSEWHERE]
     return tuple(found)
 
 

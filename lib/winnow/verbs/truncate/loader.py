@@ -18,7 +18,6 @@ from winnow.logdir.index import OFFSET_ENTRY_SIZE
 from winnow.logdir.index_recovery import OffsetOrderError, RecoveredIndexes, look_up
 from winnow.logdir.names import (
     INDEX,
-    INDEX_SUFFIXES,
     LEADER_EPOCHS,
     LOG,
     SNAPSHOT,
@@ -27,11 +26,17 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.logdir.txnindex import ENTRY, AbortedTransaction, encode_txn_index
-from winnow.storage.contract import Entry, Storage
+from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
+from winnow.storage.contract import Storage
 from winnow.verbs.truncate.epochs import LeaderEpochs
+from winnow.verbs.truncate.files import PartitionFiles
 from winnow.verbs.truncate.producers import ProducerManager, Snapshots
-from winnow.verbs.truncate.segments import batches_from, end_of_log, recovered_batches
+from winnow.verbs.truncate.segments import (
+    batches_from,
+    end_of_log,
+    is_before_break,
+    recovered_batches,
+)
 from winnow.verbs.truncate.values import LoadedLog, LogToLoad
 from winnow.wire.batch import MAX_MAGIC
 from winnow.wire.buffers import Rows
@@ -64,11 +69,10 @@ def load_log(storage: Storage, log: LogToLoad) -> LoadedLog:
 class _Loader:
     def __init__(self, storage: Storage, log: LogToLoad) -> None:
         self._storage, self._log, self._directory = storage, log, log.directory
-        entries = storage.list_dir(log.directory)
-        self._entries = {entry.name: entry for entry in entries if entry.is_file}
-        _refuse_others(entries)
+        self._files = PartitionFiles(storage, log.directory)
+        self._entries = self._files.sizes
         self._snapshots = Snapshots(
-            lambda offset: storage.read_bytes(self._path(segment_file(offset, SNAPSHOT))),
+            lambda offset: self._files.read(segment_file(offset, SNAPSHOT)),
             {base_offset_of(name) for name in self._entries if name.endswith(SNAPSHOT)},
         )
         self._before = frozenset(self._snapshots.offsets)
@@ -108,24 +112,24 @@ class _Loader:
         for name in sorted(self._entries):
             if not name.endswith(LOG):
                 continue
-            base, size = base_offset_of(name), self._entries[name].size
+            base, size = base_offset_of(name), self._entries[name]
             if size > _MAX_LOG_BYTES:
                 raise CorruptLogError(
                     "a segment is too large for a broker",
                     expected=f"at most {_MAX_LOG_BYTES} bytes",
                     found=f"{size} bytes",
-                    where=self._path(name),
+                    where=self._files.path(name),
                 )
             segment = _Segment(base, size, size, base)
             try:
                 if segment_file(base, INDEX) not in self._entries:
                     self._recover(segment, "its offset index is missing")
-                elif self._transactions_lie_below(base):
+                elif self._files.transactions_lie_below(base):
                     self._recover(segment, "its transaction index makes no sense")
             except OffsetOrderError:
                 raise CorruptLogError(
                     "the offsets of a segment go back, and its index is missing",
-                    where=self._path(name),
+                    where=self._files.path(name),
                     hint="A broker fails here, too. Copy the partition from another replica.",
                 ) from None
             self._segments[base] = segment
@@ -160,7 +164,7 @@ class _Loader:
     def _recover(self, segment: _Segment, why: str) -> None:
         manager = self._manager()
         self._rebuild(manager, self._log.log_start_checkpoint, segment.base)
-        path = self._path(segment_file(segment.base, LOG))
+        path = self._files.path(segment_file(segment.base, LOG))
         indexes = RecoveredIndexes(
             base_offset=segment.base,
             interval=self._log.settings.index_interval_bytes,
@@ -185,7 +189,16 @@ class _Loader:
             size = int(rows[-1]["position"]) + int(rows[-1]["size"])
             next_offset = int(rows[-1]["last_offset"]) + 1
         self._read_bytes += segment.size
-        index, timeindex = indexes.finish()
+        try:
+            index, timeindex = indexes.finish()
+        except OffsetOrderError:
+            # Cutting a transaction index to nothing leaves an empty file.
+            interval = self._log.settings.index_interval_bytes
+            if aborted and is_before_break(
+                path, segment.size, interval=interval, marker=aborted[0].last_offset
+            ):
+                segment.files[TXNINDEX] = b""
+            raise
         if goes_back:
             next_offset = end_of_log(path, size, segment.base, index)
         has_transactions = self._has_transaction_index(segment)
@@ -229,7 +242,7 @@ class _Loader:
                 manager.map_end = start
                 if base in to_snapshot:
                     manager.take_snapshot()
-                path = self._path(segment_file(base, LOG))
+                path = self._files.path(segment_file(base, LOG))
                 begin = self._look_up(segment, start)
                 pieces = batches_from(path, segment.size, start, begin)
                 manager.load_batches(((each.rows, each.markers) for each in pieces), path=path)
@@ -248,9 +261,6 @@ class _Loader:
             where=self._directory,
         )
 
-    def _path(self, name: str) -> str:
-        return f"{self._directory}/{name}"
-
     def _assign_epochs(self, rows: Rows) -> None:
         if not len(rows):
             return
@@ -262,30 +272,10 @@ class _Loader:
     def _has_transaction_index(self, segment: _Segment) -> bool:
         return TXNINDEX in segment.files or segment_file(segment.base, TXNINDEX) in self._entries
 
-    def _transactions_lie_below(self, base: int) -> bool:
-        """`TransactionIndex.sanityCheck`: whether an entry ends below its segment."""
-        name = segment_file(base, TXNINDEX)
-        if name not in self._entries:
-            return False
-        data = self._storage.read_bytes(self._path(name))
-        for fields in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size]):
-            version, _, _, last_offset, _ = fields
-            if version >= 1 << 8:  # a broker looks at the first byte only
-                raise CorruptLogError(
-                    "a transaction index of an unknown version",
-                    expected="version 0",
-                    found=str(version),
-                    where=self._path(name),
-                    hint="A broker fails here, too. Remove the file: a broker does without it.",
-                )
-            if last_offset < base:
-                return True
-        return False
-
     def _look_up(self, segment: _Segment, offset: int) -> int:
         """Return the byte where a loader begins to look for an offset."""
         segment.index_read = True
-        path = self._path(segment_file(segment.base, INDEX))
+        path = self._files.path(segment_file(segment.base, INDEX))
         data = segment.files.get(INDEX)
         if data is None:
             data = self._storage.read_bytes(path)
@@ -312,7 +302,7 @@ class _Loader:
         begin = max((base for base in bases if base <= at), default=bases[0])
         for base in bases[bases.index(begin) :]:
             segment = self._segments[base]
-            path = self._path(segment_file(base, LOG))
+            path = self._files.path(segment_file(base, LOG))
             start = self._look_up(segment, at)
             pieces = batches_from(path, segment.size, at, start)
             if any((each.rows["base_offset"] >= at).any() for each in pieces):
@@ -327,7 +317,7 @@ class _Loader:
         for segment in self._segments.values():
             for suffix, data in self._files_of(segment).items():
                 name = segment_file(segment.base, suffix)
-                if segment.base in removed_bases or self._differs(name, data):
+                if segment.base in removed_bases or self._files.differs(name, data):
                     files[name] = data
             if segment.size < segment.before:
                 cuts.append(
@@ -355,9 +345,9 @@ class _Loader:
                     (segment_file(offset, SNAPSHOT), data)
                     for offset, data in sorted(self._snapshots.written.items())
                 )
-                if self._differs(name, data)
+                if self._files.differs(name, data)
             },
-            orphans=tuple(name for name in self._orphans() if name not in files),
+            orphans=tuple(name for name in self._files.orphans() if name not in files),
             snapshots_beyond_end=tuple(
                 segment_file(offset, SNAPSHOT) for offset in gone if offset > end
             ),
@@ -373,43 +363,17 @@ class _Loader:
         if segment_file(segment.base, TIMEINDEX) not in self._entries:
             found[TIMEINDEX] = b""
         name = segment_file(segment.base, INDEX)
-        torn = self._entries[name].size % OFFSET_ENTRY_SIZE
+        torn = self._entries[name] % OFFSET_ENTRY_SIZE
         if segment.index_read and torn:
-            found[INDEX] = self._storage.read_bytes(self._path(name))[:-torn]
+            found[INDEX] = self._files.read(name)[:-torn]
         return found
-
-    def _differs(self, name: str, data: bytes) -> bool:
-        entry = self._entries.get(name)
-        if entry is None or entry.size != len(data):
-            return True
-        return self._storage.read_bytes(self._path(name)) != data
 
     def _epochs_differ(self) -> bool:
         lines = ["0", str(len(self._epochs.entries))]
         lines += [f"{epoch} {offset}" for epoch, offset in self._epochs.entries]
         text = "".join(f"{line}\n" for line in lines)
-        return self._epochs.changed and self._differs(LEADER_EPOCHS, text.encode())
-
-    def _orphans(self) -> tuple[str, ...]:
-        return tuple(
-            name
-            for name in sorted(self._entries)
-            if name.endswith(INDEX_SUFFIXES)
-            and segment_file(base_offset_of(name), LOG) not in self._entries
-        )
+        return self._epochs.changed and self._files.differs(LEADER_EPOCHS, text.encode())
 
 
 def _with(why: str, more: str) -> str:
     return f"{why}; {more}" if why else more
-
-
-def _refuse_others(entries: Sequence[Entry]) -> None:
-    for entry in entries:
-        if not entry.is_file and entry.name.endswith((LOG, *INDEX_SUFFIXES, SNAPSHOT)):
-            raise CorruptLogError(
-                "not a regular file",
-                expected="a file",
-                found="a symbolic link" if entry.is_link else "something else",
-                where=entry.name,
-                hint="No broker makes it. Find out who did, and remove it.",
-            )

@@ -183,3 +183,27 @@ def _first_offset(buf: Bytes, row: Rows, path: str) -> int:
     alone["position"] = 0
     records = records_of(Piece(np.array(buf[start : start + size]), alone, start), 0, path)
     return records[0].offset if records else int(row["base_offset"])
+
+
+def is_before_break(path: str, size: int, *, interval: int, marker: int) -> bool:
+    """Whether a loader reads the marker at this offset before it finds that index entries do not
+    ascend.
+
+    One batch at a time: a loader then gives up the segment, which hardly ever happens.
+    """
+    since, newest, last, last_of_time = 0, (-1, -1), -1, -1
+    timed = -1
+    for _, rows in _walk(path, size):
+        for row in rows:
+            if int(row["max_timestamp"]) > newest[0]:
+                newest = (int(row["max_timestamp"]), int(row["last_offset"]))
+            if since > interval:
+                if int(row["last_offset"]) <= last or (timed >= 0 and newest[1] < last_of_time):
+                    return False
+                last, since = int(row["last_offset"]), 0
+                if newest[0] > timed:
+                    timed, last_of_time = newest
+            since += int(row["size"])
+            if int(row["base_offset"]) == marker and int(row["attributes"]) & CONTROL:
+                return True
+    return False

@@ -1,0 +1,78 @@
+"""The files of a partition directory that a loader looks at, as they lie on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import (
+    INDEX_SUFFIXES,
+    LOG,
+    SNAPSHOT,
+    TXNINDEX,
+    base_offset_of,
+    segment_file,
+)
+from winnow.logdir.txnindex import ENTRY
+from winnow.storage.contract import Entry, Storage
+
+
+class PartitionFiles:
+    """Lists the directory once. Raises CorruptLogError for a log, an index or a snapshot that is no
+    regular file.
+    """
+
+    def __init__(self, storage: Storage, directory: str) -> None:
+        entries = storage.list_dir(directory)
+        _refuse_others(entries)
+        self._storage, self._directory = storage, directory
+        self.sizes = {entry.name: entry.size for entry in entries if entry.is_file}
+
+    def path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def read(self, name: str) -> bytes:
+        return self._storage.read_bytes(self.path(name))
+
+    def transactions_lie_below(self, base: int) -> bool:
+        """`TransactionIndex.sanityCheck`: whether an entry ends below its segment."""
+        name = segment_file(base, TXNINDEX)
+        if name not in self.sizes:
+            return False
+        data = self.read(name)
+        for fields in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size]):
+            version, _, _, last_offset, _ = fields
+            if version >= 1 << 8:  # a broker looks at the first byte only
+                raise CorruptLogError(
+                    "a transaction index of an unknown version",
+                    expected="version 0",
+                    found=str(version),
+                    where=self.path(name),
+                    hint="A broker fails here, too. Copy the partition from another replica.",
+                )
+            if last_offset < base:
+                return True
+        return False
+
+    def differs(self, name: str, data: bytes) -> bool:
+        return self.sizes.get(name) != len(data) or self.read(name) != data
+
+    def orphans(self) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name in sorted(self.sizes)
+            if name.endswith(INDEX_SUFFIXES)
+            and segment_file(base_offset_of(name), LOG) not in self.sizes
+        )
+
+
+def _refuse_others(entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        if not entry.is_file and entry.name.endswith((LOG, *INDEX_SUFFIXES, SNAPSHOT)):
+            raise CorruptLogError(
+                "not a regular file",
+                expected="a file",
+                found="a symbolic link" if entry.is_link else "something else",
+                where=entry.name,
+                hint="No broker makes it. Find out who did, and remove it.",
+            )
