@@ -30,10 +30,8 @@ from winnow.clean.request import Request
 from winnow.clean.result import RunResult
 from winnow.clean.run import run as run_request
 from winnow.logdir.names import (
-    HIGH_WATERMARK_CHECKPOINT,
     LEADER_EPOCHS,
     LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
 )
 from winnow.storage.places import Places
 
@@ -81,9 +79,24 @@ class FullStorage(RecordingStorage):
 
 
 @dataclass(frozen=True)
+class How:
+    clean_shutdown: bool
+    all_first: bool
+    """`--free-at-least`, which deletes everywhere before it writes; not `--only retention`."""
+
+
+HOW = {
+    "free at least": How(clean_shutdown=True, all_first=True),
+    "free at least, crashed": How(clean_shutdown=False, all_first=True),
+    "retention only, crashed": How(clean_shutdown=False, all_first=False),
+}
+
+
+@dataclass(frozen=True)
 class Freed:
     """A run that was not disturbed, and what Kafka finds before it."""
 
+    how: How
     before: Path
     after: Path
     effects: list[Effect]
@@ -92,14 +105,14 @@ class Freed:
     """Records by partition."""
 
 
-def free(spark: SparkSession, log_dir: Path, storage: Places, *, wanted: int) -> RunResult:
+def free(spark: SparkSession, log_dir: Path, storage: Places, how: How) -> RunResult:
     request = Request(
         settings=settings(*EXPIRED),
         now=NOW,
         touch=True,
-        free_at_least=wanted,
-        unclean_shutdown="below-recovery-point",
         storage=storage,
+        free_at_least=EVERYTHING if how.all_first else None,
+        only=None if how.all_first else "retention",
     )
     return run_request(spark, [str(log_dir)], request)
 
@@ -113,30 +126,28 @@ def full_log_dir(path: Path, *, clean_shutdown: bool) -> Path:
         add_partition(log_dir, name, name)
     bases = sorted(int(log.stem) for log in (log_dir / "d-size-0").glob("*.log"))
     set_checkpoint(log_dir / LOG_START_CHECKPOINT, "d-size-0", bases[1] + 1)
-    for name, end in read_checkpoint(log_dir / HIGH_WATERMARK_CHECKPOINT).items():
-        set_checkpoint(log_dir / RECOVERY_POINT_CHECKPOINT, name, end)
     (log_dir / ".lock").touch()
     if not clean_shutdown:
         (log_dir / CLEAN_MARKER).unlink()
     return log_dir
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["clean shutdown", "crashed"])
+@pytest.fixture(scope="module", params=HOW)
 def freed(
     request: pytest.FixtureRequest,
     spark: SparkSession,
     kafka: Kafka,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Freed:
-    scratch = tmp_path_factory.mktemp("freed")
-    before = full_log_dir(scratch / "before", clean_shutdown=request.param)
+    how, scratch = HOW[request.param], tmp_path_factory.mktemp("freed")
+    before = full_log_dir(scratch / "before", clean_shutdown=how.clean_shutdown)
     after = scratch / "after"
     copy_tree(before, after)
     storage = FullStorage(after)
-    result = free(spark, after, storage, wanted=EVERYTHING)
+    result = free(spark, after, storage, how)
     copy_tree(before, scratch / "kafkas")
     loaded = {name: load(kafka, scratch / "kafkas", name).records for name in NAMES}
-    return Freed(before, after, storage.effects, result, loaded)
+    return Freed(how, before, after, storage.effects, result, loaded)
 
 
 def load(kafka: Kafka, log_dir: Path, name: str) -> Loaded:
@@ -168,8 +179,8 @@ def test_full_storage_refuses_a_write_before_a_removal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("out_of_order", "every", "least"),
     [
-        (False, 4, 35),
-        (True, 40, 30),
+        (False, 8, 18),
+        (True, 100, 12),
         pytest.param(False, 1, 140, marks=pytest.mark.slow),
         pytest.param(True, 1, 1200, marks=pytest.mark.slow),
     ],
@@ -216,7 +227,7 @@ def test_next_run_finishes_after_a_crash_at_any_effect(
     )
     points = 0
     for point in crash_states(freed.before, tmp_path / "crash", freed.effects, every=9):
-        again = free(spark, point.root, Places(), wanted=EVERYTHING)
+        again = free(spark, point.root, Places(), freed.how)
         assert [p.error for p in again.partitions] == [None] * len(NAMES), point.label
         strays = [path for path in stray_files(point.root) if Path(path).name not in later]
         assert strays == [], point.label
