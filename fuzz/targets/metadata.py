@@ -24,7 +24,7 @@ from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_m
 from winnow.logdir.metadata_log import SnapshotId, read_log
 from winnow.policy.sources import Settings
 from winnow.wire.batch import Codec
-from winnow.wire.internal_topics import INTERNAL_TOPICS, decode_key, decode_value, partition_of
+from winnow.wire.internal_topics import INTERNAL_TOPICS, decode_key, decode_value
 from winnow.wire.metadata_records import decode_metadata_record
 
 _VALUES = (
@@ -117,7 +117,6 @@ def _internal(data: bytes) -> None:
     key = decode_key(topic, data[2 : 2 + head[1]])
     if key is None:
         raise CorruptLogError("no such key")
-    require(0 <= partition_of(key.name, 50) < 50, "a partition that is not there")
     if decode_value(topic, key, data[2 + head[1] :]) is None:
         raise CorruptLogError("no such value")
 

@@ -14,11 +14,12 @@ from typing import Self
 from tests.log_writer.leader_batches import NOBODY, Producer, data_batch, marker_batch
 from tests.log_writer.producer_snapshots import ProducerSnapshots
 from tests.log_writer.segment_writer import SegmentConfig, SegmentWriter
+from tests.log_writer.shared_files import write_new
 from tests.log_writer.whole_batches import whole_batches
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import fold_leader_epochs, read_leader_epochs, write_leader_epochs
 from winnow.logdir.names import LEADER_EPOCHS, LOG, PARTITION_METADATA, base_offset_of, segment_file
-from winnow.storage.creating import ensure_directories, write_new
+from winnow.storage.creating import ensure_directories
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import MAX_MAGIC, MAX_OFFSET_SPAN, Codec
 from winnow.wire.buffers import Rows

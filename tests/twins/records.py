@@ -18,7 +18,7 @@ from winnow.wire.control_records import (
     _corrupt,
 )
 from winnow.wire.crc import crc32c_plain
-from winnow.wire.internal_topics import name_in_key
+from winnow.wire.internal_topics import key_types
 from winnow.wire.kernels.siphash import siphash_plain
 from winnow.wire.key_search import NOT_FOUND, KeySet
 from winnow.wire.plain import Record, read_records, read_varint
@@ -101,6 +101,18 @@ def find_keys_plain(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> list[i
         for i, row in enumerate(batches)
         for record in read_records(blocks.area(i), row)
     ]
+
+
+def name_in_key(topic: str, key: bytes | None) -> bytes | None:
+    """Return the first field of a key of one of INTERNAL_TOPICS as stored: the group or
+    transactional id.
+
+    None for an unknown type, and if the key is too short. The rest of the key is not checked.
+    """
+    if key is None or len(key) < 4 or int.from_bytes(key[:2], signed=True) not in key_types(topic):
+        return None
+    size = int.from_bytes(key[2:4], signed=True)
+    return key[4 : 4 + size] if 0 <= size <= len(key) - 4 else None
 
 
 def count_names_plain(

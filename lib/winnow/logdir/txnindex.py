@@ -12,7 +12,7 @@ lastStableOffset   int64   right after the marker
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError
@@ -100,23 +100,6 @@ def encode_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
         ENTRY.pack(VERSION, e.producer_id, e.first_offset, e.last_offset, e.last_stable_offset)
         for e in entries
     )
-
-
-def aborted_between(
-    entries: Sequence[AbortedTransaction], start: int, end: int
-) -> tuple[tuple[AbortedTransaction, ...], bool]:
-    """Return those that touch offsets [start, end), and whether this segment completes the search.
-
-    Same as Kafka's `collectAbortedTxns`: if the search is incomplete, the entries of the next
-    segments belong to the answer too.
-    """
-    found = []
-    for entry in entries:
-        if entry.last_offset >= start and entry.first_offset < end:
-            found.append(entry)
-        if entry.last_stable_offset >= end:
-            return tuple(found), True
-    return tuple(found), False
 
 
 def _corrupt(expected: str, found: str, where: str, position: int) -> CorruptLogError:

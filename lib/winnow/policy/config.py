@@ -99,7 +99,3 @@ def topic_config(
             where=sources["min.compaction.lag.ms"],
         )
     return TopicConfig(**fields, sources=sources)
-
-
-KAFKA_DEFAULTS = topic_config({})
-"""The settings of a topic without overrides on a broker without settings."""

@@ -41,16 +41,6 @@ def create_file(path: str, *, flags: int = os.O_WRONLY, shared: bool = False) ->
     return fd
 
 
-def write_new(path: str, data: bytes) -> None:
-    """Write a `shared` file with this content, replacing a file of that name. It is not yet on
-    stable storage.
-    """
-    with parent_of(path) as (directory, name), suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=directory)
-    with open(create_file(path, shared=True), "wb") as file:
-        file.write(data)
-
-
 def create_directory(path: str) -> None:
     """Create a directory with the owner, group and mode of its parent. Others never get write
     permission.

@@ -10,7 +10,6 @@ Other bytes give None, never an error: anybody may produce to these topics.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -50,28 +49,6 @@ class InternalKey:
         return str(self.fields[0][1])
 
 
-def java_hash(text: str) -> int:
-    """Return Java's `String.hashCode`: an int32 over UTF-16 units."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for (unit,) in struct.iter_unpack(">H", units):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value - ((value & 0x80000000) << 1)
-
-
-def partition_of(name: str, partitions: int) -> int:
-    """Return the partition of a group in `__consumer_offsets`, or of a transactional id in
-    `__transaction_state`.
-
-    It is `abs(hash(name)) % partitions`, where Kafka's `Utils.abs` returns 0 for the one int32
-    without a positive counterpart. ValueError if there are no partitions.
-    """
-    if partitions < 1:
-        raise ValueError(f"{partitions} partitions")
-    value = java_hash(name)
-    return (0 if value == -(2**31) else abs(value)) % partitions
-
-
 def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
     """Decode a key. None for a key that does not belong to this topic, an unknown type, and any
     other topic.
@@ -93,18 +70,6 @@ def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
 def key_types(topic: str) -> frozenset[int]:
     """Return the numbers of the key types of one of INTERNAL_TOPICS."""
     return frozenset(_KEYS[topic])
-
-
-def name_in_key(topic: str, key: bytes | None) -> bytes | None:
-    """Return the first field of a key of one of INTERNAL_TOPICS as stored: the group or
-    transactional id.
-
-    None for an unknown type, and if the key is too short. The rest of the key is not checked.
-    """
-    if key is None or len(key) < 4 or int.from_bytes(key[:2], signed=True) not in _KEYS[topic]:
-        return None
-    size = int.from_bytes(key[2:4], signed=True)
-    return key[4 : 4 + size] if 0 <= size <= len(key) - 4 else None
 
 
 def decode_value(topic: str, key: InternalKey | None, value: bytes | None) -> Fields | None:

@@ -21,12 +21,7 @@ def test_kraft_file_is_read(tmp_path: Path) -> None:
         STORAGE,
         _write(tmp_path, "#\n#Sat\nnode.id=1\ndirectory.id=rIa3\nversion=1\ncluster.id=V2\\:l\n"),
     )
-    assert (meta.version, meta.node_id, meta.cluster_id, meta.directory_id) == (
-        1,
-        1,
-        "V2:l",
-        "rIa3",
-    )
+    assert (meta.version, meta.node_id, meta.cluster_id) == (1, 1, "V2:l")
 
 
 def test_version_0_may_lack_every_field(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.txnindex import (
     ENTRY,
     AbortedTransaction,
-    aborted_between,
     decode_txn_index,
     encode_txn_index,
     read_txn_index,
@@ -54,27 +53,3 @@ def test_malformed_index_is_refused(data: bytes, told: str) -> None:
 def test_transaction_may_begin_in_an_earlier_segment() -> None:
     early = (AbortedTransaction(7, 3, 110, 111),)
     assert decode_txn_index(encode_txn_index(early), "t.txnindex", base_offset=100) == early
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "found", "complete"),
-    [
-        (
-            100,
-            105,
-            (0,),
-            True,
-        ),  # the LSO after the first marker reaches the end: later entries do not matter
-        (100, 106, (0, 1), True),
-        (111, 121, (1,), True),
-        (121, 122, (), False),
-        (110, 200, (0, 1), False),
-    ],
-)
-def test_aborted_transactions_in_an_offset_range_are_found(
-    start: int,
-    end: int,
-    found: tuple[int, ...],
-    complete: bool,  # noqa: FBT001
-) -> None:
-    assert aborted_between(ENTRIES, start, end) == (tuple(ENTRIES[i] for i in found), complete)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from winnow.policy.config import KAFKA_DEFAULTS, TopicConfig
+from winnow.policy.config import TopicConfig, topic_config
 from winnow.state import PartitionState, Segment, TopicPartition
 
 NOW = 1_000_000_000_000
+KAFKA_DEFAULTS = topic_config({})
+"""The settings of a topic without overrides on a broker without settings."""
 
 
 def config(policy: str = "compact", **values: object) -> TopicConfig:

@@ -6,8 +6,9 @@ from dataclasses import fields
 
 import pytest
 
+from tests.unit.policy.states import KAFKA_DEFAULTS
 from winnow.errors import UsageError
-from winnow.policy.config import KAFKA_DEFAULTS, TopicConfig, topic_config
+from winnow.policy.config import TopicConfig, topic_config
 from winnow.policy.keys import KEYS, Ignored, parse_broker_value, parse_topic_value
 
 

@@ -13,8 +13,6 @@ from winnow.wire.internal_topics import (
     InternalKey,
     decode_key,
     decode_value,
-    java_hash,
-    partition_of,
 )
 
 
@@ -33,32 +31,6 @@ def commit_key() -> InternalKey:
     key = decode_key(CONSUMER_OFFSETS, COMMIT_KEY)
     assert key is not None
     return key
-
-
-@pytest.mark.parametrize(
-    ("value", "hashed"),
-    # Values of Java's String.hashCode. The last two overflow and lie beyond the basic plane.
-    [
-        ("", 0),
-        ("a", 97),
-        ("group-0", 293427298),
-        ("polygenelubricants", -(2**31)),
-        ("\U0001f600", 1772899),
-    ],
-)
-def test_java_hash_agrees_with_java(value: str, hashed: int) -> None:
-    assert java_hash(value) == hashed
-
-
-def test_smallest_hash_counts_as_0() -> None:
-    assert partition_of("polygenelubricants", 50) == 0
-
-
-def test_groups_have_the_partitions_that_kafka_assigns() -> None:
-    assert partition_of("a", 50) == 47
-    assert partition_of("a", 1) == 0
-    with pytest.raises(ValueError, match="0 partitions"):
-        partition_of("a", 0)
 
 
 def test_key_of_a_committed_offset_is_decoded() -> None:

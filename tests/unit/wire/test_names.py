@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twins.records import count_names_plain
+from tests.twins.records import count_names_plain, name_in_key
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import log, random_log, record
 from winnow.errors import CorruptLogError
@@ -23,7 +23,6 @@ from winnow.wire.internal_topics import (
     INTERNAL_TOPICS,
     TRANSACTION_STATE,
     decode_key,
-    name_in_key,
 )
 from winnow.wire.names import count_names
 from winnow.wire.plain import encode_batch
