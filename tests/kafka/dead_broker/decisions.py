@@ -128,7 +128,8 @@ def compare_recovery(case: Case, kafka: Kafka) -> Comparison:
     beyond: dict[str, str] = {}
     for name in case.names:
         if "error" in loaded[theirs / name]:
-            beyond[name] = loaded[theirs / name]["error"]
+            ours_is = errors[name] or "recovered"
+            beyond[name] = f"{loaded[theirs / name]['error']}; Winnow: {ours_is}"
         elif errors[name] is not None:
             found.append(f"{name}: `recover --truncate` fails: {errors[name]}")
         else:
