@@ -5,11 +5,13 @@ without Winnow, and so does Winnow when it runs again (S8.9).
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points
+from tests.crash.runs import CrashRun
 from tests.kafka.judge.judge import Kafka
 from tests.kafka.recover.compare import (
     EXPIRATION_MS,
@@ -20,7 +22,7 @@ from tests.kafka.recover.compare import (
     recover_with_winnow,
     sources,
 )
-from winnow.logdir.names import CLEAN_SHUTDOWN
+from winnow.logdir.names import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT
 
 SEEDS = (7, 11, 23, 42)
 """Each is a log directory with three damaged logs."""
@@ -94,3 +96,47 @@ def _run_again(point: CrashPoint, whole: Path) -> None:
         assert_same_log_dir(point.root, whole)
     except AssertionError as error:
         raise AssertionError(f"{point.label}: {error}") from error
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["compact", "compact,delete", "delete", "transactions"])
+@pytest.mark.parametrize(
+    ("out_of_order", "every"),
+    [
+        (False, 6),
+        (True, 40),
+        pytest.param(False, 1, marks=pytest.mark.slow),
+        pytest.param(True, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_crash_state_of_a_run_is_recovered_as_by_kafka(
+    name: str,
+    *,
+    out_of_order: bool,
+    every: int,
+    crash_run: Callable[[str], CrashRun],
+    kafka: Kafka,
+    tmp_path: Path,
+) -> None:
+    """The machine stops, and takes Winnow along in the middle of a run."""
+    run = crash_run(name)
+    pairs: list[tuple[str, Path, Path]] = []
+    points = run.crashes(tmp_path / "crash", out_of_order=out_of_order, every=every)
+    for number, point in enumerate(points):
+        if point.in_order is out_of_order:
+            continue
+        ours, theirs = (tmp_path / who / str(number) for who in ("ours", "theirs"))
+        shutil.copytree(point.root, ours)
+        (ours / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+        (ours / RECOVERY_POINT_CHECKPOINT).unlink(missing_ok=True)
+        shutil.copytree(ours, theirs)
+        assert recover_with_winnow(ours).marked, point.label
+        pairs.append((point.label, ours, theirs))
+    for begin in range(0, len(pairs), AT_ONCE):
+        load_with_kafka(kafka, [theirs for _, _, theirs in pairs[begin : begin + AT_ONCE]])
+    for label, ours, theirs in pairs:
+        try:
+            assert_same_log_dir(ours, theirs)
+        except AssertionError as error:
+            raise AssertionError(f"{label}: {error}") from error
+    assert pairs
