@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.compare import assert_same_dump
-from tests.fixtures.data import copy_tree
+from tests.fixtures.data import CLEAN_MARKER, copy_tree
 from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
@@ -28,6 +28,7 @@ from tests.spark.runs import (
 )
 from winnow.api import doctor
 from winnow.errors import NoSpaceError, UsageError
+from winnow.storage.local import LocalStorage
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
@@ -36,19 +37,25 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 MIB = 2**20
-SETS = ("*:cleanup.policy=compact", "*:min.cleanable.dirty.ratio=0")
+SETS = (
+    "*:cleanup.policy=compact",
+    "*:min.cleanable.dirty.ratio=0",
+    "*:segment.bytes=8388608",
+)
 CONFIG = SegmentConfig(segment_bytes=8 * MIB)
 
 
-def write_log(log_dir: LogDirWriter, topic: str, *, records: int, keys: int) -> None:
+def write_log(
+    log_dir: LogDirWriter, topic: str, *, records: int, keys: int, in_batch: int = 100
+) -> None:
     """Records of 1 KiB over closed segments of 8 MiB, and an active segment of one record."""
     log = log_dir.partition(topic, 0, CONFIG)
     value = os.urandom(1000)
-    for first in range(0, records, 100):
+    for first in range(0, records, in_batch):
         log.append_records(
             [
                 Record(n, NOW - 10**9 + n, f"key-{(first + n) % keys}".encode(), value)
-                for n in range(100)
+                for n in range(in_batch)
             ]
         )
     log.roll()
@@ -69,6 +76,12 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"mounting is not allowed here: {done.stderr.decode().strip()}")
     yield path
     subprocess.run(["umount", str(path)], check=True)
+
+
+def crash(log_dir: Path) -> None:
+    """Leave what a young broker leaves that dies: no marker, no recovery point."""
+    (log_dir / CLEAN_MARKER).unlink()
+    (log_dir / "recovery-point-offset-checkpoint").write_bytes(b"")
 
 
 def fill_up_to(disk: Path, left: int) -> None:
@@ -103,15 +116,76 @@ def test_log_of_few_keys_shrinks_with_2_mib_free(
     assert_same_dump(theirs.lines, ours.lines)
 
 
+def test_log_of_few_keys_shrinks_without_a_free_byte(
+    disk: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its indexes make the first room."""
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "users", records=33_000, keys=500, in_batch=4)
+    crash(disk / "d")
+    fill_up_to(disk, 0)
+    copy_tree(disk / "d", tmp_path / "roomy")
+    found = doctor(spark, [str(disk / "d")], settings=settings(*SETS), now=NOW)
+    assert [gain.what for gain in found.gains] == ["compaction"]
+    (result,) = run(clean, spark, disk / "d", sets=SETS).partitions
+    assert (result.actions, result.error) == (("compacted",), None)
+    run(clean, spark, tmp_path / "roomy", sets=SETS)
+    assert changes(files_of(tmp_path / "roomy" / "users-0"), files_of(disk / "d" / "users-0")) == []
+    assert stray_files(disk / "d") == []
+
+
+class Stopped(BaseException):
+    """The run ends here."""
+
+
+class StopsAtUnlink(LocalStorage):
+    """Ends the process, as it were, at the n-th removal of an index."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self._left = left
+
+    def unlink(self, path: str) -> None:
+        if path.endswith("index"):
+            self._left -= 1
+            if not self._left:
+                raise Stopped
+        super().unlink(path)
+
+
+@pytest.mark.parametrize("left", [1, 2, 5, 8])
+def test_crash_while_indexes_are_removed_loses_nothing(
+    disk: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path, left: int
+) -> None:
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "users", records=33_000, keys=500, in_batch=4)
+    crash(disk / "d")
+    fill_up_to(disk, 0)
+    for name in ("sound", "crashed"):
+        (tmp_path / name).mkdir()
+    copy_tree(disk / "d" / "users-0", tmp_path / "sound" / "users-0")
+    with pytest.raises(Stopped):
+        run(clean, spark, disk / "d", sets=SETS, storage=StopsAtUnlink(left))
+    copy_tree(disk / "d" / "users-0", tmp_path / "crashed" / "users-0")
+    sound, crashed = (
+        kafka.load(tmp_path / name / "users-0", now=NOW) for name in ("sound", "crashed")
+    )
+    assert crashed.error is None
+    assert crashed.records == sound.records
+    (result,) = run(clean, spark, disk / "d", sets=SETS).partitions
+    assert (result.actions, result.error) == (("compacted",), None)
+
+
 def test_smallest_log_makes_room_for_the_next(disk: Path, spark: SparkSession) -> None:
     """`large` keeps more than is free. Cleaning `small` first frees enough."""
     with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
         write_log(log_dir, "large", records=16_000, keys=4_000)
         write_log(log_dir, "small", records=16_000, keys=100)
     fill_up_to(disk, 2 * MIB)
-    large_alone = run(plan, spark, disk / "d", sets=SETS, topics=["large"])
+    sets = [*SETS, "*:segment.bytes=1073741824"]
+    large_alone = run(plan, spark, disk / "d", sets=sets, topics=["large"])
     assert large_alone.partitions[0].error_code == NoSpaceError.exit_code
-    result = run(clean, spark, disk / "d", sets=SETS)
+    result = run(clean, spark, disk / "d", sets=sets)
     assert {name: p.actions for name, p in by_name(result).items()} == {
         "large-0": ("compacted",),
         "small-0": ("compacted",),
@@ -130,7 +204,7 @@ def test_log_that_cannot_fit_is_unchanged_and_others_go_on(disk: Path, spark: Sp
         partition = named["unique-0"]
         assert partition.error_code == NoSpaceError.exit_code
         assert named["few-0"].actions == ("compacted",)
-        assert "(--keep-free leaves 1.0 MiB)" in (partition.error or "")
+        assert "(--keep-free leaves 64.0 KiB)" in (partition.error or "")
         assert changes(before, files_of(disk / "d" / "unique-0")) == []
         assert stray_files(disk / "d") == []
 

@@ -15,6 +15,7 @@ from winnow.clean.plan.rounds import Round, dirtiest_first, make_round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult, Setting
 from winnow.clean.scan.job import PartitionJob
+from winnow.clean.seed import seed_bytes
 from winnow.clean.space import Room, needed_bytes, no_space, waves
 from winnow.clean.tight import measure
 from winnow.errors import FAILS_ONE_PARTITION
@@ -106,7 +107,7 @@ def _fit(
         left = room.at(directory)
         if request.max_extra_space is not None:
             left = min(left, request.max_extra_space)
-        if needed > left:
+        if needed > left + seed_bytes(round_, request):
             results[number] = report.failed(round_.item, no_space(needed, left, request))
             continue
         peak = max(peak, needed)

@@ -101,14 +101,15 @@ def needed_bytes(job: PartitionJob, request: Request) -> int:
 
 def no_space(needed: int, room: int, request: Request) -> Failure:
     """Return the failure of a step that needs more space than there is."""
-    limits, available = f"--keep-free leaves {size(request.keep_free)}", "are free"
-    if request.max_extra_space is not None:
-        limits += f", --max-extra-space allows {size(request.max_extra_space)}"
-        available = "may be used"
+    if request.max_extra_space is None:
+        needed, room = needed + request.keep_free, room + request.keep_free
+        found = f"{size(max(room, 0))} are free (--keep-free leaves {size(request.keep_free)})"
+    else:
+        found = f"--max-extra-space allows {size(max(room, 0))}"
     return Failure(
-        f"not enough space: needs {size(needed)}, {size(max(room, 0))} {available} "
-        f"({limits}). Free some with `clean --free-at-least SIZE` or `clean --only retention`, "
-        "or use another disk with `clean --output DIR`",
+        f"not enough space: needs {size(needed)}, {found}. Free some with "
+        "`clean --free-at-least SIZE` or `clean --only retention`, or use another disk with "
+        "`clean --output DIR`",
         NoSpaceError.exit_code,
     )
 

@@ -2,7 +2,8 @@
 (docs/decisions/0012).
 
 Before the records are read, only a limit of a group's output is known: the size of its sources.
-Where that does not fit, the records are read once more and the exact size decides.
+Where that does not fit, the records are read once more and the exact size decides. If even that
+does not fit, removing the indexes of the sources may make the first room (`winnow.clean.seed`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from winnow.clean.plan.rounds import Round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.rewrite.weigh import WeighedGroup
+from winnow.clean.seed import remove_indexes, seed_bytes
 from winnow.clean.space import needed_bytes, no_space
-from winnow.runtime.failure import Failure
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.runtime.failure import Failure, failure
 from winnow.state import TopicPartition
 
 if TYPE_CHECKING:
@@ -74,11 +77,22 @@ def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionR
     }
     for number, round_ in measured.rounds.items():
         needed, room = needed_bytes(round_.job, request), run.room().at(round_.job.directory)
-        if needed > room:
-            results[number] = report.failed(round_.item, no_space(needed, room, request))
-        else:
+        if needed <= room:
             [results[number]] = compact(run, [round_])
+        elif needed <= room + seed_bytes(round_, request):
+            results[number] = _after_its_indexes(run, round_)
+        else:
+            results[number] = report.failed(round_.item, no_space(needed, room, request))
     return results
+
+
+def _after_its_indexes(run: Run, round_: Round) -> PartitionResult:
+    try:
+        round_ = remove_indexes(run.request.storage, round_)
+    except FAILS_ONE_PARTITION as error:
+        return report.failed(round_.item, failure(error))
+    [result] = compact(run, [round_])
+    return result
 
 
 def _exact(round_: Round, weighed: Sequence[WeighedGroup]) -> Round:

@@ -127,7 +127,7 @@ class CommandLine:
         metavar="SIZE",
     )
     keep_free: str | None = _option(
-        "Leave this much free on each disk, for example 0 or 10GiB; default: 1MiB.", metavar="SIZE"
+        "Leave this much free on each disk, for example 0 or 10GiB; default: 64KiB.", metavar="SIZE"
     )
     free_at_least: str | None = _option(
         "Only delete segments, the oldest first, and only those that retention allows, until this "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from winnow.storage.places import Places
 
-KEEP_FREE_BYTES = 2**20
+KEEP_FREE_BYTES = 2**16
 """Default of what stays free on every disk, for checkpoints, journals and other writers."""
 
 

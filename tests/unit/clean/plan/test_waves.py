@@ -11,7 +11,7 @@ from winnow.clean.scan.job import PartitionJob
 from winnow.clean.space import WAVE_BYTES, Room, waves
 from winnow.storage.free_space import free_bytes
 
-SPARE = 2**20
+SPARE = 2**16
 SIZE = len(batch(record(0)))
 
 
