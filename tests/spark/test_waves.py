@@ -131,7 +131,7 @@ def test_partition_is_unchanged_if_not_even_one_group_fits(
         assert {p.error_code for p in failed} == {NoSpaceError.exit_code}
         for p in failed:
             name = f"{p.topic}-{p.partition}"
-            assert "100 B may be used (" in (p.error or "")
+            assert "--max-extra-space allows 100 B" in (p.error or "")
             assert changes(files_of(before / name), files_of(log_dir / name)) == []
         assert {"b-cleaned", "b-txn", "cd-mixed"} <= {p.topic for p in failed}
 
