@@ -14,6 +14,7 @@ from tests.crash import logs
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.bound_log import BoundLog, bind, check_bound
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
+from winnow.state import Recovered
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -103,6 +104,32 @@ def test_after_an_unclean_shutdown_only_trusted_bytes_are_bound(root: Path) -> N
     log_of(root, 90).unlink()
     check(root, bound)
     rewritten(root, base=30, at=0)
+    with pytest.raises(CorruptLogError, match="the log has changed since the run"):
+        check(root, bound)
+
+
+def test_log_that_was_read_is_bound_up_to_its_valid_end(root: Path) -> None:
+    """A broker cuts the active segment there, or it appends after a whole end."""
+    state, valid = logs.state_of(root), log_of(root, 90).stat().st_size
+    append(root, bytes(500))
+    recovered = Recovered(
+        first_read=0,
+        end_offset=120,
+        cut_segment=90,
+        cut_position=valid,
+        why_cut="zeros follow",
+        removed=(),
+        lost_bytes=500,
+    )
+    bound = bind(STORAGE, replace(state, recovered=recovered))
+    assert [segment.base_offset for segment in bound.closed] == [0, 30, 60]
+    assert (bound.active.base_offset, bound.active.log_bytes) == (90, valid)
+    check(root, bound)
+    with log_of(root, 90).open("r+b") as file:
+        file.truncate(valid)
+    check(root, bound)
+    with log_of(root, 90).open("r+b") as file:
+        file.truncate(valid - 1)
     with pytest.raises(CorruptLogError, match="the log has changed since the run"):
         check(root, bound)
 
