@@ -232,3 +232,41 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
             return data[:at] + rng.randbytes(length) + data[at + length :]
         case _:
             return data + bytes(length)
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(5_000), b"\0" * 8 + b"\x00\x00\x00\x30" + b"x" * 20])
+def test_logs_of_old_formats_end_and_are_compacted_as_by_kafka(
+    tail: bytes, spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    ours = copy_log_dir("legacy", tmp_path / "ours")
+    (ours / CLEAN_MARKER).unlink()
+    names = sorted(path.name for path in ours.iterdir() if path.is_dir())
+    for name in names:
+        with logs(ours / name)[-1].open("ab") as file:
+            file.write(tail)
+        for index in (ours / name).glob("*.index"):
+            index.write_bytes(index.read_bytes() + bytes(80))
+    write_checkpoint(ours / RECOVERY_POINTS, {})
+    copy_tree(ours, tmp_path / "theirs")
+    sets = [
+        "*:cleanup.policy=compact",
+        "*:min.cleanable.dirty.ratio=0",
+        "*:delete.retention.ms=1000",
+    ]
+    marks = read_checkpoint(ours / HIGH_WATERMARKS)
+    now = 1_450_100_000_000
+    results = by_name(run(clean, spark, ours, sets=sets, now=now))
+    config = {"delete.retention.ms": 1000}
+    compared = 0
+    for name in names:
+        assert results[name].error is None, results[name].error
+        kafka.clean(
+            tmp_path / "theirs" / name, now=now, config=config, hw=marks[name], unclean=True
+        )
+        theirs = {log.name: log.read_bytes() for log in logs(tmp_path / "theirs" / name)}
+        mine = {log.name: log.read_bytes() for log in logs(ours / name)}
+        assert [*mine] == [*theirs], name
+        active = max(theirs)
+        assert mine[active][: len(theirs[active])] == theirs[active], name
+        compared += results[name].actions == ("compacted",)
+    assert compared > 8
