@@ -61,10 +61,12 @@ class Compared:
         self.different += other.different
 
 
-def request(*, now: int = NOW, keep_cut: bool = True) -> TruncateRequest:
+def request(
+    *, now: int = NOW, keep_cut: bool = True, expiration_ms: int = EXPIRATION_MS
+) -> TruncateRequest:
     sets = (
         f"log.index.interval.bytes={INTERVAL_BYTES}",
-        f"producer.id.expiration.ms={EXPIRATION_MS}",
+        f"producer.id.expiration.ms={expiration_ms}",
     )
     return TruncateRequest(
         settings=Settings(sets=tuple(map(parse_set, sets))),
@@ -75,12 +77,11 @@ def request(*, now: int = NOW, keep_cut: bool = True) -> TruncateRequest:
 
 
 def recover_with_winnow(
-    log_dir: Path, *, storage: Storage | None = None, now: int = NOW, keep_cut: bool = True
+    log_dir: Path, *, storage: Storage | None = None, asked: TruncateRequest | None = None
 ) -> RecoveredDir:
     storage = storage or Places()
     (surveyed,) = survey_log_dirs(storage, [str(log_dir)])
-    asked = request(now=now, keep_cut=keep_cut)
-    return recover_dir(storage, surveyed, asked, run_id="run", writers=1)
+    return recover_dir(storage, surveyed, asked or request(), run_id="run", writers=1)
 
 
 @cache
@@ -129,19 +130,25 @@ def _write_checkpoint(path: Path, offsets: Mapping[str, int | None]) -> None:
 
 
 def compare_tails(
-    kafka: Kafka, root: Path, seeds: Iterable[int], among: Sequence[Path]
+    kafka: Kafka,
+    root: Path,
+    seeds: Iterable[int],
+    among: Sequence[Path],
+    *,
+    expiration_ms: int = EXPIRATION_MS,
 ) -> Compared:
     """Recover damaged logs with both, log by log: one that Kafka can't load does not stop it."""
     ours, theirs = root / "ours", root / "theirs"
     tails = log_dir_of_tails(ours, seeds, among)
     shutil.copytree(ours, theirs)
-    recovered = {log.name: log for log in recover_with_winnow(ours).logs}
+    asked = request(expiration_ms=expiration_ms)
+    recovered = {log.name: log for log in recover_with_winnow(ours, asked=asked).logs}
     loaded = kafka.rebuild(
         [theirs / name for name in tails],
         now=NOW,
         unclean=True,
         index_interval=INTERVAL_BYTES,
-        producer_expiration_ms=EXPIRATION_MS,
+        producer_expiration_ms=expiration_ms,
     )
     compared = Compared()
     for name, tail in tails.items():

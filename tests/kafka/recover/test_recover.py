@@ -104,3 +104,48 @@ def test_log_that_cannot_be_recovered_is_left_alone_and_no_marker_is_written(
     assert [log.name for log in result.logs if log.error] == ["t-0"]
     assert not result.marked
     assert not (tmp_path / "logs" / CLEAN_SHUTDOWN).exists()
+
+
+def test_moved_and_stray_replicas_are_recovered_and_deleted_ones_left_to_the_broker(
+    kafka: Kafka, tmp_path: Path, among: tuple[Path, ...]
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    log_dir_of_tails(ours, range(50, 56), among)
+    marked = {50: "future", 51: "stray", 52: "delete"}
+    for seed, kind in marked.items():
+        (ours / f"t-{seed}").rename(ours / f"t-{seed}.{'ab' * 16}-{kind}")
+    deleted = next(ours.glob("*-delete"))
+    shutil.copytree(ours, theirs)
+    before = {path.name: path.read_bytes() for path in deleted.iterdir()}
+    result = recover_with_winnow(ours)
+    assert result.marked
+    assert len(result.logs) == 5
+    assert {path.name: path.read_bytes() for path in deleted.iterdir()} == before
+    kafka.recover(
+        theirs,
+        now=NOW,
+        index_interval=INTERVAL_BYTES,
+        producer_expiration_ms=EXPIRATION_MS,
+    )
+    # A broker removes a stray replica later, and does not close it when it stops.
+    stray = next(theirs.glob("*-stray"))
+    for path in stray.glob(f"*{LOG}"):
+        assert (ours / stray.name / path.name).read_bytes() == path.read_bytes()
+    for log_dir in (ours, theirs):
+        for kind in ("delete", "stray"):
+            shutil.rmtree(next(log_dir.glob(f"*-{kind}")))
+    assert_same_log_dir(ours, theirs)
+
+
+def test_idle_producers_are_forgotten_as_by_kafka(
+    kafka: Kafka, tmp_path: Path, among: tuple[Path, ...]
+) -> None:
+    """Recorded producers were last seen before `NOW`; each expiration forgets others."""
+    many = [path for path in among if path.name.startswith(("m-", "t-", "b-txn"))]
+    for seconds in (1, 3600, 10_000_000):
+        root = tmp_path / str(seconds)
+        compared = compare_tails(
+            kafka, root, range(100, 140), many, expiration_ms=min(seconds * 1000, 2**31 - 1)
+        )
+        assert compared.different == []
+        assert compared.same > 30

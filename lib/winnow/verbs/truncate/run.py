@@ -124,12 +124,10 @@ def recover_dir(
             (place, error or found)
             for place, error, found in zip(some, ready, planned, strict=True)
         ]
-        apply = partial(_apply, storage, request=request, run_id=run_id)
-        with ThreadPoolExecutor(writers) as pool:
-            done = pool.map(apply, work) if writers > 1 else map(apply, work)
-            for log in done:
-                logs.append(log)
-                progress.advance(1)
+        done = _apply_all(storage, work, request=request, run_id=run_id, writers=writers)
+        logs += done
+        progress.advance(len(done))
+    logs.sort(key=lambda log: log.name)
     whole = not left_out and all(log.error is None for log in logs)
     result = RecoveredDir(path=log_dir.path, logs=tuple(logs), left_out=left_out)
     if not request.truncate:
@@ -203,6 +201,35 @@ def _put_right(storage: Storage, place: LogPlace, request: TruncateRequest) -> s
     return None
 
 
+def _apply_all(
+    storage: Storage,
+    work: Sequence[tuple[LogPlace, _Planned]],
+    *,
+    request: TruncateRequest,
+    run_id: str,
+    writers: int,
+) -> list[RecoveredLog]:
+    """Apply plans, those that cut most first: on a full disk they free space for the others. A log
+    that found too little is planned and tried once more.
+    """
+    apply = partial(_apply, storage, request=request, run_id=run_id)
+    ordered = sorted(work, key=lambda one: -_cut_bytes(one[1]))
+    with ThreadPoolExecutor(writers) as pool:
+        first = list(pool.map(apply, ordered) if writers > 1 else map(apply, ordered))
+    done = []
+    for (place, _), log in zip(ordered, first, strict=True):
+        if log.is_short_of_space:
+            error = _put_right(storage, place, request)
+            done.append(apply((place, error or _plan_one(place.to_load))))
+        else:
+            done.append(log)
+    return done
+
+
+def _cut_bytes(planned: _Planned) -> int:
+    return 0 if isinstance(planned, str) else planned.truncation.cut_bytes
+
+
 def _apply(
     storage: Storage, work: tuple[LogPlace, _Planned], *, request: TruncateRequest, run_id: str
 ) -> RecoveredLog:
@@ -226,9 +253,11 @@ def _apply(
             keep_cut=request.keep_cut,
         )
     except OSError as error:
-        full = error.errno in NO_SPACE and request.keep_cut
-        hint = ". Free some space, or do not keep what is cut: --discard-cut" if full else ""
-        return replace(log, error=f"{failure_of(error)}{hint}")
+        full = error.errno in NO_SPACE
+        hint = ". Free some space" if full else ""
+        if full and request.keep_cut:
+            hint += ", or do not keep what is cut: --discard-cut"
+        return replace(log, error=f"{failure_of(error)}{hint}", is_short_of_space=full)
     except FAILS_ONE_PARTITION as error:
         return replace(log, error=failure_of(error))
     return replace(log, kept=kept)

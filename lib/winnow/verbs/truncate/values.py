@@ -57,6 +57,8 @@ class RecoveredLog:
     kept: str | None = None
     """Path of the directory with what was cut."""
     error: str | None = None
+    is_short_of_space: bool = False
+    """The error is a full disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
