@@ -361,7 +361,7 @@ def test_after_an_unclean_shutdown_the_log_ends_at_the_first_damage(tmp_path: Pa
     assert (set(found.topics), overrides(found), found.end_offset) == ({"t"}, {}, 1)
     (note,) = found.notes
     assert f"damaged in bytes {len(whole)} to {len(whole) + len(lost)}" in note
-    assert "Settings changed after it are not known here" in note
+    assert "Settings that changed after it are unknown here" in note
 
 
 def test_only_the_last_segment_may_have_a_torn_end(tmp_path: Path) -> None:
