@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-HOW_TO = ("disk-full", "schedule", "notebook", "erase")
+HOW_TO = ("disk-full", "recover", "schedule", "notebook", "erase")
 RUNNABLE = ("bash", "console", "ini", "python", "sql")
 PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")
 OTHERS = {
@@ -54,7 +54,7 @@ def test_every_page_with_commands_is_run_by_a_test() -> None:
 @pytest.mark.parametrize("page", HOW_TO)
 def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) -> None:
     instead = _own(place)
-    if page == "disk-full":
+    if page in {"disk-full", "recover"}:
         crash(Path(instead[LOG_DIR]))
     reader = Reader(spark, place, instead=instead)
     reader.follow(DOCS / "how-to" / f"{page}.md")
