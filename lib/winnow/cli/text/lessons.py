@@ -79,7 +79,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             ("demo",),
         ),
         "recover": Lesson(
-            "Finish what a crash left; recover for a broker; undo a run, or free what it kept.",
+            "Finish what a crash left; recover for a broker; undo a run.",
             "Finishes or rolls back an interrupted run. After a broker crashed, it shows what the "
             "broker's recovery would cut, and --truncate does it. Changes nothing else unless "
             f"asked to. {_STOPPED}",
