@@ -23,14 +23,15 @@ open. Every fifth begins with an empty log directory, the others with that of th
 
 *Cleaned*: Winnow cleans a copy of what the broker left. Kafka's own classes recover another copy,
 then clean it and delete from it, at the same clock. Then Kafka recovers what Winnow left. Both logs
-must be the same: segments, batches, records, indexes.
+must be the same: segments, batches, records, indexes. Where all records have expired, Winnow leaves
+the active segment after a crash, and Kafka deletes it first.
 
 *Recovered*: `recover --truncate` recovers a copy, Kafka's loader and a clean close another. Every
 file must be the same, byte for byte.
 
 *Page cache lost*: bytes above the recovery point were cut, zeroed or overwritten before.
 
-    python -m tests.kafka.dead_broker.kills --count {count} --record docs/proofs/killed-brokers.md
+    python -m tests.kafka.dead_broker.kills --seed N --record docs/proofs/killed-brokers.md
 
 Each run adds to this page. The last one:
 {day}, {machine}.
