@@ -18,15 +18,22 @@ from winnow.logdir.names import INDEX, TIMEINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.contract import Storage
 
+_BLOCK_BYTES = 4_096
+"""A file takes whole blocks. Where they are smaller, the round finds too little room, and fails
+before it writes.
+"""
+
 
 def seed_bytes(made: Round, request: Request) -> int:
-    """Return the bytes of the indexes that may be removed before the round."""
+    """Return the bytes on disk of the indexes that may be removed before the round."""
     if made.begun or request.keep_replaced or request.max_extra_space is not None:
         return 0
-    return sum(
-        (segment.index_bytes or 0) + (segment.timeindex_bytes or 0)
+    sizes = (
+        size or 0
         for segment in _rebuilt(made.job)
+        for size in (segment.index_bytes, segment.timeindex_bytes)
     )
+    return sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in sizes)
 
 
 def remove_indexes(storage: Storage, made: Round) -> Round:

@@ -37,7 +37,6 @@ from tests.kafka.dead_broker.full_disk import (
 )
 from tests.kafka.dead_broker.load import Load
 from tests.kafka.dead_broker.sre import DONE, Answer, Run, by_script, follow, words
-from tests.kafka.judge.broker import BrokerFailedError
 from tests.kafka.judge.jars import PROJECT
 from tests.session import verbs_use
 from winnow.cli.main import run as run_command
@@ -57,7 +56,6 @@ VARIANTS = {
     "all, fresh recovery points": Variant([EXPIRING, USERS, *TRANSACTIONS], fresh=True),
 }
 SLOW = {"delete, fresh recovery points", "all, fresh recovery points"}
-TO_DO = {"compacted": "there is no --scratch"}
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +87,7 @@ def in_process(
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    marks = [pytest.mark.slow] if name in SLOW else []
-    if name in TO_DO:
-        failures = (AssertionError, BrokerFailedError)
-        marks.append(pytest.mark.xfail(reason=TO_DO[name], strict=True, raises=failures))
-    return marks
+    return [pytest.mark.slow] if name in SLOW else []
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in VARIANTS])
