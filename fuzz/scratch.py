@@ -40,7 +40,7 @@ def log_dir() -> LogDir:
     """The directory as a log directory without partitions."""
     return LogDir(
         path=directory(),
-        meta=MetaProperties(version=1, node_id=1, cluster_id="c", directory_id=None),
+        meta=MetaProperties(version=1, node_id=1, cluster_id="c"),
         clean_shutdown=True,
         partitions=(),
         skipped=(),
