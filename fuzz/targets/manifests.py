@@ -74,7 +74,8 @@ def _journals() -> list[bytes]:
 
 def _without_stamps(told: dict[str, object]) -> dict[str, object]:
     return json.loads(
-        json.dumps(told), object_hook=lambda o: {k: v for k, v in o.items() if k != "log_stamp"}
+        json.dumps(told),
+        object_hook=lambda o: {k: v for k, v in o.items() if k not in ("log_stamp", "rebuilt")},
     )  # type: ignore[no-any-return]
 
 

@@ -37,6 +37,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_log_dir("clean", tmp_path_factory.mktemp("recorded") / "log-dir")
 
 
+def _directory_id(log_dir: Path) -> str:
+    lines = (log_dir / "meta.properties").read_text().splitlines()
+    return next(line for line in lines if line.startswith("directory.id=")).partition("=")[2]
+
+
 @pytest.fixture
 def written(recorded: Path, tmp_path: Path) -> Path:
     """All its batches again, with the identity of its broker and its topics."""
@@ -49,7 +54,7 @@ def written(recorded: Path, tmp_path: Path) -> Path:
         clock=lambda: NOW,
         node_id=meta.node_id or 0,
         cluster_id=meta.cluster_id or "",
-        directory_id=meta.directory_id,
+        directory_id=_directory_id(recorded),
         broker_epoch=15,
     ) as log_dir:
         for directory in partition_dirs(recorded):
