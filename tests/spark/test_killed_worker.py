@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.pages import ROOT
 from tests.spark.bombs import bomb, log_dir_with_bomb
 from tests.spark.runs import NOW, files_of
 from winnow.api import clean
@@ -92,7 +93,8 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
 from pathlib import Path
 from winnow.errors import BatchMemoryError
-from winnow.wire.plain import decode_batch
+sys.path.append(sys.argv[2])
+from tests.twins.walk import decode_batch
 try:
     decode_batch(Path(sys.argv[1]).read_bytes(), 0)
 except BatchMemoryError as error:
@@ -109,7 +111,7 @@ def test_batch_too_large_for_memory_is_refused_before_decompressing(
     environment = {
         name: value for name, value in os.environ.items() if name != "WINNOW_MAX_BATCH_BYTES"
     }
-    command = [sys.executable, "-c", _IN_LITTLE, str(tmp_path / "batch")]
+    command = [sys.executable, "-c", _IN_LITTLE, str(tmp_path / "batch"), str(ROOT)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert "a batch needs too much memory: expected at most 805306368 bytes" in done.stdout, (
         done.stderr

@@ -181,7 +181,7 @@ def test_writer_whose_lease_was_taken_changes_nothing_more(
     assert seen is not None
     file.take_over(seen, b"{}")
     assert not lease.renew()
-    with pytest.raises(LogDirInUseError, match="somebody else's"):
+    with pytest.raises(LogDirInUseError, match="somebody else holds it"):
         Places().create(f"{log_dir}/c", b"")
     lease.close()
     assert names(log_dir) == [LEASE]
