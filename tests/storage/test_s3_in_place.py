@@ -388,7 +388,7 @@ def test_copies_are_ordered_before_their_source_is_overwritten() -> None:
 
     assert record(a="b", b="c", c="d").in_order() == [["a"], ["b"], ["c"]]
     assert record(a="x", b="x").in_order() == [["a", "b"]]
-    with pytest.raises(CorruptLogError, match="circle"):
+    with pytest.raises(CorruptLogError, match="cycle"):
         record(a="b", b="a").in_order()
 
 
