@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.disks import disk_or_skip
 from tests.fixtures.data import copy_tree
 from tests.spark.runs import (
     AtStage,
@@ -125,17 +125,8 @@ def test_lost_prefetched_keys_affect_only_their_partition(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=7m", "winnow-test", str(path)],
-        check=False,
-        capture_output=True,
-    )
-    if mounted.returncode:
-        pytest.skip(f"mounting is not allowed here: {mounted.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
+    with disk_or_skip(tmp_path / "disk", mib=7) as disk:
+        yield disk
 
 
 def test_space_is_checked_after_retention_has_freed_some(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.compare import assert_same_dump
+from tests.disks import disk_or_skip
 from tests.fixtures.data import CLEAN_MARKER, copy_tree
 from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
@@ -65,17 +65,8 @@ def write_log(
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 48 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=48m", "winnow-test", str(path)],
-        check=False,
-        capture_output=True,
-    )
-    if done.returncode:
-        pytest.skip(f"mounting is not allowed here: {done.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
+    with disk_or_skip(tmp_path / "disk", mib=48) as disk:
+        yield disk
 
 
 def crash(log_dir: Path) -> None:

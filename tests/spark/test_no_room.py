@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.compare import assert_same_dump
+from tests.disks import disk_or_skip, free_bytes
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import as_loaded
 from tests.kafka.judge.judge import Kafka
@@ -53,26 +52,8 @@ NAMES = ("d-time-0", "d-size-0", "c-tomb-0")
 @pytest.fixture(params=["tmpfs", "ext4"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, of 16 MiB. On ext4 a directory takes blocks, too."""
-    path, image = tmp_path / "disk", tmp_path / "image"
-    path.mkdir()
-    if request.param == "ext4":
-        with image.open("wb") as file:
-            file.truncate(16 * 2**20)
-        _try("mkfs.ext4", "-q", "-m", "0", "-N", "512", str(image))
-        _try("mount", "-o", "loop", str(image), str(path))
-    else:
-        _try("mount", "-t", "tmpfs", "-o", "size=16m", "winnow-test", str(path))
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
-
-
-def _try(*command: str) -> None:
-    program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if program is None:
-        pytest.skip(f"there is no {command[0]} here")
-    done = subprocess.run([program, *command[1:]], check=False, capture_output=True)
-    if done.returncode:
-        pytest.skip(f"{command[0]} is not allowed here: {done.stderr.decode().strip()}")
+    with disk_or_skip(tmp_path / "disk", mib=16, kind=request.param) as disk:
+        yield disk
 
 
 def fill(disk: Path) -> None:
@@ -85,12 +66,6 @@ def fill(disk: Path) -> None:
             except OSError:
                 continue
     assert os.statvfs(disk).f_bavail == 0
-
-
-def free_bytes(disk: Path) -> int:
-    """That root may use: ext4 keeps some from everybody."""
-    status = os.statvfs(disk)
-    return status.f_bavail * status.f_frsize
 
 
 def test_disk_full_at_driver_write_leaves_log_unchanged(

@@ -27,7 +27,7 @@ def removed_records(
 
     `survives`: per record, whether its key, or a marker's transaction, keeps it. It is never true
     in a batch to `discard`. A survivor that is dropped anyway is a null value whose delete horizon
-    passed (S5.5).
+    has passed (S5.5).
     """
     counts = rows["record_count"].astype(np.int64)
     control = (rows["attributes"] & CONTROL) != 0

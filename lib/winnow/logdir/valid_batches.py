@@ -38,7 +38,7 @@ def valid_batches(
     one.
 
     Raises CorruptLogError where a broker would not simply cut, before a batch whose CRC matches: if
-    its offsets do not ascend, or make no sense. With `as_loader`, offsets may go back, and a magic
+    its offsets do not ascend, or are invalid. With `as_loader`, offsets may go back, and a magic
     above 2 counts as 2: a loader keeps such batches.
     """
     rows = np.empty(_ROWS, BATCH)

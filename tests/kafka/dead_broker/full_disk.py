@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kafka.dead_broker.disk import MIB, free_bytes, small_disk
+from tests.disks import MIB, free_bytes, small_disk
 from tests.kafka.dead_broker.load import Acks, Load, read_acks
 from tests.kafka.judge.broker import START_SECONDS, STARTED, Broker, BrokerFailedError
 

@@ -4,36 +4,23 @@ may expect.
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
-import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from tests.kafka.judge.broker import BrokerFailedError
-from tests.kafka.judge.jars import quick_java
+from tests.kafka.judge.child import Child
 
 ANSWER_SECONDS = 120
 ABSENT = "-"
 """In place of a digest: a tombstone."""
 
 
-class Load:
+class Load(Child):
     """One JVM for several brokers. `topics` are lines as Load.java has them."""
 
     def __init__(self) -> None:
-        self._log = tempfile.NamedTemporaryFile(prefix="kafka-load-", suffix=".log")  # noqa: SIM115 - lives as long as the JVM
-        self._process = subprocess.Popen(
-            [*quick_java("-Xmx256m"), "Load"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            encoding="utf-8",
-        )
+        super().__init__("Load", patience=ANSWER_SECONDS)
 
     def create(self, bootstrap: str, topics: Path) -> None:
         self._ask("topics", bootstrap, str(topics))
@@ -53,38 +40,10 @@ class Load:
         return read_partitions(to)
 
     def _ask(self, *words: str) -> int:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        alarm = threading.Timer(ANSWER_SECONDS, self._process.kill)
-        alarm.start()
-        try:
-            stdin.write("\t".join(words) + "\n")
-            stdin.flush()
-            line = stdout.readline().strip()
-        finally:
-            alarm.cancel()
+        line = self.answer("\t".join(words))
         if not line.isdigit():
-            logged = Path(self._log.name).read_text(encoding="utf-8", errors="replace")
-            message = f"{' '.join(words)}: {line or 'the clients died'}\n{logged[-4000:]}"
-            raise BrokerFailedError(message)
+            raise self.failure(f"{' '.join(words)}: {line or 'the clients died'}")
         return int(line)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-        self._log.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kafka.dead_broker.disk import NoDiskError, free_bytes, small_disk
+from tests.disks import NoDiskError, free_bytes, small_disk
 from tests.kafka.dead_broker.full_disk import (
     EXPIRING,
     TRANSACTIONS,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.disks import disk_or_skip, free_bytes
 from tests.fixtures.data import copy_log_dir
-from tests.kafka.dead_broker.disk import NoDiskError, free_bytes, small_disk
 from tests.kafka.judge.judge import Kafka
 from tests.kafka.recover.compare import (
     EXPIRATION_MS,
@@ -29,11 +29,8 @@ NAMES = ("c-plain-0", "t-closed-0", "c-gzip-0")
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    try:
-        with small_disk(tmp_path / "disk", mib=16) as path:
-            yield path
-    except NoDiskError as error:
-        pytest.skip(str(error))
+    with disk_or_skip(tmp_path / "disk", mib=16) as path:
+        yield path
 
 
 def test_full_disk_is_recovered_once_what_is_cut_need_not_be_kept(

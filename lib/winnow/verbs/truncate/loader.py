@@ -125,7 +125,7 @@ class _Loader:
                 if segment_file(base, INDEX) not in self._entries:
                     self._recover(segment, "its offset index is missing")
                 elif self._files.transactions_lie_below(base):
-                    self._recover(segment, "its transaction index makes no sense")
+                    self._recover(segment, "its transaction index is invalid")
             except OffsetOrderError:
                 raise CorruptLogError(
                     "the offsets of a segment go back, and its index is missing",
@@ -282,7 +282,7 @@ class _Loader:
         position = look_up(data, segment.base, offset)
         if position < 0:
             raise CorruptLogError(
-                "an index entry makes no sense",
+                "an index entry is invalid",
                 expected="a position of at least 0",
                 found=str(position),
                 where=path,

@@ -69,7 +69,7 @@ def batches_from(path: str, size: int, offset: int, start: int) -> Iterator[Batc
     """Yield the batches that a loader reads for their producers, without a look at their CRCs, from
     the first that reaches `offset`. One of them begins at byte `start`.
 
-    Raises CorruptLogError for an entry that makes no sense. A torn end is not an error.
+    Raises CorruptLogError for an invalid entry. A torn end is not an error.
     """
     begun = False
     for buf, every in _walk(path, size, start):

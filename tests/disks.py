@@ -1,0 +1,65 @@
+"""Real file systems of some MiB, for tests to fill."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+MIB = 2**20
+
+
+class NoDiskError(Exception):
+    """This machine does not allow mounting a file system; the message says why."""
+
+
+@contextmanager
+def small_disk(path: Path, *, mib: int, kind: str = "tmpfs", options: str = "") -> Iterator[Path]:
+    """A file system at `path`, which must not exist: tmpfs, or ext4, where a directory takes
+    blocks, too. It is unmounted at the end.
+    """
+    path.mkdir(parents=True)
+    if kind == "ext4":
+        image = path.with_suffix(".image")
+        with image.open("wb") as file:
+            file.truncate(mib * MIB)
+        _do("mkfs.ext4", "-q", "-m", "0", "-N", "512", str(image))
+        _do("mount", "-o", f"loop{options}", str(image), str(path))
+    else:
+        _do("mount", "-t", "tmpfs", "-o", f"size={mib}m{options}", "winnow-test", str(path))
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@contextmanager
+def disk_or_skip(path: Path, *, mib: int, kind: str = "tmpfs", options: str = "") -> Iterator[Path]:
+    """`small_disk`; the test is skipped where it cannot be mounted."""
+    with ExitStack() as stack:
+        try:
+            disk = stack.enter_context(small_disk(path, mib=mib, kind=kind, options=options))
+        except NoDiskError as error:
+            pytest.skip(str(error))
+        yield disk
+
+
+def free_bytes(path: Path) -> int:
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize
+
+
+def _do(*command: str) -> None:
+    program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        message = f"there is no {command[0]} here"
+        raise NoDiskError(message)
+    done = subprocess.run([program, *command[1:]], check=False, capture_output=True, text=True)
+    if done.returncode:
+        message = f"{command[0]} is not allowed here: {done.stderr.strip()}"
+        raise NoDiskError(message)
