@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.kafka.judge.jars import HERE, installation, quick_java
+from tests.kafka.judge.jars import HERE, KAFKA_VERSION, installation, quick_java
 
 CLUSTER_ID = "V2lubm93T3JhY2xlMDAwMQ"
 """Any 16 bytes in base64url; the fixtures' meta.properties has this one."""
@@ -88,7 +88,7 @@ class Broker:
 
     `log_dir` is formatted first if it is empty; it may be a copy from anywhere. `home` takes the
     configuration and the broker's own log. The broker never cleans or deletes by itself unless
-    `settings` (server.properties) make it.
+    `settings` (server.properties) make it. `version`: one of those in `jars/`.
     """
 
     def __init__(
@@ -98,12 +98,15 @@ class Broker:
         home: Path,
         settings: Mapping[str, str] | None = None,
         heap: str = "512m",
+        version: str = KAFKA_VERSION,
     ) -> None:
         self.log_dir = log_dir
         self.home = home
         self._settings = dict(settings or {})
         self._heap = heap
-        self._new_archive = installation().archive.with_name(f"{os.getpid()}-{id(self)}.jsa")
+        self._version = version
+        self._archive = installation(version).archive
+        self._new_archive = self._archive.with_name(f"{os.getpid()}-{id(self)}.jsa")
         self._process: subprocess.Popen[bytes] | None = None
         self.port, self._controller_port = free_ports(2)
 
@@ -144,10 +147,14 @@ class Broker:
             "".join(f"{key}={value}\n" for key, value in self._properties().items())
         )
         if not (self.log_dir / "meta.properties").exists():
-            self._tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
+            self._tool(
+                "kafka.tools.StorageTool",
+                *("format", "-t", CLUSTER_ID, "-c", str(properties)),
+                version=self._version,
+            )
         flags = [f"-Xms{self._heap}", f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={LOGGING}"]
         command = [
-            *quick_java(*flags, archive_at_exit=self._new_archive),
+            *quick_java(*flags, archive_at_exit=self._new_archive, version=self._version),
             "kafka.Kafka",
             str(properties),
         ]
@@ -172,7 +179,7 @@ class Broker:
         """A clean shutdown, as by SIGTERM."""
         self._end(signal.SIGTERM, timeout_seconds)
         if self._new_archive.exists():
-            self._new_archive.replace(installation().archive)
+            self._new_archive.replace(self._archive)
 
     def kill(self) -> None:
         """A crash."""
@@ -241,7 +248,9 @@ class Broker:
         --describe --all`.
         """
         return self._tool(
-            "kafka.admin.ConfigCommand", "--bootstrap-server", self.bootstrap, *arguments
+            "kafka.admin.ConfigCommand",
+            *("--bootstrap-server", self.bootstrap, *arguments),
+            version=self._version,
         )
 
     def __enter__(self) -> Self:
@@ -295,8 +304,9 @@ class Broker:
             message = f"the broker did not stop within {timeout_seconds} s\n{self.log[-4000:]}"
             raise BrokerFailedError(message) from None
 
-    def _tool(self, *command: str) -> str:
-        full = [*quick_java("-Xmx512m"), *command]
+    def _tool(self, *command: str, version: str = KAFKA_VERSION) -> str:
+        """`version`: that of the class path; our own clients are only in that of KAFKA_VERSION."""
+        full = [*quick_java("-Xmx512m", version=version), *command]
         done = subprocess.run(full, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:
             said = f"{done.stdout[-1500:]}{done.stderr[-3000:]}"

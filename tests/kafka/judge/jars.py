@@ -25,10 +25,11 @@ from functools import cache
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
-"""As in jars.txt."""
+"""Judges wherever no other version is asked for."""
 
 HERE = Path(__file__).resolve().parent
-_JARS = HERE / "jars.txt"
+JAR_LISTS = HERE / "jars"
+"""A file for each version. The compiler is in that of `KAFKA_VERSION`."""
 PROJECT = HERE.parents[2]
 CACHE = PROJECT / ".cache"
 JAR = "judge.jar"
@@ -65,13 +66,15 @@ def java() -> str:
     return found
 
 
-def quick_java(*flags: str, archive_at_exit: Path | None = None) -> list[str]:
-    """A JVM with all of `installation()` that lives for seconds: it compiles little. What follows
-    is a main class.
+def quick_java(
+    *flags: str, archive_at_exit: Path | None = None, version: str = KAFKA_VERSION
+) -> list[str]:
+    """A JVM with all of `installation(version)` that lives for seconds: it compiles little. What
+    follows is a main class.
 
     `archive_at_exit`: where it leaves an archive of its classes, should there be none yet.
     """
-    found = installation()
+    found = installation(version)
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable"]
     if found.archive.exists():
         quick.append(f"-XX:SharedArchiveFile={found.archive}")
@@ -80,59 +83,82 @@ def quick_java(*flags: str, archive_at_exit: Path | None = None) -> list[str]:
     return [java(), *quick, *flags, "-cp", found.class_path]
 
 
+def release(version: str) -> str:
+    """The release that judges a version: that of `jars/`, with or without its last number."""
+    known = sorted(path.stem for path in JAR_LISTS.glob("*.txt"))
+    found = [one for one in known if version in {one, one.rpartition(".")[0]}]
+    if not found:
+        message = f"no jars of Kafka {version}: expected one of {', '.join(known)}"
+        raise KafkaSetupError(message)
+    return found[0]
+
+
 @cache
-def installation() -> KafkaInstallation:
+def installation(version: str = KAFKA_VERSION) -> KafkaInstallation:
     """Kafka's jars and our classes, fetched and compiled on first use (some seconds), found in no
     time afterwards.
+
+    `version` as for `release`. The clients are in that of `KAFKA_VERSION` only: they talk to all.
     """
+    version = release(version)
     CACHE.mkdir(exist_ok=True)
     with _locked(CACHE / "kafka.lock"):
-        jars = _fetched_jars()
-        return KafkaInstallation(jars=jars, classes=_compiled_classes(jars))
+        jars = _fetched_jars(version)
+        return KafkaInstallation(jars=jars, classes=_compiled_classes(version, jars))
 
 
-def _fetched_jars() -> Path:
-    wanted = hashlib.sha256(_JARS.read_bytes()).hexdigest()[:12]
-    target = CACHE / f"kafka-{KAFKA_VERSION}" / f"jars-{wanted}"
+def _fetched_jars(version: str) -> Path:
+    listed = JAR_LISTS / f"{version}.txt"
+    wanted = hashlib.sha256(listed.read_bytes()).hexdigest()[:12]
+    target = CACHE / f"kafka-{version}" / f"jars-{wanted}"
     if not (target / "complete").exists():
         with _replacing(target) as directory:
             _run(
                 "Kafka's jars can't be had",
                 sys.executable,
                 PROJECT / "lib" / "fetch_jars.py",
-                _JARS,
+                listed,
                 directory,
             )
     return target
 
 
-def _compiled_classes(jars: Path) -> Path:
+def _sources(version: str) -> list[Path]:
+    return sorted((HERE / "java").glob("*.java")) if version == KAFKA_VERSION else []
+
+
+def _compiled_classes(version: str, jars: Path) -> Path:
     """As a jar: Java keeps no archive of classes from a directory."""
-    sources = sorted((HERE / "java").glob("*.java"))
+    sources = _sources(version)
     logging = HERE / "conf" / "log4j2.properties"
     digest = hashlib.sha256(jars.name.encode())
     for source in (*sources, logging):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    target = CACHE / f"kafka-{KAFKA_VERSION}" / f"classes-{digest.hexdigest()[:12]}"
+    target = CACHE / f"kafka-{version}" / f"classes-{digest.hexdigest()[:12]}"
     if not (target / "complete").exists():
         with _replacing(target) as directory:
-            (compiler,) = jars.glob("ecj-*.jar")
-            class_path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
-            flags = ["-17", "-nowarn", "-d", directory, "-classpath", class_path]
-            _run(
-                "the Java sources in tests/kafka/java do not compile",
-                java(),
-                "-jar",
-                compiler,
-                *flags,
-                *sources,
-            )
+            if sources:
+                _compile(sources, jars, directory)
             shutil.copy(logging, directory)
             with zipfile.ZipFile(directory / JAR, "w") as jar:
                 for file in sorted(directory.rglob("*")):
                     if file.suffix in {".class", ".properties"}:
                         jar.write(file, file.relative_to(directory))
     return target / JAR
+
+
+def _compile(sources: list[Path], jars: Path, directory: Path) -> None:
+    (compiler,) = _fetched_jars(KAFKA_VERSION).glob("ecj-*.jar")
+    class_path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    flags = ["-17", "-nowarn", "-d", directory, "-classpath", class_path]
+    _run(
+        "the Java sources in tests/kafka/judge/java do not compile",
+        java(),
+        "-jar",
+        compiler,
+        *flags,
+        *sources,
+    )
 
 
 def _run(failed: str, *command: str | Path) -> None:
