@@ -76,6 +76,7 @@ def command(advice: Advice, request: CommandLine) -> list[str]:
         *(("--allow-other-broker",) if request.allow_other_broker else ()),
         *(word for value in request.sets for word in ("--set", value)),
         *(word for value in request.topic_sets for word in ("--topic-set", value)),
+        *(("--kafka-version", request.kafka_version) if request.kafka_version else ()),
     ]
     if verb == "verify":
         given = []

@@ -26,6 +26,7 @@ from winnow.policy.sources import (
     parse_topic_configs,
     parse_topic_set,
 )
+from winnow.policy.versions import asked_version
 from winnow.runtime.stop import Stop
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
@@ -95,6 +96,12 @@ class CommandLine:
         "--topic-set",
         metavar="GLOB:KEY=VALUE",
         default=(),
+    )
+    kafka_version: str | None = _option(
+        "The version of Kafka whose rules apply, for example 3.9 or 3.9.1; default: what the log "
+        "directory tells.",
+        "--kafka-version",
+        metavar="X.Y",
     )
     now: str | None = _option(
         "The time that all decisions use; default: the current time.", metavar="MS|ISO-8601"
@@ -316,6 +323,7 @@ def parse_settings(request: CommandLine) -> Settings:
             for file in request.server_properties
         ),
         allow_other_broker=request.allow_other_broker,
+        kafka=asked_version(request.kafka_version),
     )
 
 

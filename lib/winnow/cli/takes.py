@@ -16,7 +16,14 @@ from winnow.cli.options import CommandLine
 
 FIELDS = {one.name: one for one in fields(CommandLine)}
 _TYPES = get_type_hints(CommandLine)
-SETTINGS = ("topic_configs", "server_properties", "allow_other_broker", "sets", "topic_sets")
+SETTINGS = (
+    "topic_configs",
+    "server_properties",
+    "allow_other_broker",
+    "sets",
+    "topic_sets",
+    "kafka_version",
+)
 
 
 def takes(*names: str | EllipsisType) -> Callable[[Callable[..., int]], Callable[..., int]]:

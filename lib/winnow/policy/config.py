@@ -12,6 +12,7 @@ from typing import Any
 
 from winnow.errors import UsageError
 from winnow.policy.keys import KEYS, Value
+from winnow.policy.versions import ANY_VERSION, KnownVersion, Rules
 
 KAFKA_DEFAULT = "Kafka's default"
 UNCONFIRMED_DEFAULT = f"{KAFKA_DEFAULT}, server.properties not given"
@@ -58,6 +59,8 @@ class TopicConfig:
     producer_id_expiration_ms: int
     sources: Mapping[str, str]
     """Kafka's topic name of every setting -> where its value came from, for people."""
+    rules: Rules
+    """Of the broker's version."""
 
     @property
     def policy(self) -> str:
@@ -73,7 +76,10 @@ class TopicConfig:
 
 
 def topic_config(
-    values: Mapping[str, tuple[Value, str]], *, default_source: str = KAFKA_DEFAULT
+    values: Mapping[str, tuple[Value, str]],
+    *,
+    default_source: str = KAFKA_DEFAULT,
+    kafka: KnownVersion = ANY_VERSION,
 ) -> TopicConfig:
     """Return the config made of `values`: Kafka's topic name, or a broker-only key -> (checked
     value, its source).
@@ -98,4 +104,4 @@ def topic_config(
             found=str(fields["min_compaction_lag_ms"]),
             where=sources["min.compaction.lag.ms"],
         )
-    return TopicConfig(**fields, sources=sources)
+    return TopicConfig(**fields, sources=sources, rules=kafka.rules)

@@ -46,6 +46,7 @@ from winnow.policy.keys import (
 )
 from winnow.policy.metadata import MetadataSettings
 from winnow.policy.server_properties import ServerProperties, parse_server_properties
+from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 __all__ = [
     "DescribedConfigs",
@@ -118,6 +119,8 @@ class Settings:
     """False for private copies, which lie elsewhere."""
     metadata: MetadataSettings | None = None
     """Settings from the log directory's own metadata log. The operator gave all the others."""
+    kafka: KnownVersion = ANY_VERSION
+    """The version of Kafka whose rules, ranges and defaults apply."""
 
     @property
     def servers(self) -> tuple[ServerProperties, ...]:
@@ -192,7 +195,7 @@ class Settings:
             KAFKA_DEFAULT if confirmed or self.metadata is None else UNCONFIRMED_DEFAULT
         )
         try:
-            return topic_config(values, default_source=default_source)
+            return topic_config(values, default_source=default_source, kafka=self.kafka)
         except UsageError as error:
             if self.metadata is None and not named:
                 raise

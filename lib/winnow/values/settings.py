@@ -15,6 +15,7 @@ from winnow.policy.sources import (
     parse_topic_configs,
     parse_topic_set,
 )
+from winnow.policy.versions import asked_version
 
 Value = str | int | float | bool
 Values = Mapping[str, Value]
@@ -30,13 +31,15 @@ class Sources:
     topic_configs: str | None = None
     sets: Values | None = None
     topic_sets: Mapping[str, Values] | None = None
+    kafka_version: str | None = None
 
     def parsed(self) -> Settings:
         """Parse all sources. Raises UsageError for a file that can't be read and for anything that
         can't be understood.
         """
         if self.settings is not None:
-            if any((self.server_properties, self.topic_configs, self.sets, self.topic_sets)):
+            others = (self.server_properties, self.topic_configs, self.sets, self.topic_sets)
+            if any((*others, self.kafka_version)):
                 raise UsageError(
                     "settings= together with other sources", expected="one or the other"
                 )
@@ -55,6 +58,7 @@ class Sources:
             server_properties=tuple(
                 parse_server_properties(_read(file), file=file) for file in listed(server or ())
             ),
+            kafka=asked_version(self.kafka_version, where="kafka_version"),
         )
 
 

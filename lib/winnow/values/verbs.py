@@ -37,6 +37,8 @@ class SourceOptions(TypedDict, total=False):
     """`{"log.retention.ms": 1}`"""
     topic_sets: Mapping[str, Values] | None
     """`{"orders*": {"retention.ms": 1}}`"""
+    kafka_version: str | None
+    """The version of Kafka whose rules apply, such as `3.9`. None: what the log directory tells."""
     now: int | None
     """In ms since the epoch. None: the current time."""
     only: Only | None

@@ -1,0 +1,274 @@
+"""Kafka's versions, and every rule of this package that differs between them, in one table.
+
+`RULES` has a row for each value of a switch: the releases that have it, and its source. `Rules` are
+the switches of one version, or of a range of versions. Where the versions of a range differ, the
+value that keeps more is taken: each switch lists its values in that order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from winnow.errors import UsageError
+
+_TEXT = re.compile(r"(?P<major>[0-9]{1,3})\.(?P<minor>[0-9]{1,3})(\.(?P<patch>[0-9]{1,3}))?")
+_ANY_PATCH = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaVersion:
+    """A release of Kafka. Without `patch`: all releases of that minor version."""
+
+    major: int
+    minor: int
+    patch: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, *, where: str = "--kafka-version") -> KafkaVersion:
+        """Parse `3.9` or `3.9.1`. UsageError for anything else, and for an unsupported version."""
+        found = _TEXT.fullmatch(text.strip())
+        if found is None:
+            raise UsageError(
+                "a version of Kafka that can't be understood",
+                expected="a version such as 3.9 or 3.9.1",
+                found=repr(text),
+                where=where,
+            )
+        patch = found["patch"]
+        version = cls(
+            int(found["major"]), int(found["minor"]), None if patch is None else int(patch)
+        )
+        if not (OLDEST.first <= version.first and version.last <= NEWEST.last):
+            raise UsageError(
+                "a version of Kafka whose rules Winnow does not have",
+                expected=f"{OLDEST} to {NEWEST}",
+                found=str(version),
+                where=where,
+                hint="Leave the option out: Winnow then uses what the log directory tells.",
+            )
+        return version
+
+    @property
+    def first(self) -> tuple[int, int, int]:
+        """The first release that this names."""
+        return self.major, self.minor, self.patch or 0
+
+    @property
+    def last(self) -> tuple[int, int, int]:
+        """The last release that this names."""
+        return self.major, self.minor, _ANY_PATCH if self.patch is None else self.patch
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}" + ("" if self.patch is None else f".{self.patch}")
+
+
+OLDEST, NEWEST = KafkaVersion(2, 8), KafkaVersion(4, 4)
+
+
+class EmptiedBatch(Enum):
+    """Which batch is kept as a header although all of its records are dropped, besides the last one
+    of a producer (S5.4). In the order of what keeps more.
+    """
+
+    END_OF_ROUND = "the one that ends at U"
+    HIGH_WATERMARK = "the one that ends at the high watermark"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The values of a setting that a version accepts. None: no limit."""
+
+    low: int | float | None = None
+    high: int | float | None = None
+
+    def has(self, value: float) -> bool:
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        if self.low is not None and self.high is not None:
+            return f"between {self.low} and {self.high}"
+        return "any" if self.low is None else f"at least {self.low}"
+
+
+class Unknown(Enum):
+    """A setting that a version does not have."""
+
+    UNKNOWN = "no such setting"
+
+
+UNKNOWN = Unknown.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One value of one switch."""
+
+    switch: str
+    """A field of `Rules`, or Kafka's name of a setting."""
+    value: Any
+    since: str = str(OLDEST)
+    until: str | None = None
+    """The last release that has it. None: all later ones have it too."""
+    rule: str
+    says: str
+    source: str
+    test: str
+
+    def holds_in(self, oldest: KafkaVersion, newest: KafkaVersion) -> bool:
+        """Return whether any release of the range has this value."""
+        since = KafkaVersion.parse(self.since).first
+        until = (NEWEST if self.until is None else KafkaVersion.parse(self.until)).last
+        return since <= newest.last and oldest.first <= until
+
+
+_LIVES = "kafka/lives/test_versions.py"
+_JARS = "kafka/judge/test_settings_of_versions.py"
+
+
+def _setting(name: str, value: Range | Unknown, says: str, source: str, **releases: str) -> Row:
+    return Row(
+        switch=name, value=value, rule="S9.1", says=says, source=source, test=_JARS, **releases
+    )
+
+
+RULES: tuple[Row, ...] = (
+    Row(
+        switch="delete_horizons", value=False, until="3.0", rule="S5.8", test=_LIVES,
+        says="tombstones and markers expire by the modification time of the last clean segment",
+        source="before KIP-534",
+    ),
+    Row(
+        switch="delete_horizons", value=True, since="3.1", rule="S5.8", test=_LIVES,
+        says="tombstones and markers expire at the delete horizon of their batch",
+        source="KIP-534, KAFKA-8522",
+    ),
+    Row(
+        switch="emptied_batch", value=EmptiedBatch.NONE, until="3.9.1", rule="S5.4", test=_LIVES,
+        says="only the last batch of each producer is kept without records",
+        source="before KAFKA-17076",
+    ),
+    Row(
+        switch="emptied_batch", value=EmptiedBatch.END_OF_ROUND, since="3.9.2", until="4.3",
+        rule="S5.4", test=_LIVES,
+        says="the batch that ends at U is kept without records",
+        source="KAFKA-17076",
+    ),
+    Row(
+        switch="emptied_batch", value=EmptiedBatch.HIGH_WATERMARK, since="4.4", rule="S5.4",
+        test=_LIVES,
+        says="the batch that ends at the high watermark is kept without records",
+        source="KAFKA-20452",
+    ),
+    Row(
+        switch="producer_expiration_ms", value=604_800_000, until="3.3", rule="S8.4", test=_JARS,
+        says="a broker forgets idle producers after transactional.id.expiration.ms",
+        source="before KIP-854",
+    ),
+    Row(
+        switch="producer_expiration_ms", value=86_400_000, since="3.4", rule="S8.4", test=_JARS,
+        says="a broker forgets idle producers after producer.id.expiration.ms",
+        source="KIP-854",
+    ),
+    _setting("segment.bytes", Range(14), "a topic's segments may be tiny", "before KAFKA-18396",
+             until="4.0"),
+    _setting("segment.bytes", Range(1_048_576), "a topic's segments have at least 1 MiB",
+             "KIP-1030", since="4.1"),
+    _setting("log.segment.bytes", Range(14), "a broker's segments may be tiny", "before KIP-1030",
+             until="3.9"),
+    _setting("log.segment.bytes", Range(1_048_576), "a broker's segments have at least 1 MiB",
+             "KIP-1030", since="4.0"),
+)  # fmt: skip
+
+
+KEEPS_MORE: Mapping[str, tuple[Any, ...]] = {
+    "delete_horizons": (True, False),
+    "emptied_batch": tuple(EmptiedBatch),
+    "producer_expiration_ms": (604_800_000, 86_400_000),
+}
+"""The values of each switch, the one that keeps more first. A batch gets its horizon when a
+cleaning first finds it without other data, so with horizons nothing expires in a log that has none.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The switches of a version, or of a range of versions."""
+
+    delete_horizons: bool
+    emptied_batch: EmptiedBatch
+    producer_expiration_ms: int
+    settings: Mapping[str, Range | Unknown] = field(default_factory=dict)
+    """Settings whose range differs between versions, or that not all versions have."""
+
+
+@cache
+def rules_of(oldest: KafkaVersion, newest: KafkaVersion) -> Rules:
+    """Return the rules of all releases from `oldest` to `newest`; where they differ, those that
+    keep more. A value of a setting is accepted if any of the releases accepts it.
+    """
+    held: dict[str, list[Any]] = {}
+    for row in RULES:
+        if row.holds_in(oldest, newest):
+            held.setdefault(row.switch, []).append(row.value)
+    return Rules(
+        **{name: next(v for v in order if v in held[name]) for name, order in KEEPS_MORE.items()},
+        settings={name: _widest(held[name]) for name in held if name not in KEEPS_MORE},
+    )
+
+
+def differing(oldest: KafkaVersion, newest: KafkaVersion) -> tuple[str, ...]:
+    """Return the switches of cleaning whose value is not the same in all releases of the range."""
+    names = [row.switch for row in RULES if row.holds_in(oldest, newest)]
+    return tuple(sorted({name for name in KEEPS_MORE if names.count(name) > 1}))
+
+
+def _widest(values: list[Range | Unknown]) -> Range | Unknown:
+    ranges = [value for value in values if isinstance(value, Range)]
+    if not ranges:
+        return UNKNOWN
+    lows, highs = [r.low for r in ranges], [r.high for r in ranges]
+    return Range(
+        None if None in lows else min(low for low in lows if low is not None),
+        None if None in highs else max(high for high in highs if high is not None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVersion:
+    """Which releases may have written a log directory, and how that is known."""
+
+    oldest: KafkaVersion = OLDEST
+    newest: KafkaVersion = NEWEST
+    source: str = ""
+    """In words, such as `--kafka-version`. Empty: nobody has looked yet."""
+
+    @property
+    def rules(self) -> Rules:
+        return rules_of(self.oldest, self.newest)
+
+    @property
+    def versions(self) -> str:
+        one = self.oldest == self.newest
+        return str(self.oldest) if one else f"{self.oldest} to {self.newest}"
+
+    def __str__(self) -> str:
+        words = f"rules of Kafka {self.versions} ({self.source or 'nothing tells the version'})"
+        differ = bool(differing(self.oldest, self.newest))
+        return f"{words}; where they differ, those that keep more" if differ else words
+
+
+ANY_VERSION = KnownVersion()
+
+
+def asked_version(text: str | None, *, where: str = "--kafka-version") -> KnownVersion:
+    """Return the version that was asked for. UsageError if it can't be understood."""
+    if text is None:
+        return ANY_VERSION
+    version = KafkaVersion.parse(text, where=where)
+    return KnownVersion(version, version, where)
