@@ -3,7 +3,7 @@
 #   .venv                  the virtual environment, with exactly the packages of requirements*.txt
 #   .cache/numba           compiled kernels (.cache/numba-boundscheck with NUMBA_BOUNDSCHECK=1), and
 #                          winnow.tar.gz, an archive for executors, once a cluster was used
-#   .cache/jars            Delta Lake for the ledger: the jars of jars.txt
+#   .cache/jars            Delta Lake for the ledger: the jars of conf/jars.txt
 #   .cache/jvm             an archive of the Java classes that every start loads; it halves the
 #                          time of a start
 #
@@ -13,6 +13,7 @@
 
 venv=$root/.venv
 cache=$root/.cache
+jars=$root/conf/jars.txt
 kernels=$cache/numba
 # numba does not distinguish kernels with bounds checks from those without.
 if [[ ${NUMBA_BOUNDSCHECK:-} == 1 ]]; then kernels+=-boundscheck; fi
@@ -147,7 +148,7 @@ kernels_are_warm() {
 is_set_up() {
     local file
     for file in "$@"; do is_installed "$file" || return; done
-    same_text "$root/jars.txt" "$cache/jars/fetched" && [[ -e $class_archive ]] && kernels_are_warm
+    same_text "$jars" "$cache/jars/fetched" && [[ -e $class_archive ]] && kernels_are_warm
 }
 
 # --- Set-up ---------------------------------------------------------------------------------------
@@ -208,12 +209,12 @@ install() {
 }
 
 fetch_jars() { # marked in the same way
-    same_text "$root/jars.txt" "$cache/jars/fetched" && return
+    same_text "$jars" "$cache/jars/fetched" && return
     say "fetching the jars of Delta Lake (13 MB)"
     rm -f "$cache/jars/fetched" "$cache"/jvm/*.jsa
-    "$python_in_venv" "$root/lib/fetch_jars.py" "$root/jars.txt" "$cache/jars" >&2 ||
+    "$python_in_venv" "$root/lib/winnow/ledger/fetch_jars.py" "$jars" "$cache/jars" >&2 ||
         fail "could not fetch Delta Lake, which the ledger needs (see above)."
-    cp "$root/jars.txt" "$cache/jars/fetched.new" &&
+    cp "$jars" "$cache/jars/fetched.new" &&
         mv "$cache/jars/fetched.new" "$cache/jars/fetched"
 }
 

@@ -34,7 +34,7 @@ def licenses() -> Iterator[str]:
     yield ""
     jars = [
         line.split()[1]
-        for line in (ROOT / "jars.txt").read_text(encoding="utf-8").splitlines()
+        for line in (ROOT / "conf" / "jars.txt").read_text(encoding="utf-8").splitlines()
         if line[:1] != "#"
     ]
     yield from table(("Java library", "version", "license"), [_jar(path) for path in jars])

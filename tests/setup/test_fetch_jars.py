@@ -25,8 +25,8 @@ def mirror(tmp_path: Path) -> Path:
 def fetch(mirror: Path) -> subprocess.CompletedProcess[str]:
     # Each try after the first is preceded by a wait, which this test has no use for.
     code = (
-        "import sys; sys.path.insert(0, 'lib'); import fetch_jars as f; f.ATTEMPTS = 1; "
-        "f.main(*sys.argv[1:])"
+        "import sys; sys.path.insert(0, 'lib/winnow/ledger'); import fetch_jars as f; "
+        "f.ATTEMPTS = 1; f.command(*sys.argv[1:])"
     )
     return subprocess.run(
         [sys.executable, "-c", code, str(mirror / "jars.txt"), str(mirror / "jars")],

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import fetch_jars
 from tests.kafka.judge.jars import CACHE, java
+from winnow.ledger import fetch_jars
 
 VERSION = "3.5.0"
 _CLIENT = "hadoop-client-minicluster"

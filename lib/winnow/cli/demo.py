@@ -13,9 +13,10 @@ from winnow.cli.report import Place
 from winnow.cli.run import guarded, prepare, tell_report, tell_result
 from winnow.cli.session import spark_context
 from winnow.errors import WinnowError
+from winnow.resources import resource
 from winnow.words import size
 
-DATA = Path(__file__).parents[3] / "demo"
+DATA = resource("demo")
 NOW = "1795300000000"
 """Some days after the broker that wrote the data was stopped, so that retention deletes something
 too.
@@ -73,7 +74,7 @@ def unpack(beneath: str | None = None) -> Path:
         raise WinnowError(
             "the demo's data is missing",
             where=str(archive),
-            hint="Run it from a checkout of the project.",
+            hint="Install Winnow again.",
         )
     scratch = Path(tempfile.mkdtemp(prefix="winnow-demo-", dir=beneath))
     with tarfile.open(archive) as tar:

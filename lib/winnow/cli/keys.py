@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from winnow.errors import UsageError, WinnowError
+from winnow.errors import UsageError
 from winnow.ledger.place import local_path
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ def delta_keys(spark: SparkSession, url: str) -> DataFrame:
     """Read a Delta table by its path. Raises WinnowError if it does not exist."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - with Spark
 
+    from winnow.ledger.delta import provide_delta  # noqa: PLC0415 - with Spark
+
+    provide_delta(spark.sparkContext)
     session = spark.newSession()
     # The table is read by path, without a catalog.
     session.conf.set("spark.databricks.delta.requiredSparkConfsCheck.enabled", "false")
@@ -66,10 +69,6 @@ def delta_keys(spark: SparkSession, url: str) -> DataFrame:
     try:
         return session.read.format("delta").load(url if local is None else f"file:{local}")
     except AnalysisException as error:
-        if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
-            raise WinnowError(
-                "Delta is not on the class path", hint="./spark-submit.sh brings it."
-            ) from error
         raise UsageError(
             "--keys-delta can't be read",
             expected="a Delta table with a column `key`",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from winnow.errors import UsageError
-from winnow.runtime.run_directory import begin_run_directory
+from winnow.resources import resource
+from winnow.runtime.run_directory import begin_run_directory, run_directory
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -84,12 +86,26 @@ def _settings() -> SparkConf:
     if SparkContext._gateway is None:  # noqa: SLF001 - otherwise Java is already running
         # The Python workers that Java starts must not import from the current directory.
         os.environ["PYTHONSAFEPATH"] = "1"
+        # Workers are of this very Python: the environment need not be activated.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         begin_run_directory()
-    settings = (
-        SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.worker.daemon")
-    )
-    # We show the progress. Spark's own progress bar would overwrite it.
-    return settings.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+        log = f'-Dlog4j2.configurationFile="{resource("conf/log4j2.properties")}"'
+        os.environ["SPARK_SUBMIT_OPTS"] += f" {log}"
+    settings = SparkConf().set("spark.python.daemon.module", "winnow.worker.daemon")
+    for key, value in _defaults():
+        settings.setIfMissing(key, value)
+    place = run_directory()
+    short = len(os.fsencode(place)) <= _SOCKET_BYTES
+    return settings.set(f"{_SOCKETS}.dir", place).set(f"{_SOCKETS}.enabled", str(short).lower())
+
+
+def _defaults() -> Iterator[tuple[str, str]]:
+    """Yield the settings that `spark-submit.sh` gives Spark."""
+    for line in resource("conf/spark-defaults.conf").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            key, value = line.split(maxsplit=1)
+            yield key, value
 
 
 def check_sockets(settings: SparkConf) -> None:

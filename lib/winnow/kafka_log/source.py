@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from winnow.kafka_log.options import parse_options
 from winnow.kafka_log.schema import SCHEMA, check_schema
+from winnow.runtime.session import use_this_python
 from winnow.storage.contract import Storage
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Register `kafka-log` with a session. Changes none of its settings."""
+    use_this_python(spark.sparkContext)
     try:
         spark.dataSource.register(KafkaLogSource)
     except AnalysisException as error:

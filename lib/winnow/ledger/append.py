@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 
 from winnow.clean.result import RunResult
 from winnow.errors import WinnowError
+from winnow.ledger.delta import provide_delta
 from winnow.ledger.place import TABLE, local_path, table_url
 from winnow.ledger.rows import Entry, json_rows
 from winnow.ledger.schema import LEDGER
@@ -95,18 +95,13 @@ def cleaning(entry: Entry) -> Addition:
 
 def append_rows(sc: SparkContext, ledger: str, addition: Addition) -> bool:
     """Like `append`, for any table."""
+    provide_delta(sc)
     # pyspark has no other way to the JVM.
     return append_in(sc._jvm, sc._jsc.hadoopConfiguration(), ledger, addition)  # noqa: SLF001
 
 
 def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  # noqa: ANN401 - py4j has no types
     """Like `append_rows`, in a given JVM with this Hadoop configuration."""
-    if not isinstance(jvm.io.delta.kernel.Table, JavaClass):
-        raise WinnowError(
-            "Delta's classes are missing",
-            hint="./spark-submit.sh brings them; elsewhere put delta-spark's jars on the driver's "
-            "class path.",
-        )
     attempts = 0
     while True:
         attempts += 1

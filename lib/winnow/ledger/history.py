@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 
 from winnow.clock import EPOCH
 from winnow.errors import UsageError, WinnowError
+from winnow.ledger.delta import provide_delta
 from winnow.ledger.place import ERASURES, TABLE, table_url
 from winnow.words import redacted
 
@@ -120,6 +121,7 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
 
     Raises UsageError if the table does not exist.
     """
+    provide_delta(spark.sparkContext)
     session = spark.newSession()
     for key, value in _SETTINGS.items():
         session.conf.set(key, value)
@@ -127,10 +129,6 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
         return session.read.format("delta").load(table_url(ledger, table))
     except AnalysisException as error:
         kind = error.getCondition() or ""
-        if kind == "DATA_SOURCE_NOT_FOUND":
-            raise WinnowError(
-                "Delta is not on the class path", hint="./spark-submit.sh brings it."
-            ) from error
         if kind.startswith(
             ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND", "DELTA_PATH")
         ):

@@ -13,6 +13,7 @@ from winnow.clock import now_ms
 from winnow.ledger.place import default_ledger
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
+from winnow.runtime.session import use_this_python
 from winnow.values.facts import Facts
 from winnow.values.plans import Plan
 from winnow.values.result import Result
@@ -83,6 +84,7 @@ def plan(
     spark: SparkSession, log_dirs: str | Sequence[str], **options: Unpack[PlanOptions]
 ) -> Plan:
     """Return what a cleaning would do and why. Changes nothing. Raises as `winnow.api.plan`."""
+    use_this_python(spark.sparkContext)
     asked = _with_settings(options)
     estimate = bool(asked.pop("estimate", False))
     facts = Facts(spark, listed(log_dirs))
@@ -97,6 +99,7 @@ def clean(
     """Apply each topic's cleanup policy, as Kafka would: a plan and its execution in one. Raises as
     `winnow.api.clean`.
     """
+    use_this_python(spark.sparkContext)
     run = api.clean(spark, listed(log_dirs), **_with_settings(options))
     return Result(run, spark)
 
@@ -110,6 +113,7 @@ def explain(
     """Explain why a partition would or would not be cleaned, and what would happen to one record,
     or to all records with a key. Raises as `winnow.api.explain`.
     """
+    use_this_python(spark.sparkContext)
     asked = _with_settings(options)
     key = asked.get("key")
     if isinstance(key, str):
@@ -134,6 +138,7 @@ def verify(
     spark: SparkSession, log_dirs: str | Sequence[str], *, topics: str | Sequence[str] = ()
 ) -> SweepResult:
     """Read everything in log directories and report all that is wrong. Changes nothing."""
+    use_this_python(spark.sparkContext)
     return api.verify(spark, listed(log_dirs), topics=listed(topics))
 
 

@@ -116,7 +116,7 @@ def _fetched_jars(version: str) -> Path:
             _run(
                 "Kafka's jars can't be had",
                 sys.executable,
-                PROJECT / "lib" / "fetch_jars.py",
+                PROJECT / "lib" / "winnow" / "ledger" / "fetch_jars.py",
                 listed,
                 directory,
             )

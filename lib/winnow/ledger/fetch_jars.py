@@ -1,5 +1,5 @@
-"""Fetch the jars that a list names: `python lib/fetch_jars.py jars.txt DIRECTORY`. Runs at set-up
-and needs no package.
+"""Fetch the jars that a list names: `python fetch_jars.py LIST DIRECTORY`. Set-up runs it as a
+script: it needs no package, nor Winnow.
 
 Jars that exist with the right checksum are not fetched again. https_proxy is respected.
 WINNOW_MAVEN may name a mirror of Maven Central.
@@ -23,8 +23,12 @@ SECONDS = 120
 AT_ONCE = 8
 
 
-def main(list_of_jars: str, directory: str) -> None:
-    """Fetch the jars of the list. Ends the process with a message if a jar can't be fetched."""
+class FetchError(Exception):
+    """A jar can't be fetched. The message names it and says what may help."""
+
+
+def fetch_listed(list_of_jars: str | Path, directory: str | Path) -> None:
+    """Fetch the jars of the list, and remove other jars. Raises FetchError."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     wanted = dict(_wanted(Path(list_of_jars)))
@@ -34,9 +38,7 @@ def main(list_of_jars: str, directory: str) -> None:
 
 
 def fetch(wanted: Mapping[str, str], target: Path) -> None:
-    """Fetch jars. `wanted` maps paths to SHA-256. Ends the process with a message if a jar can't be
-    fetched.
-    """
+    """Fetch jars. `wanted` maps paths to SHA-256. Raises FetchError."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
         list(threads.map(partial(_ensure, target), wanted, wanted.values()))
 
@@ -71,11 +73,20 @@ def _fetch(url: str, jar: Path, digest: str) -> None:
             new.rename(jar)
             return
         why = f"its SHA-256 is {found}, not {digest}"
-    sys.exit(
+    message = (
         f"can't fetch {url}: {why}. Set https_proxy if you need a proxy, or WINNOW_MAVEN to a "
         f"mirror of {CENTRAL}."
     )
+    raise FetchError(message)
+
+
+def command(*arguments: str) -> None:
+    """End the process with the message of an error."""
+    try:
+        fetch_listed(*arguments)
+    except FetchError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command(*sys.argv[1:])

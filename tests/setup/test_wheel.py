@@ -1,0 +1,102 @@
+"""The wheel is whole: installed into an environment that nobody activates, it has the demo, starts
+workers of its own Python, and writes and reads a ledger in anybody's Spark session.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILT_FROM = (
+    "lib",
+    "conf",
+    "demo",
+    "setup.py",
+    "setup.cfg",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
+NOTEBOOK = """
+from pathlib import Path
+from pyspark.sql import SparkSession
+import winnow
+from winnow.cli.demo import DATA, NOW, unpack
+from winnow.values import clean
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+log_dir = str(unpack("."))
+given = {"topic_configs": str(DATA / "topic-configs.txt"), "now": int(NOW)}
+print("planned", len(winnow.plan(spark, log_dir, topics="c-none", **given).run.partitions))
+clean(spark, log_dir, topics="c-none", ledger="ledger", **given)
+print("recorded", winnow.ledger_table(spark, "ledger").count())
+winnow.register(spark)
+log = spark.read.format("kafka-log").option("topics", "c-tomb").load(log_dir)
+print("read", log.count() > 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel, beside the packages of this one."""
+    home = tmp_path_factory.mktemp("wheel")
+    tree = home / "tree"
+    tree.mkdir()
+    for name in BUILT_FROM:
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, tree / name)
+    before = files_below(tree)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    wheel = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(home), str(tree)]
+    run([*pip, *wheel], home)
+    assert files_below(tree) == before
+    run([sys.executable, "-m", "venv", "--without-pip", str(home / "venv")], home)
+    (site,) = (home / "venv").glob("lib/python3*/site-packages")
+    (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    (built,) = home.glob("*.whl")
+    run([*pip, "--python", str(home / "venv/bin/python"), "install", "--no-deps", str(built)], home)
+    return home
+
+
+def files_below(tree: Path) -> set[str]:
+    found = (path.relative_to(tree) for path in tree.rglob("*") if "__pycache__" not in path.parts)
+    return {str(path) for path in found}
+
+
+def run(command: list[str], home: Path) -> str:
+    java = shutil.which("java")
+    assert java is not None
+    ended = subprocess.run(
+        command,
+        cwd=home,
+        env={"PATH": f"/usr/bin:/bin:{Path(java).parent}", "HOME": str(home), "LANG": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
+    )
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-4000:]
+    return ended.stdout
+
+
+def test_name_is_ours_and_the_command_is_winnow(home: Path) -> None:
+    assert [path.name.partition("-")[0] for path in home.glob("*.whl")] == ["winnow_kafka"]
+    assert "Usage: winnow " in run([str(home / "venv/bin/winnow"), "--help"], home)
+
+
+def test_demo_runs_from_the_wheel(home: Path) -> None:
+    told = run([str(home / "venv/bin/winnow"), "demo"], home)
+    assert "The cleaned directory" in told
+
+
+def test_any_spark_session_plans_cleans_records_and_reads(home: Path) -> None:
+    (home / "notebook.py").write_text(NOTEBOOK)
+    told = run([str(home / "venv/bin/python"), "notebook.py"], home)
+    assert told.splitlines() == ["planned 1", "recorded 1", "read True"]
+    history = run([str(home / "venv/bin/winnow"), "history", "--ledger", "ledger"], home)
+    assert "c-none-0" in history
