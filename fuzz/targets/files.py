@@ -20,18 +20,18 @@ from winnow.logdir.checkpoints import (
     update_offset_checkpoint,
     write_leader_epochs,
 )
-from winnow.logdir.index import (
+from winnow.logdir.indexes.index import (
     IndexBuilder,
     check_index_against,
     decode_offset_index,
     decode_time_index,
     without_preallocated,
 )
+from winnow.logdir.indexes.txnindex import decode_txn_index, encode_txn_index
 from winnow.logdir.meta import read_meta
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES, PARTITION_METADATA
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.snapshots import ENTRY, HEAD, decode_snapshot, encode_snapshot
-from winnow.logdir.txnindex import decode_txn_index, encode_txn_index
 from winnow.policy.producers import expire, from_entries, last_records
 from winnow.wire.buffers import as_bytes
 from winnow.wire.crc import crc32c_plain

@@ -15,7 +15,7 @@ from tests.fixtures.data import unpacked
 from winnow.clean.survey.walk import TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import recover
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SWAP

@@ -116,7 +116,7 @@ class PartitionState:
 
     lost_bytes: int = 0
     """After an unclean shutdown: the part of `log_bytes` behind the last whole batch, which a
-    starting broker will cut off (`winnow.logdir.after_crash`).
+    starting broker will cut off (`winnow.logdir.unflushed`).
     """
     recovered: Recovered | None = None
     """Set if the log was read from the recovery point on after an unclean shutdown (S8.2). The

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN

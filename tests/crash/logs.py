@@ -12,7 +12,7 @@ from tests.twins.walk import decode_batch
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.fast_listing import list_sound
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.listing import Checkpoints, SegmentListing, list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, STAGING_PREFIX, TIMEINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot

@@ -20,10 +20,10 @@ from winnow.clean.plan.prepare import prepare
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
+from winnow.logdir.indexes.txnindex import read_txn_index
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.names import CLEANER_CHECKPOINT, SNAPSHOT, STAGING_PREFIX, TXNINDEX
 from winnow.logdir.survey import survey_log_dirs
-from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.sources import Settings, parse_topic_set
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage

@@ -15,9 +15,9 @@ from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
 from winnow.logdir.commit.recovery import leftovers, recover
 from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
+from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
-from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tests.log_writer.producer_table import AbortedTransaction
 from tests.log_writer.shared_files import write_new
 from winnow.errors import CorruptLogError
-from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.storage.absent import read_if_there
 from winnow.storage.creating import create_file

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
     BATCH,

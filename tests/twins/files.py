@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from winnow.clean.scan.chunks import counted
 from winnow.clean.scan.cut import _most_records
-from winnow.logdir.index_kernels import Array
+from winnow.logdir.indexes.kernels import Array
 from winnow.storage.small_files import _FLAGS
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL, is_wrapper
 from winnow.wire.buffers import Rows

@@ -11,7 +11,7 @@ from functools import partial
 from winnow.clean.request import Request
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.errors import NoSpaceError
-from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.policy.config import TopicConfig
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import Failure

@@ -18,10 +18,10 @@ import numpy as np
 from winnow.clean.survey.gather import Gatherer, aborted_rows
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, TornLogError, read_batches
+from winnow.logdir.indexes.txnindex import AbortedTransaction, read_txn_index
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, base_offset_of, segment_file
 from winnow.logdir.snapshots import read_snapshot
-from winnow.logdir.txnindex import AbortedTransaction, read_txn_index
 from winnow.policy.transactions import ABORTED, DATA
 from winnow.storage.contract import Storage
 from winnow.wire.control import ControlType

@@ -1,5 +1,5 @@
-"""Check the indexes of a segment in one pass, by the rules of `winnow.logdir.index` (S1.6, S1.7,
-S8.5).
+"""Check the indexes of a segment in one pass, by the rules of `winnow.logdir.indexes.index` (S1.6,
+S1.7, S8.5).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.kernels.memory import load_be64, load_int32
 from winnow.wire.kernels.record import kernel

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.recovery import leftover_names
-from winnow.logdir.index import read_offset_index, read_time_index
+from winnow.logdir.indexes.index import read_offset_index, read_time_index
 from winnow.logdir.names import (
     INDEX,
     LOG,

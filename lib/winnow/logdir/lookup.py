@@ -16,7 +16,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, read_batches, records_of
-from winnow.logdir.index import (
+from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     Array,

@@ -9,17 +9,18 @@ indexes of the segments that it has read. Here the same bytes are read, and noth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.valid_batches import valid_batches
 from winnow.pickling import pickled_by_fields
-from winnow.state import Recovered
+from winnow.state import Recovered, Segment
 from winnow.storage.segment_io import map_range, release
 from winnow.wire.batch import (
     CONTROL,
@@ -158,6 +159,46 @@ def recovered_end(
         removed=tuple(sorted(removed)),
         lost_bytes=last.log_bytes - last.valid_bytes + sum(removed.values()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WholeEnd:
+    """Where the whole batches of a segment end."""
+
+    position: int
+    next_offset: int
+
+
+def whole_end(directory: str, segment: Segment) -> WholeEnd:
+    """Read a `.log` up to the first byte that is not part of a whole batch, and return that end."""
+    path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
+    end = WholeEnd(0, segment.base_offset)
+    with (
+        map_range(path, 0, segment.log_bytes, gradually=True) as buf,
+        suppress(CorruptLogError),  # a whole entry that is no batch
+    ):
+        for item in valid_batches(buf, path, segment.base_offset):
+            if isinstance(item, str):
+                break
+            last = item[-1]
+            end = WholeEnd(int(last["position"]) + int(last["size"]), int(last["last_offset"]) + 1)
+            release(buf, end.position)
+    return end
+
+
+def lost_bytes(directory: str, unread: Sequence[Segment], active: WholeEnd) -> int:
+    """Return how many bytes of the unread last segments of a log a broker will cut off or remove.
+
+    `active`: the end of the last of these segments.
+    """
+    lost = 0
+    for segment in unread:
+        if lost:
+            lost += segment.log_bytes
+        else:
+            end = active if segment is unread[-1] else whole_end(directory, segment)
+            lost = segment.log_bytes - end.position
+    return lost
 
 
 def _check_control(buf: Bytes, rows: Rows, path: str) -> None:

@@ -13,7 +13,7 @@ def warm_up() -> None:
     from winnow.clean.scan import cut  # noqa: PLC0415
     from winnow.clean.scan import last_offsets as kernels  # noqa: PLC0415
     from winnow.logdir import fast_listing_kernels as sound_kernels  # noqa: PLC0415
-    from winnow.logdir import index  # noqa: PLC0415
+    from winnow.logdir.indexes import index  # noqa: PLC0415
     from winnow.storage import small_files  # noqa: PLC0415
     from winnow.wire import warm_up as wire  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from tests.twins.walk import decode_batch
 from winnow.clean.scan.cut import Split
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.survey.walk import walk_segment
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.state import Segment

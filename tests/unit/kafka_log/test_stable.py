@@ -13,9 +13,9 @@ from tests.fixtures.data import copy_log_dir, unpacked
 from tests.unit.clean.partitions import make_partition
 from tests.unit.kafka_log.reading import offsets, rows
 from winnow.errors import CorruptLogError
+from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
-from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
 from winnow.wire.control import ControlType
 from winnow.wire.plain import Record, encode_batch
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.twins.files import index_plain
 from winnow.errors import CorruptLogError
-from winnow.logdir.index import (
+from winnow.logdir.indexes.index import (
     OFFSET_ENTRY,
     IndexBuilder,
     check_index_against,

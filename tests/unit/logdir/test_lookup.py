@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.lookup import Found, Segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.local import LocalStorage

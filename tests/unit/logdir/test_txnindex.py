@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.txnindex import (
+from winnow.logdir.indexes.txnindex import (
     ENTRY,
     AbortedTransaction,
     decode_txn_index,

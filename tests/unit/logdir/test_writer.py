@@ -19,7 +19,7 @@ from tests.log_writer.whole_batches import whole_batches
 from tests.log_writer.writer import LogWriter
 from tests.twins.walk import decode_batch
 from winnow.errors import CorruptLogError
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.snapshots import ProducerEntry, read_snapshot
 from winnow.storage.local import LocalStorage
 from winnow.wire.plain import Record, encode_batch

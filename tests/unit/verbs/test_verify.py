@@ -18,6 +18,7 @@ from tests.unit.clean.partitions import indexes
 from tests.unit.clean.sweeps import brief, findings
 from tests.unit.logdir.test_lookup import T, batch, partition
 from winnow.errors import UsageError
+from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     INDEX,
@@ -28,7 +29,6 @@ from winnow.logdir.names import (
     TXNINDEX,
     segment_file,
 )
-from winnow.logdir.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.storage.local import LocalStorage
 from winnow.verbs.verify.findings import Scope
 from winnow.verbs.verify.kinds import Kind

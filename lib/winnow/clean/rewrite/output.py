@@ -18,9 +18,9 @@ from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
 from winnow.clean.survey.gather import control_columns
 from winnow.clean.tally import batches_checksum, by_age, none_of_any_age, removed_records
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import LOG, segment_file
-from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
 from winnow.policy.survival import batch_retention
 from winnow.policy.transactions import Carried, judge
 from winnow.runtime.cores import Cores, in_order

@@ -15,9 +15,9 @@ import numpy as np
 from winnow.clean.survey.gather import Array, aborted_rows, control_columns
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.batches import HeaderWalk
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.txnindex import read_txn_index
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
-from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached, map_range, release

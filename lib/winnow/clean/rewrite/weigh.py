@@ -10,7 +10,7 @@ from winnow.clean.rewrite.output import GroupOutput
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
 from winnow.clean.scan.topic_usage import Holdings, added, holdings_of
-from winnow.logdir.index import decode_time_index
+from winnow.logdir.indexes.index import decode_time_index
 from winnow.logdir.names import TIMEINDEX, segment_file
 from winnow.runtime.cores import Cores
 from winnow.state import Segment

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.txnindex import AbortedTransaction
+from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.policy.producers import Marker, traces
 from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.policy.transactions import ABORTED, batch_kinds

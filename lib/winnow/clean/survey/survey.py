@@ -14,10 +14,10 @@ from winnow.clean.survey.place import Listed, Place
 from winnow.clean.survey.unflushed import read_unflushed
 from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
-from winnow.logdir.after_crash import lost_bytes, whole_end
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
+from winnow.logdir.unflushed import lost_bytes, whole_end
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES, packed, task_count

@@ -21,9 +21,9 @@ from winnow.clean.scan.topic_usage import Holdings, HoldingsCounter
 from winnow.clean.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
-from winnow.logdir.index import check_index_against, read_offset_index
+from winnow.logdir.indexes.index import check_index_against, read_offset_index
+from winnow.logdir.indexes.txnindex import decode_txn_index, unflushed_txn_entries
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
-from winnow.logdir.txnindex import decode_txn_index, unflushed_txn_entries
 from winnow.pickling import pickled_by_fields
 from winnow.policy.producers import Marker
 from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from winnow.cli.out import Contents
+from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.logdir.snapshots import ProducerEntry
-from winnow.logdir.txnindex import AbortedTransaction
 from winnow.verbs.inspect.values import (
     BatchLine,
     CheckpointLine,

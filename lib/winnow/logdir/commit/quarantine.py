@@ -19,7 +19,7 @@ from winnow.logdir.commit.staged_segment import staged_segment
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import check_replaceable, exchange
 from winnow.logdir.damage import Damage, whole_rows
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import LOG, SEGMENT_SUFFIXES, TXNINDEX, segment_file
 from winnow.state import PartitionState, Segment
 from winnow.storage.contract import Storage

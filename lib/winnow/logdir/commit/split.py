@@ -18,7 +18,8 @@ from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.staged_segment import StagedSegment, staged_segment
 from winnow.logdir.commit.swap import check_replaceable, exchange
 from winnow.logdir.commit.unchanged import removable_snapshots
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
 from winnow.logdir.names import (
     DELETED,
     INDEX,
@@ -28,7 +29,6 @@ from winnow.logdir.names import (
     TXNINDEX,
     segment_file,
 )
-from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
 from winnow.state import Segment
 from winnow.storage.contract import Storage
 from winnow.storage.segment_io import Bytes, map_range

@@ -22,13 +22,14 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Stop, bad_crcs, read_to_stop
-from winnow.logdir.index import (
+from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     decode_offset_index,
     decode_time_index,
     without_preallocated,
 )
+from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import (
     DELETED,
     INDEX,
@@ -40,7 +41,6 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.logdir.txnindex import decode_txn_index
 from winnow.storage.contract import Storage
 from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
 from winnow.wire.buffers import Rows

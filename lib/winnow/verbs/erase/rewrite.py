@@ -20,7 +20,7 @@ from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.clean.survey.walk import walk_segment
 from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
-from winnow.logdir.index import IndexBuilder
+from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.places import Places

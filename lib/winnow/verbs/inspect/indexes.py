@@ -12,15 +12,15 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import read_batches
-from winnow.logdir.index import (
+from winnow.logdir.indexes.checks import COLUMNS, check_offset_index, columns_of, time_index_faults
+from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     Array,
     decode_time_index,
     without_preallocated,
 )
-from winnow.logdir.index_checks import COLUMNS, check_offset_index, columns_of, time_index_faults
-from winnow.logdir.txnindex import ENTRY, decode_txn_index
+from winnow.logdir.indexes.txnindex import ENTRY, decode_txn_index
 from winnow.storage.contract import Storage
 from winnow.verbs.inspect.logs import abort_markers
 from winnow.verbs.inspect.values import Line, Note, OffsetLine, Problem, TimeLine

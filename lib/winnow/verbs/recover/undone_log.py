@@ -21,8 +21,8 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.commit.bound_log import moved_on
 from winnow.logdir.commit.undo import UndoPlan
+from winnow.logdir.indexes.txnindex import read_txn_index
 from winnow.logdir.names import LOG, TXNINDEX
-from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.transaction_runs import EVENT, SegmentRuns, fold, reduced, summarise
 from winnow.policy.transactions import ABORTED, batch_kinds
 from winnow.storage.contract import Storage

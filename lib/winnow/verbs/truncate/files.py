@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.indexes.txnindex import ENTRY
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
     LOG,
@@ -13,7 +14,6 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.logdir.txnindex import ENTRY
 from winnow.storage.contract import Entry, Storage
 
 

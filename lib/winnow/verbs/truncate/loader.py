@@ -14,8 +14,9 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.truncation import LogCut, Truncation
-from winnow.logdir.index import OFFSET_ENTRY_SIZE
-from winnow.logdir.index_recovery import OffsetOrderError, RecoveredIndexes, look_up
+from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE
+from winnow.logdir.indexes.recovery import OffsetOrderError, RecoveredIndexes, look_up
+from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
@@ -26,7 +27,6 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
 from winnow.storage.contract import Storage
 from winnow.verbs.truncate.epochs import LeaderEpochs
 from winnow.verbs.truncate.files import PartitionFiles

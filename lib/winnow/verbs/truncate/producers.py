@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.logdir.snapshots import ProducerEntry, decode_snapshot, encode_snapshot
-from winnow.logdir.txnindex import AbortedTransaction
 from winnow.policy.producers import (
     Marker,
     Producer,

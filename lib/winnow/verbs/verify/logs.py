@@ -12,8 +12,8 @@ import numpy as np
 from winnow.clean.survey.gather import Gatherer
 from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, read_to_stop
-from winnow.logdir.index import Array
-from winnow.logdir.index_checks import COLUMNS, columns_of
+from winnow.logdir.indexes.checks import COLUMNS, columns_of
+from winnow.logdir.indexes.index import Array
 from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.findings import Checked, Finding, Scope

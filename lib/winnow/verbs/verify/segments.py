@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from winnow.clean.survey.gather import aborted_rows
 from winnow.errors import CorruptLogError
-from winnow.logdir.index import (
+from winnow.logdir.indexes.checks import check_offset_index, time_index_faults
+from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     decode_time_index,
     without_preallocated,
 )
-from winnow.logdir.index_checks import check_offset_index, time_index_faults
+from winnow.logdir.indexes.txnindex import ENTRY, decode_txn_index
 from winnow.logdir.names import INDEX, TIMEINDEX, TXNINDEX, segment_file
-from winnow.logdir.txnindex import ENTRY, decode_txn_index
 from winnow.policy.transaction_runs import SegmentRuns, summarise
 from winnow.policy.txn_entries import EntryFault, EntryPromises, entry_faults, promises
 from winnow.storage.contract import Storage

@@ -30,9 +30,9 @@ from winnow.clean.survey.transactions import Snapshot, Transactions, settle
 from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir import batches
+from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry
-from winnow.logdir.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.state import PartitionState, TopicPartition
 from winnow.wire.plain import Record, encode_batch
 

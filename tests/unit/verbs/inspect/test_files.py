@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.logdir.test_lookup import batch, partition
+from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
-from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
 from winnow.storage.local import LocalStorage
 from winnow.verbs.inspect.directories import describe_target, find_target
 from winnow.verbs.inspect.values import (

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.logdir.test_lookup import T, batch, partition
+from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
-from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
 from winnow.storage.local import LocalStorage
 from winnow.verbs.inspect.directories import describe_target, find_position, find_target
 from winnow.verbs.inspect.values import Problem

@@ -8,7 +8,12 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece
-from winnow.logdir.index import TIME_ENTRY_SIZE, Array, check_index_against, decode_offset_index
+from winnow.logdir.indexes.index import (
+    TIME_ENTRY_SIZE,
+    Array,
+    check_index_against,
+    decode_offset_index,
+)
 from winnow.wire.batch import is_wrapper
 
 COLUMNS = np.dtype(

@@ -19,8 +19,8 @@ OFFSET_ENTRY = np.dtype([("offset", np.int64), ("position", np.int64)])
 """Offsets are absolute: the relative ones of the file plus the segment's base."""
 TIME_ENTRY = np.dtype([("timestamp", np.int64), ("offset", np.int64)])
 
-_OFFSET_ENTRY_ON_DISK = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
-_TIME_ENTRY_ON_DISK = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+OFFSET_ENTRY_ON_DISK = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY_ON_DISK = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
 _NO_ENTRY_FITS = (
     "The index belongs to another log or is damaged: start a broker once without it, "
@@ -48,7 +48,7 @@ def decode_offset_index(
     data: bytes, path: str, *, base_offset: int, log_bytes: int, end_offset: int | None = None
 ) -> Array:
     """Like `read_offset_index`, for data already read."""
-    raw = _entries(data, _OFFSET_ENTRY_ON_DISK, path)
+    raw = _entries(data, OFFSET_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], OFFSET_ENTRY)
     if not raw.shape[0]:
         return entries
@@ -95,7 +95,7 @@ def decode_time_index(
     data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
 ) -> Array:
     """Like `read_time_index`, for data already read."""
-    raw = _entries(data, _TIME_ENTRY_ON_DISK, path)
+    raw = _entries(data, TIME_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], TIME_ENTRY)
     if not raw.shape[0]:
         return entries
@@ -250,9 +250,9 @@ class IndexBuilder:
         self, *, base_offset: int, index_interval_bytes: int, max_index_bytes: int | None = None
     ) -> None:
         # Imported here: numba takes longer to import than a survey, which only reads indexes.
-        from winnow.logdir import index_kernels  # noqa: PLC0415
+        from winnow.logdir.indexes import kernels  # noqa: PLC0415
 
-        self._kernels = index_kernels
+        self._kernels = kernels
         self._base_offset = base_offset
         self._interval = index_interval_bytes
         unlimited = 2**62
@@ -261,7 +261,7 @@ class IndexBuilder:
         self._time_room = (
             unlimited if max_index_bytes is None else max_index_bytes // TIME_ENTRY_SIZE - 1
         )
-        self._state = index_kernels.INITIAL_STATE.copy()
+        self._state = kernels.INITIAL_STATE.copy()
         self._next_offset = base_offset
         self._offset_parts: list[bytes] = []
         self._time_parts: list[bytes] = []
@@ -293,8 +293,7 @@ class IndexBuilder:
             times["timestamp"],
             times["relative_offset"],
         )
-        # Kafka checks whether the time index is full before it checks for anything to add.
-        asked = self._time_count + time_count + (self._state[self._kernels.WITHOUT_TIME] > 0)
+        asked = self._entries_of_time(time_count)
         if self._count + count > self._room or asked > self._time_room:
             raise CorruptLogError(
                 "the index of the cleaned segment would exceed segment.index.bytes",
@@ -304,8 +303,8 @@ class IndexBuilder:
             )
         self._count += count
         self._time_count += time_count
-        self._offset_parts.append(offsets[:count].astype(_OFFSET_ENTRY_ON_DISK).tobytes())
-        self._time_parts.append(times[:time_count].astype(_TIME_ENTRY_ON_DISK).tobytes())
+        self._offset_parts.append(offsets[:count].astype(OFFSET_ENTRY_ON_DISK).tobytes())
+        self._time_parts.append(times[:time_count].astype(TIME_ENTRY_ON_DISK).tobytes())
 
     def finish(self) -> tuple[bytes, bytes]:
         """Return the content of the `.index` and of the `.timeindex`, which ends with its forced
@@ -315,10 +314,14 @@ class IndexBuilder:
         offset = int(self._state[self._kernels.OFFSET_OF_MAX])
         last = b""
         if timestamp > int(self._state[self._kernels.LAST_TIME_ENTRY]):
-            last = np.array(
-                [(timestamp, offset - self._base_offset)], _TIME_ENTRY_ON_DISK
-            ).tobytes()
+            last = np.array([(timestamp, offset - self._base_offset)], TIME_ENTRY_ON_DISK).tobytes()
         return b"".join(self._offset_parts), b"".join(self._time_parts) + last
+
+    def _entries_of_time(self, more: int) -> int:
+        """Return how many Kafka asks room for. It checks whether the time index is full before it
+        checks for anything to add.
+        """
+        return self._time_count + more + bool(self._state[self._kernels.WITHOUT_TIME] > 0)
 
     def _check(self, rows: Array) -> None:
         if not rows.shape[0]:

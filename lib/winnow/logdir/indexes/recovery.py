@@ -1,0 +1,91 @@
+"""The indexes of a segment as a broker builds them when it recovers it (S8.9, Kafka's
+`LogSegment.recover`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.indexes.index import (
+    OFFSET_ENTRY_ON_DISK,
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_ON_DISK,
+    TIME_ENTRY_SIZE,
+    IndexBuilder,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_WARM_ENTRIES = 8192 // OFFSET_ENTRY_SIZE
+"""Kafka searches the end of an index first."""
+
+
+class OffsetOrderError(Exception):
+    """An entry does not follow the one before it. A loader then empties the whole segment."""
+
+
+class RecoveredIndexes(IndexBuilder):
+    """Builds `.index` and `.timeindex`. Offsets of the batches lie within reach of the base, but
+    need not ascend: a loader compares them only where it adds an entry.
+    """
+
+    def __init__(self, *, base_offset: int, interval: int, max_bytes: int, where: str) -> None:
+        super().__init__(base_offset=base_offset, index_interval_bytes=interval)
+        self._most = max_bytes // OFFSET_ENTRY_SIZE
+        self._most_times = max_bytes // TIME_ENTRY_SIZE - 1
+        self._where = where
+
+    def _check(self, rows: Array) -> None:
+        """Accept offsets in any order."""
+
+    def finish(self) -> tuple[bytes, bytes]:
+        """Return both files. Raises OffsetOrderError, and CorruptLogError for more entries than
+        `segment.index.bytes` holds: a broker then fails to load the log.
+        """
+        asked = self._entries_of_time(0)
+        if self._count > self._most or asked > self._most_times:
+            raise CorruptLogError(
+                "the index of a segment would exceed segment.index.bytes",
+                expected=f"at most {self._most} entries, {self._most_times} of the time index",
+                found=f"{self._count} and {asked}",
+                where=self._where,
+                hint="Raise segment.index.bytes of the topic. A broker fails here, too.",
+            )
+        index, timeindex = super().finish()
+        offsets = np.frombuffer(index, OFFSET_ENTRY_ON_DISK)["relative_offset"].astype(np.int64)
+        times = np.frombuffer(timeindex, TIME_ENTRY_ON_DISK)["relative_offset"].astype(np.int64)
+        if (np.diff(offsets) <= 0).any() or (np.diff(times) < 0).any():
+            raise OffsetOrderError
+        return index, timeindex
+
+
+def look_up(index: bytes, base_offset: int, offset: int) -> int:
+    """Return the byte of the log where a broker begins to look for an offset: the position of the
+    largest entry at or below it (`OffsetIndex.lookup`), 0 if there is none.
+
+    The search is Kafka's, step by step, so that it finds the same in an index whose entries do not
+    ascend. Bytes after the last whole entry do not count.
+    """
+    entries = np.frombuffer(
+        index[: len(index) - len(index) % OFFSET_ENTRY_SIZE], OFFSET_ENTRY_ON_DISK
+    )
+    if not len(entries):
+        return 0
+    target = offset - base_offset
+    hot = max(0, len(entries) - 1 - _WARM_ENTRIES)
+    if entries["relative_offset"][hot] < target:
+        low, high = hot, len(entries) - 1
+    elif entries["relative_offset"][0] > target:
+        return 0
+    else:
+        low, high = 0, hot
+    while low < high:
+        middle = (low + high + 1) >> 1
+        found = int(entries["relative_offset"][middle])
+        if found == target:
+            return int(entries["position"][middle])
+        low, high = (low, middle - 1) if found > target else (middle, high)
+    return int(entries["position"][low])
