@@ -3,7 +3,7 @@
 # the defaults in conf/. `./spark-submit.sh SCRIPT.py ...` runs your own PySpark script, which can
 # then `import winnow`.
 #
-# Needs Python 3.11 or newer (with venv) and Java 17 or newer. Installs everything else at its first
+# Needs Python 3.11 to 3.14 (with venv) and Java 17 or newer. Installs everything else at its first
 # start. Spark's own options (--master, --conf, --driver-memory, ...) may be anywhere before a `--`
 # and are passed to spark-submit. All other arguments are passed to the verb. All arguments after a
 # script are passed to the script. WINNOW_DRY=1 prints the command, one argument per line, and does

@@ -99,8 +99,8 @@ try:
 except ImportError:
     can = "no-venv"
 print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
-    local name path answer major minor can too_old='' no_venv=''
-    local names=(python3.13 python3.12 python3.11 python3)
+    local name path answer major minor can other='' no_venv='' needs='Winnow needs Python 3.11 to 3.14'
+    local names=(python3.14 python3.13 python3.12 python3.11 python3)
     if [[ -n ${PYTHON:-} ]]; then names=("$PYTHON"); fi
     for name in "${names[@]}"; do
         path=$(type -P "$name") || continue
@@ -108,8 +108,8 @@ print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
         read -r major minor can <<<"$answer" || true
         if [[ ! $major =~ ^[0-9]+$ || ! $minor =~ ^[0-9]+$ ]]; then
             continue
-        elif ((major < 3 || (major == 3 && minor < 11))); then
-            too_old="$path is Python $major.$minor"
+        elif ((major != 3 || minor < 11 || minor > 14)); then
+            other="$path is Python $major.$minor"
         elif [[ $can != venv ]]; then
             no_venv="Python $major.$minor at $path lacks the module venv, which is a separate"
             no_venv+=" package on Debian and Ubuntu: apt install python$major.$minor-venv"
@@ -119,10 +119,9 @@ print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
         fi
     done
     [[ -z $no_venv ]] || fail "$no_venv."
-    [[ -z $too_old ]] || fail "Winnow needs Python 3.11 or newer, but $too_old: $how."
-    [[ -z ${PYTHON:-} ]] ||
-        fail "Winnow needs Python 3.11 or newer, but PYTHON is $PYTHON, which is not Python: $how."
-    fail "Winnow needs Python 3.11 or newer, but there is no python3 on the PATH: $how."
+    [[ -z $other ]] || fail "$needs, but $other: $how."
+    [[ -z ${PYTHON:-} ]] || fail "$needs, but PYTHON is $PYTHON, which is not Python: $how."
+    fail "$needs, but there is no python3 on the PATH: $how."
 }
 
 # --- What is installed ----------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_java_home_without_java_is_reported(machine: Path) -> None:
 
 def test_missing_python_is_reported(machine: Path) -> None:
     java(machine, "17.0.1")
-    assert "needs Python 3.11 or newer, but there is no python3 on the PATH: install it" in refused(
+    assert "needs Python 3.11 to 3.14, but there is no python3 on the PATH: install it" in refused(
         machine
     )
 
@@ -115,6 +115,14 @@ def test_old_python_is_reported_with_its_version(machine: Path) -> None:
     java(machine, "21.0.1")
     python(machine, "3 10 venv")
     assert f"{machine}/bin/python3 is Python 3.10: install it" in refused(machine)
+
+
+def test_python_that_is_too_new_is_reported_with_its_version(machine: Path) -> None:
+    java(machine, "21.0.1")
+    python(machine, "3 15 venv")
+    assert f"needs Python 3.11 to 3.14, but {machine}/bin/python3 is Python 3.15: install it" in (
+        refused(machine)
+    )
 
 
 def test_debian_python_without_venv_names_the_package_to_install(machine: Path) -> None:
