@@ -99,7 +99,8 @@ try:
 except ImportError:
     can = "no-venv"
 print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
-    local name path answer major minor can other='' no_venv='' needs='Winnow needs Python 3.11 to 3.14'
+    local name path answer major minor can other='' no_venv=''
+    local needs='Winnow needs Python 3.11 to 3.14'
     local names=(python3.14 python3.13 python3.12 python3.11 python3) made_for platform
     if [[ -r $cache/offline/made-for ]]; then
         read -r made_for platform <"$cache/offline/made-for" || true
