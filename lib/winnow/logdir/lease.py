@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pwd
 import secrets
 import socket
 import threading
@@ -27,6 +26,7 @@ from winnow.errors import CorruptLogError, LogDirInUseError
 from winnow.storage.fences import lift_fence, put_fence
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 from winnow.storage.own_json import Value, parse_json
+from winnow.storage.permissions import user_name
 from winnow.words import printable
 
 LENGTH_S = 60.0
@@ -140,7 +140,7 @@ def take_lease(
     """
     length_s = LENGTH_S if length_s is None else length_s
     fields: dict[str, object] = {
-        "owner": _user(),
+        "owner": user_name(os.geteuid()),
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "token": secrets.token_hex(16),
@@ -222,11 +222,3 @@ def _holder(seen: Seen) -> str:
     if not all(isinstance(one, str | int) for one in fields):
         return "an unknown process"
     return printable("user {}, process {} on {}, since {}".format(*fields))
-
-
-def _user() -> str:
-    uid = os.geteuid()
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import pwd
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.names import LOCK
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file, status_of
+from winnow.storage.permissions import user_name
 from winnow.storage.places import Places, lease_file_of
 from winnow.storage.urls import is_remote
 from winnow.words import redacted
@@ -161,9 +161,8 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
         hint = "Run as the user that the directory belongs to, or as root."
         with suppress(OSError):
             hint = (
-                f"The directory belongs to user {_user(status_of(log_dir).st_uid)}: run as "
-                "that "
-                "user, or as root."
+                f"The directory belongs to user {user_name(status_of(log_dir).st_uid)}: run as "
+                "that user, or as root."
             )
     elif error.errno == errno.EROFS:
         hint = "The file system is mounted read-only; a broker would not start on it either."
@@ -174,20 +173,13 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
         )
     else:
         hint = "A broker would not start on it either."
-    user = _user(os.geteuid())
+    user = user_name(os.geteuid())
     return WinnowError(
         f"the log directory {log_dir} can't be locked by user {user}",
         found=error.strerror,
         where=f"{log_dir}/{LOCK}",
         hint=hint,
     )
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _whole_file(kind: int = fcntl.F_WRLCK) -> bytes:
