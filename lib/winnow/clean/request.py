@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Required, Self, TypedDict, get_args
 
+from winnow.clock import LATEST_MS
 from winnow.errors import UsageError
+from winnow.logdir.topic_globs import check_globs
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.stop import Stop
@@ -131,12 +133,24 @@ class Request:
     def of(cls, options: Mapping[str, object], *, touch: bool) -> Self:
         """Build a request from the options of a public function. None means the default.
 
-        Raises TypeError for an unknown option.
+        Raises TypeError for an unknown option, and UsageError for a time out of range.
         """
+        now = options.get("now")
+        if isinstance(now, int) and not 0 <= now <= LATEST_MS:
+            raise UsageError(
+                "now is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
+            )
         asked: dict[str, Any] = {
             name: value for name, value in options.items() if value is not None
         }
         return cls(touch=touch, **asked | {"topics": tuple(asked.get("topics", ()))})
+
+    def check_globs(self, topics: Collection[str]) -> None:
+        """Raise UsageError for a glob that matches none of `topics`, those of all log
+        directories.
+        """
+        check_globs(self.topics, topics, option="--topics")
+        check_globs((one.glob for one in self.settings.topic_sets), topics, option="--topic-set")
 
     @property
     def below_recovery_point(self) -> bool:

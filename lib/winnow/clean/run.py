@@ -41,6 +41,8 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
     progress, run_id = request.progress, new_run_id()
     scanning = request.touch and request.only != "retention"
     with locked(log_dirs, to_change=request.touch) as dirs:
+        if request.settings.compare_log_dirs:  # a private copy has only some of the partitions
+            request.check_globs({tp.topic for d in dirs for tp in d.partitions})
         settings, found = with_metadata(request.settings, Places(), dirs)
         throttle = io_rate(settings, dirs) if request.throttle is None else request.throttle
         request = replace(request, settings=settings)

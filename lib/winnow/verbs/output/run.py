@@ -61,6 +61,7 @@ def run_anywhere(
     return clean_elsewhere(
         elsewhere,
         lambda copies: run(spark, copies, asked),
+        check=request.check_globs,
         run_id=new_run_id(),
         stop=request.stop,
         progress=request.progress,
