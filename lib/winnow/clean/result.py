@@ -190,11 +190,15 @@ class PartitionResult:
     error_code: int = CorruptLogError.exit_code
     """The exit code if this is the only problem (`WinnowError.exit_code`)."""
     left_alone: bool = False
+    deletes_more: tuple[str, ...] = ()
+    """Options that let more be deleted than the topic's own settings, as `KEY=VALUE instead of
+    VALUE` (decision 47).
+    """
     settings: tuple[Setting, ...] = ()
     """In a plan: all settings that decided, defaults included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunResult:
     """One run over one or more log directories. `now` is the clock of every decision, ms since the
     epoch.
@@ -221,6 +225,13 @@ class RunResult:
 
     ledger: str | None = None
     """The ledger to which the run was written. None if none was requested or writing failed."""
+
+    def __repr__(self) -> str:
+        acting = sum(partition.actions != (NONE,) for partition in self.partitions)
+        return (
+            f"<{self.verb} {self.run_id}: {self.status}, {acting:,} of {len(self.partitions):,} "
+            "partitions>"
+        )
 
     @property
     def status(self) -> str:

@@ -114,6 +114,11 @@ class CommandLine:
         "--keep-replaced",
         default=False,
     )
+    yes: bool = _option(
+        "Let --set and --topic-set delete more than the topics' own settings without asking.",
+        "--yes",
+        default=False,
+    )
     timeout: str | None = _option(
         "Start no new work after this time, for example 90s, 15m, 2h.", metavar="DURATION"
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from winnow.clean.result import RunResult
+from winnow.cli.confirm import confirm
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
@@ -111,6 +112,8 @@ def prepare(
                 "begin_again": request.begin_again,
                 "ledger": ledger,
             }
+            if verb == "clean" and not request.yes and not request.output:
+                of_clean["seen"] = confirm
             more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
             function = api.clean if verb == "clean" else api.plan
             result = function(
