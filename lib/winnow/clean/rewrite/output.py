@@ -5,7 +5,7 @@ way (S5.3-S5.7).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from winnow.clean.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chu
 from winnow.clean.scan.cut import Split
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
+from winnow.clean.scan.topic_usage import Holdings
 from winnow.clean.survey.gather import control_columns
 from winnow.clean.tally import batches_checksum, by_age, none_of_any_age, removed_records
 from winnow.logdir.indexes.index import IndexBuilder
@@ -57,6 +58,25 @@ class _Part:
         return self.filtered.data.nbytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedGroup:
+    """A group that became one segment, or would."""
+
+    base_offset: int
+    source_bases: tuple[int, ...]
+    records_before: int
+    records_after: int
+    bytes_after: int
+    removed: RecordsRemoved
+    tombstones: tuple[int, ...]
+    """See `PartitionResult.tombstones`."""
+    checksum: int
+    """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
+    source_checksums: Mapping[int, int]
+    holdings: Holdings | None
+    """See `holdings_of`."""
+
+
 class GroupOutput:
     """Reads the splits of a group once, in order, and counts what it returns."""
 
@@ -92,15 +112,9 @@ class GroupOutput:
         self.records_after = 0
         self.removed = RecordsRemoved()
         self.checksum = 0
-        """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
         self.source_checksums = dict.fromkeys(
             (segment.base_offset for segment in group.segments), 0
         )
-
-    @property
-    def tombstones(self) -> tuple[int, ...]:
-        """See `PartitionResult.tombstones`."""
-        return tuple(self._tombstones.tolist())
 
     def of_split(self, number: int) -> Iterator[Bytes]:
         """Yield the next bytes of the output. The caller must drop each item before it asks for the
@@ -215,6 +229,21 @@ class GroupOutput:
         """
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
+
+    def counts(self, holdings: Holdings | None) -> dict[str, Any]:
+        """Return the fields of `CleanedGroup`. Call this after all splits."""
+        return {
+            "base_offset": min(self.source_checksums),
+            "source_bases": tuple(self.source_checksums),
+            "records_before": self.records_before,
+            "records_after": self.records_after,
+            "bytes_after": self.log_bytes,
+            "removed": self.removed,
+            "tombstones": tuple(self._tombstones.tolist()),
+            "checksum": self.checksum,
+            "source_checksums": self.source_checksums,
+            "holdings": holdings,
+        }
 
     def _count(self, part: _Part) -> None:
         filtered = part.filtered

@@ -5,6 +5,7 @@ for partitions to compact, read every batch header, and the keys where that save
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,9 +21,9 @@ from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import KEEPING_SUFFIX, STAGING_PREFIX
 from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
-from winnow.runtime.packing import task_count
-from winnow.runtime.pieces import do_pieces
+from winnow.runtime.packing import ITEM_BYTES, task_count
 from winnow.runtime.progress import Progress
+from winnow.runtime.spread import spread
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState
 from winnow.storage.places import Places
@@ -136,17 +137,18 @@ def walk_partitions(
         (number, at): not_walked(states[number].segments[at].base_offset) for number, at in keys
     }
     asked = {key: work for key, work in works.items() if work is not None}
-    if asked:
-        what = "batch headers and keys" if prefetch else "batch headers"
-        found = do_pieces(
-            sc,
-            [*asked.values()],
-            [states[number].segments[at].log_bytes for number, at in asked],
-            per_task=_WALK_BYTES,
-            name=f"reading {what} of {counted(len(states), 'partition')}",
-            progress=progress,
-        )
-        walked |= dict(zip(asked, found, strict=True))
+    what = "batch headers and keys" if prefetch else "batch headers"
+    found = spread(
+        sc,
+        operator.call,
+        [*asked.values()],
+        weights=[states[number].segments[at].log_bytes for number, at in asked],
+        each=ITEM_BYTES,
+        per_task=_WALK_BYTES,
+        name=f"reading {what} of {counted(len(states), 'partition')}",
+        progress=progress,
+    )
+    walked |= dict(zip(asked, found, strict=True))
     return [
         _together([walked[number, at] for at in range(len(state.segments))], state)
         for number, state in enumerate(states)

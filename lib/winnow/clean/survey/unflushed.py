@@ -4,6 +4,7 @@ all partitions together (S8.2).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,8 +16,9 @@ from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.listing import SegmentListing, recovered_listing
 from winnow.logdir.unflushed import SegmentRead, read_segment
 from winnow.runtime.failure import Failure, failure
-from winnow.runtime.pieces import do_pieces
+from winnow.runtime.packing import ITEM_BYTES
 from winnow.runtime.progress import Progress
+from winnow.runtime.spread import spread
 from winnow.state import Segment
 from winnow.words import counted
 
@@ -40,12 +42,12 @@ def read_unflushed(
         if isinstance(item, Listed) and item.active is not None
         for segment in _unflushed(item.listing)
     ]
-    if not wanted:
-        return listed
-    found = do_pieces(
+    found = spread(
         sc,
+        operator.call,
         [_read(places[number], segment) for number, segment in wanted],
-        [segment.log_bytes for _, segment in wanted],
+        weights=[segment.log_bytes for _, segment in wanted],
+        each=ITEM_BYTES,
         per_task=_READ_BYTES,
         name="reading the unflushed ends of "
         + counted(len({number for number, _ in wanted}), "partition"),
