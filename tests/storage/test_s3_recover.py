@@ -31,7 +31,7 @@ from winnow.logdir.listing import list_segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, STAGING_PREFIX
 from winnow.storage.contract import COMMIT_RECORD, Storage
 from winnow.storage.local import LocalStorage
-from winnow.storage.open_tree import open_tree
+from winnow.storage.places import open_tree
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.storage import S3Storage
 from winnow.verbs.recover.run import recover_log_dirs

@@ -21,8 +21,7 @@ from winnow.clean.tight import measure
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import failure
-from winnow.storage.free_space import free_bytes
-from winnow.storage.places import Places
+from winnow.storage.places import Places, free_bytes
 
 
 def preview(

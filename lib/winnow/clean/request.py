@@ -15,8 +15,7 @@ from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.stop import Stop
 from winnow.storage.contract import Storage
-from winnow.storage.free_space import KEEP_FREE_BYTES
-from winnow.storage.places import Places
+from winnow.storage.places import KEEP_FREE_BYTES, Places
 
 Only = Literal["retention", "compaction"]
 UncleanShutdown = Literal["read", "refuse", "below-recovery-point"]

@@ -16,8 +16,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import Failure
 from winnow.state import Segment
-from winnow.storage.free_space import free_bytes
-from winnow.storage.places import Places
+from winnow.storage.places import Places, free_bytes
 from winnow.words import size
 
 _GROWTH = 3

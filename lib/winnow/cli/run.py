@@ -28,8 +28,8 @@ from winnow.cli.text.table import show
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
-from winnow.storage.open_tree import open_tree
 from winnow.storage.output_file import write_output
+from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
 from winnow.words import one_line, redacted
 

@@ -23,10 +23,10 @@ from types import TracebackType
 from typing import Self
 
 from winnow.errors import CorruptLogError, LogDirInUseError
-from winnow.storage.fences import lift_fence, put_fence
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 from winnow.storage.own_json import Value, parse_json
 from winnow.storage.permissions import user_name
+from winnow.storage.places import lift_fence, put_fence
 from winnow.words import printable
 
 LENGTH_S = 60.0

@@ -183,3 +183,20 @@ class Storage(Protocol):
     def settle(self, directory: str) -> None:
         """Complete a group of changes that has taken effect already. The caller holds the lock."""
         ...
+
+
+def read_if_there(storage: Storage, path: str) -> bytes | None:
+    """Return a whole small file, or None if there is none. Raises any other error: a file that
+    can't be read is not absent.
+    """
+    try:
+        return storage.read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def entry_if_there(storage: Storage, path: str) -> Entry | None:
+    try:
+        return storage.entry(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None

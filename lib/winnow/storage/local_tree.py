@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from winnow.errors import UsageError
-from winnow.storage.absent import entry_if_there
+from winnow.storage.contract import entry_if_there
 from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.file_tree import StoredFile, size_changed
 from winnow.storage.guarded import open_dir, open_file, status_of

@@ -31,7 +31,7 @@ from winnow.runtime.failed_job import cause_of
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState, Segment, TopicPartition
-from winnow.storage.free_space import free_bytes
+from winnow.storage.places import free_bytes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

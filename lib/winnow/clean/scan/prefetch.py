@@ -20,7 +20,7 @@ from winnow.clean.scan.topic_usage import HoldingsCounter
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.packing import TASKS_PER_CORE
 from winnow.runtime.spool import Spooled, StoredKeys, joined, written
-from winnow.storage.free_space import free_bytes
+from winnow.storage.places import free_bytes
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows

@@ -15,12 +15,12 @@ from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
-from winnow.logdir.checksums import file_crc32c
 from winnow.logdir.commit.journal import (
     Journal,
     JournalGroup,
     Output,
     StagedFile,
+    file_crc32c,
     leave_journal,
     read_journal,
 )

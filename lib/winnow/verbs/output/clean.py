@@ -24,9 +24,9 @@ from winnow.runtime.run_directory import run_directory
 from winnow.runtime.stop import Stop
 from winnow.storage.creating import create_directory
 from winnow.storage.file_tree import FileTree, StoredFile
-from winnow.storage.free_space import free_bytes
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree, make_directory
+from winnow.storage.places import free_bytes
 from winnow.verbs.output.batches import Unit, batches
 from winnow.verbs.output.carry import fetch, publish
 from winnow.verbs.output.destination import Destination, begin, check_free, clear, work_beside
