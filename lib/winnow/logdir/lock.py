@@ -15,7 +15,6 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from types import TracebackType
 from typing import Self
 
 from winnow.errors import LogDirInUseError, WinnowError
@@ -55,12 +54,7 @@ class LogDirLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from winnow.wire.batch import (
     RECORD_OVERHEAD_V0,
     Codec,
 )
-from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
+from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import decompress_into
 from winnow.wire.kernels.codec import decompress_many
 from winnow.wire.legacy import batch_error, convert_legacy
@@ -66,7 +66,7 @@ class RecordBlocks:
     def __post_init__(self) -> None:
         # Kernels are compiled for read-only arrays, and nobody may change these.
         for name in ("compressed", "unread", "begin", "end"):
-            object.__setattr__(self, name, _read_only(getattr(self, name)))
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
     def areas(self) -> tuple[Bytes, Bytes, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
@@ -163,12 +163,6 @@ def _inflate(
         unread=unread[: len(rows)],
         rows=rows,
     )
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = np.ascontiguousarray(array)[:]
-    view.flags.writeable = False
-    return view
 
 
 @cache

@@ -13,8 +13,8 @@ import numpy as np
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.internal_topics import key_types
-from winnow.wire.kernels.memory import load_be16, load_byte, load_word
-from winnow.wire.kernels.record import check_area, inlined, kernel, parse_record
+from winnow.wire.kernels.memory import load_be16
+from winnow.wire.kernels.record import check_area, inlined, kernel, parse_record, same_bytes
 from winnow.wire.kernels.siphash import siphash
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
@@ -33,7 +33,6 @@ _FULL = -1
 _SEEN_PAIRS = 8_192
 """Rows of the table of seen keys, two keys in each. A power of 2."""
 _NAMELESS, _NOT_SEEN = -1, -2
-_WORD = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,16 +115,6 @@ def _name_size(area: Bytes, key: int, key_size: int, types: NDArray[np.bool_]) -
 
 
 @inlined
-def _same(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
-    k = 0
-    while k + _WORD <= size and load_word(a, a_at + k) == load_word(b, b_at + k):
-        k += _WORD
-    while k < size and load_byte(a, a_at + k) == load_byte(b, b_at + k):
-        k += 1
-    return k == size
-
-
-@inlined
 def _is_name(
     number: int,
     where: NDArray[np.int64],
@@ -139,7 +128,7 @@ def _is_name(
     if where[number, 2] != size:
         return False
     first = inflated if where[number, 0] != 0 else raw
-    return _same(first, where[number, 1], area, name, size)  # type: ignore[no-any-return]
+    return same_bytes(first, where[number, 1], area, name, size)  # type: ignore[no-any-return]
 
 
 @inlined

@@ -41,7 +41,13 @@ def tally_records(blocks: RecordBlocks) -> RecordTally:
     """
     rows = as_rows(blocks.rows)
     record_total(blocks, rows)
-    tally = _none(len(rows))
+    n = len(rows)
+    tally = RecordTally(
+        keyless=np.zeros(n, np.int32),
+        keyless_bytes=np.zeros(n, np.int64),
+        tombstones=np.zeros(n, np.int32),
+        tombstone_bytes=np.zeros(n, np.int64),
+    )
     fault, i, position = _tally(
         *blocks.areas,
         rows,
@@ -53,15 +59,6 @@ def tally_records(blocks: RecordBlocks) -> RecordTally:
     if fault:
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
     return tally
-
-
-def _none(n: int) -> RecordTally:
-    return RecordTally(
-        keyless=np.zeros(n, np.int32),
-        keyless_bytes=np.zeros(n, np.int64),
-        tombstones=np.zeros(n, np.int32),
-        tombstone_bytes=np.zeros(n, np.int64),
-    )
 
 
 @kernel

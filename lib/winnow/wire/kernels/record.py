@@ -85,6 +85,17 @@ def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
 
 
 @inlined
+def same_bytes(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
+    """Return whether `size` bytes are equal. The caller has checked that they exist."""
+    k = 0
+    while k + _WORD <= size and load_word(a, a_at + k) == load_word(b, b_at + k):
+        k += _WORD
+    while k < size and load_byte(a, a_at + k) == load_byte(b, b_at + k):
+        k += 1
+    return k == size
+
+
+@inlined
 def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
     """Parse the record at `pos` of an area that ends at `end` <= buf.size.
 
