@@ -18,9 +18,7 @@ _S3 = ("s3://", "s3a://")
 def check_in_place(
     log_dirs: Sequence[str], *, on_corrupt: OnCorrupt = "leave", keep_replaced: bool = False
 ) -> None:
-    """Raise UsageError for tiered storage and for unsupported options, before anything is
-    written.
-    """
+    """Raise UsageError for tiered storage and unsupported options, before anything is written."""
     elsewhere = [log_dir for log_dir in log_dirs if is_remote(log_dir)]
     if keep_replaced and elsewhere:
         raise UsageError(
@@ -57,16 +55,12 @@ _SEGMENT = re.compile(
 own tests.
 """
 _TOPIC_DIRECTORY = re.compile(r"[a-zA-Z0-9._-]{1,249}-[A-Za-z0-9_-]{22}/?")
-"""`TOPIC-TOPICID`, the directory name of Aiven's plug-in. A partition's directory ends in
-digits.
-"""
+"""`TOPIC-TOPICID`, a directory of Aiven's plug-in. A partition's directory ends in digits."""
 _PARTITION_DIRECTORY = re.compile(r".*-[0-9]{1,10}/?")
 
 
 def refuse_tiered(tree: FileTree, names: Iterable[str]) -> None:
-    """Raise UsageError if a name in `tree` is of a segment that a broker has moved to tiered
-    storage.
-    """
+    """Raise UsageError if a name in `tree` is of a segment in tiered storage."""
     found = next((name for name in names if _SEGMENT.fullmatch(name.rpartition("/")[2])), None)
     if found is not None:
         raise _tiered(tree, found)

@@ -120,9 +120,7 @@ def _boundless(_directory: str) -> int:
 
 
 def _within(needed: Counter[str], room: Room) -> int:
-    """Return the bytes needed at once, within `room`. What does not fit is written later, when
-    space is free again.
-    """
+    """Return the bytes needed at once, within `room`. What does not fit is written later."""
     volumes: Counter[Hashable] = Counter()
     free: dict[Hashable, int] = {}
     for directory, count in needed.items():

@@ -42,9 +42,7 @@ def boot_clock() -> float:
 
 
 class Lease:
-    """A lease, renewed by a thread until `close()` or the end of the `with` block. It is a fence in
-    `winnow.storage.places`.
-    """
+    """A lease, renewed by a thread until `close()` or the end of the `with` block; a fence, too."""
 
     def __init__(
         self,
@@ -129,9 +127,7 @@ def take_lease(
     length_s: float | None = None,
     clock: Callable[[], float] = boot_clock,
 ) -> Lease:
-    """Take the lease. Raises LogDirInUseError, naming the holder, if somebody renews it. A lease
-    that nobody renews is taken over.
-    """
+    """Take the lease. Raises LogDirInUseError, naming the holder, if somebody renews it."""
     length_s = LENGTH_S if length_s is None else length_s
     fields: dict[str, object] = {
         "owner": user_name(os.geteuid()),
@@ -195,9 +191,7 @@ def _encode(fields: dict[str, object], *, renewals: int) -> bytes:
 
 
 def _field(seen: Seen, name: str) -> Value:
-    """Return a field of the lease, or an empty value if it cannot be read: it may be half written
-    or damaged.
-    """
+    """Return a field of the lease; an empty value if it is half written or damaged."""
     try:
         return parse_json(seen.data, LEASE, most_bytes=_MOST_BYTES).fields({name}, None)[name]
     except CorruptLogError:

@@ -33,9 +33,7 @@ _SECRET = re.compile(
 )
 """A setting or an option of another process that must not be shown."""
 _FLOCK = struct.Struct("hhqqi4x")
-"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end of the file),
-l_pid.
-"""
+"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end), l_pid."""
 
 
 class LogDirLock:

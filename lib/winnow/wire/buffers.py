@@ -48,9 +48,7 @@ def as_view(data: Buffer) -> memoryview:
 
 
 def as_rows(batches: Rows) -> Rows:
-    """Return a read-only, contiguous view of BATCH rows, or a copy if rows were picked with a
-    stride.
-    """
+    """Return a read-only, contiguous view of BATCH rows; a copy of rows picked with a stride."""
     if batches.dtype != BATCH or batches.ndim != 1:
         message = f"expected rows of dtype BATCH, found {batches.dtype} with shape {batches.shape}"
         raise ValueError(message)

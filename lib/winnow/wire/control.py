@@ -29,9 +29,7 @@ class ControlType(IntEnum):
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """Return the type in the key of a control record; UNKNOWN if Kafka would not know or not read
-    it.
-    """
+    """Return the type in the key of a control record; UNKNOWN if Kafka could not read it."""
     if key is None or len(key) < _KEY.size:
         return ControlType.UNKNOWN
     version, kind = _KEY.unpack_from(key)

@@ -160,17 +160,13 @@ def crc32c(buf: Bytes, start: int, end: int) -> np.uint32:
 
 @njit(cache=True, nogil=True)
 def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
-    """Compute `crc32c` with eight tables: for CPUs without the instruction, and the reference in
-    tests.
-    """
+    """Compute `crc32c` with eight tables: for old CPUs, and the reference in tests."""
     return _advanced_by_tables(np.uint64(0xFFFFFFFF), buf, start, end)  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True)
 def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
-    """Return the CRC-32 (IEEE) of buf[start:end]. The caller has checked 0 <= start <= end
-    <= size.
-    """
+    """Return the CRC-32 (IEEE) of buf[start:end]. The caller has checked these bounds."""
     return _advanced_ieee(np.uint64(0xFFFFFFFF), buf, start, end)  # type: ignore[no-any-return]
 
 
@@ -180,9 +176,7 @@ def _extended(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
 
 
 def crc32c_extended(crc: int, data: Buffer) -> int:
-    """Return the CRC-32C of some bytes followed by `data`. `crc` is that of the first bytes; 0 for
-    none.
-    """
+    """Return the CRC-32C of some bytes, whose own is `crc` (0 for none), followed by `data`."""
     part = as_bytes(data)
     return int(_extended(np.uint32(crc), part, 0, len(part)))
 

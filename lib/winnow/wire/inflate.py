@@ -70,9 +70,7 @@ class RecordBlocks:
 
     @property
     def areas(self) -> tuple[Bytes, Bytes, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """First arguments of the kernels that read records: `raw, inflated, compressed, begin,
-        end`.
-        """
+        """First arguments of kernels that read records: `raw, inflated, compressed, begin, end`."""
         return self.raw, self.inflated, self.compressed, self.begin, self.end
 
     def area(self, i: int) -> Bytes:

@@ -1,6 +1,4 @@
-"""Count which groups and transactional ids fill one of Kafka's own topics, by the names in the
-keys.
-"""
+"""Count the groups and transactional ids of one of Kafka's own topics, by the names in keys."""
 
 from __future__ import annotations
 
@@ -42,9 +40,7 @@ class NameCounts:
     names: tuple[bytes, ...]
     records: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    """On disk. A batch is shared among its runs of records with one name by their sizes, rounded
-    down.
-    """
+    """On disk. A batch is shared among its runs of one name by their sizes, rounded down."""
 
 
 def count_names(

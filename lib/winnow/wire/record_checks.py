@@ -1,6 +1,4 @@
-"""Check whether the records of many batches match their headers, for each batch separately
-(S2.2).
-"""
+"""Check, batch by batch, whether the records of many batches match their headers (S2.2)."""
 
 from __future__ import annotations
 
@@ -41,11 +39,13 @@ def check_records(blocks: RecordBlocks) -> RecordChecks:
     In v0 and v1 it came from the producer.
     """
     rows = as_rows(blocks.rows)
-    checks = RecordChecks(
-        fault=np.zeros(len(rows), np.int8), position=np.zeros(len(rows), np.int64)
-    )
+    checks = _allocated(len(rows))
     _check(*blocks.areas, rows, checks.fault, checks.position)
     return checks
+
+
+def _allocated(n: int) -> RecordChecks:
+    return RecordChecks(fault=np.zeros(n, np.int8), position=np.zeros(n, np.int64))
 
 
 @kernel

@@ -41,13 +41,7 @@ def tally_records(blocks: RecordBlocks) -> RecordTally:
     """
     rows = as_rows(blocks.rows)
     record_total(blocks, rows)
-    n = len(rows)
-    tally = RecordTally(
-        keyless=np.zeros(n, np.int32),
-        keyless_bytes=np.zeros(n, np.int64),
-        tombstones=np.zeros(n, np.int32),
-        tombstone_bytes=np.zeros(n, np.int64),
-    )
+    tally = _none(len(rows))
     fault, i, position = _tally(
         *blocks.areas,
         rows,
@@ -59,6 +53,15 @@ def tally_records(blocks: RecordBlocks) -> RecordTally:
     if fault:
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
     return tally
+
+
+def _none(n: int) -> RecordTally:
+    return RecordTally(
+        keyless=np.zeros(n, np.int32),
+        keyless_bytes=np.zeros(n, np.int64),
+        tombstones=np.zeros(n, np.int32),
+        tombstone_bytes=np.zeros(n, np.int64),
+    )
 
 
 @kernel

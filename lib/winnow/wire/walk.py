@@ -219,9 +219,7 @@ def _field(data: Bytes, at: int, size: int, name: str) -> str:
 
 
 def first_bad_crc(buf: Buffer, batches: Rows) -> int:
-    """Return the index of the first of `batches` (all inside `buf`) whose bytes don't match its
-    CRC, else -1 (S5.3).
-    """
+    """Return the index of the first of `batches` that does not match its CRC, else -1 (S5.3)."""
     return int(_first_bad_crc(as_bytes(buf), as_rows(batches)))
 
 

@@ -1,6 +1,4 @@
-"""Produce the output of one group of segments: its surviving bytes in order, and the counts on the
-way (S5.3-S5.7).
-"""
+"""Produce a group's output: its surviving bytes in order, and their counts (S5.3-S5.7)."""
 
 from __future__ import annotations
 
@@ -259,9 +257,7 @@ class GroupOutput:
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
-    """Return, for each split, whether each record survives, by record number. Records after the
-    last survivor are left out.
-    """
+    """Return which records of each split survive, by record number, up to the last survivor."""
     parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
     for some in survivors:
         parts.setdefault(some.split, []).append(joined([some.numbers], np.uint32))
@@ -323,9 +319,7 @@ class BatchFates:
         self.discard: _Bits = np.empty(0, np.bool_)
         """Per batch of the last judged split: all its records are dropped."""
         self.horizon_cause: _Bits = np.empty(0, np.bool_)
-        """Per batch of the last judged split: a marker without remaining data, which gets a delete
-        horizon if it has none.
-        """
+        """Per batch of that split: a marker without remaining data, which gets a delete horizon."""
         self.indexed: list[AbortedTransaction] = []
         """The entries for the transaction index of the group's output, so far."""
 

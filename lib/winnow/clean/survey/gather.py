@@ -1,6 +1,4 @@
-"""Gather the producers and transactions of one segment during the walk over its batch headers
-(S4.1, S8.4).
-"""
+"""Gather a segment's producers and transactions from its batch headers (S4.1, S8.4)."""
 
 from __future__ import annotations
 

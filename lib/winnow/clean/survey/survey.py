@@ -186,9 +186,7 @@ def _work(
 
 
 def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
-    """List a partition after a crash. The active segment may end anywhere: its walk only says how
-    far it can be read.
-    """
+    """List a partition after a crash: the walk only says how far the active segment is readable."""
     active = listing.segments[-1]
     end = whole_end(place.directory, active)
     ends = [segment.base_offset for segment in listing.segments[1:]]

@@ -1,6 +1,4 @@
-"""Read in parallel what a broker recovers after an unclean shutdown: one task item per segment, of
-all partitions together (S8.2).
-"""
+"""Read what a broker recovers after an unclean shutdown: one piece of work a segment (S8.2)."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ def _read(place: Place, segment: Segment) -> Callable[[], SegmentRead]:
 
 
 def _with_reads(listed: Listed, found: Sequence[SegmentRead | Failure]) -> Listed | Failure:
-    """Return the partition with its log end. A failure behind a cut does not count: a broker never
-    reads there.
-    """
+    """Return the partition with its log end. No broker reads behind a cut, so no failure counts."""
     reads: list[SegmentRead] = []
     unread: list[Segment] = []
     for segment, read in zip(_unflushed(listed.listing), found, strict=True):

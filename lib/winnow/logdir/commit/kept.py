@@ -133,9 +133,7 @@ def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
 
 
 def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
-    """Raises CorruptLogError for manifests that cannot be understood, and for files that do not
-    match them.
-    """
+    """Raises CorruptLogError for unreadable manifests, and files that do not match them."""
     path = kept_path(directory, run_id)
     fields = read_manifest(storage, f"{path}/{RUN_JSON}", _RUN_FIELDS)
     steps = tuple(

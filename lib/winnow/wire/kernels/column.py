@@ -142,9 +142,7 @@ def gather(
     ends: NDArray[np.int32],
     out: NDArray[np.uint8],
 ) -> int:
-    """Join the bytes of all items. `ends` (n + 1) receives where each begins and ends. Return a
-    fault, or 0.
-    """
+    """Join all items. `ends` (n + 1): where each begins and ends. Return a fault, or 0."""
     end = 0
     ends[0] = 0
     for i in range(batch_of.size):

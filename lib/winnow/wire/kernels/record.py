@@ -59,9 +59,7 @@ SMALLEST_RECORD = 7
 
 _WORD = 8
 _LONGEST_START = 3 + 1 + 3 + 3 + _WORD
-"""Bytes from a record's start to the end of the last word that `_parse_usual` reads before it
-checks again.
-"""
+"""Bytes that `_parse_usual` may read from a record's start before it checks again."""
 _SMALLEST_END = 2
 """Bytes of a null value's length and the header count."""
 

@@ -87,9 +87,7 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> _State
 def siphash(
     buf: Bytes, pos: int, size: int, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
-    """Return the (uint64, uint64) of SipHash-1-3-128 of buf[pos : pos + size], which the caller has
-    checked. k0, k1: uint64.
-    """
+    """Return SipHash-1-3-128 of buf[pos : pos + size], which the caller has checked: two uint64."""
     v0 = k0 ^ np.uint64(INITIAL[0])
     v1 = k1 ^ np.uint64(INITIAL[1])
     v2 = k0 ^ np.uint64(INITIAL[2])
