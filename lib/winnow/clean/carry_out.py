@@ -121,9 +121,7 @@ _Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
 def _without_rounds(
     current: Sequence[Prepared | PartitionResult], request: Request, run_id: str
 ) -> tuple[dict[int, PartitionResult], _Compacted]:
-    """Return, by number, the results of partitions that are not compacted, and the plans of those
-    that still have to be.
-    """
+    """Return, by number, the results without a compaction, and the plans of compactions."""
     results: dict[int, PartitionResult] = {}
     compacted: _Compacted = {}
     for number, item in enumerate(current):
@@ -190,9 +188,7 @@ def compacted_next(
 
 
 def _with_checkpoint(item: PartitionWork, result: PartitionResult) -> PartitionWork:
-    """Raise the cleaner checkpoint in `item` as retention did: to the log start offset, if there is
-    an entry (S7.6).
-    """
+    """Raise the cleaner checkpoint in `item`, if any, to the log start, as retention did (S7.6)."""
     checkpoints, topic_partition = item.log_dir.checkpoints, item.place.topic_partition
     before, start = checkpoints.cleaner.get(topic_partition), result.log_start_offset_after
     if item.plan.checkpoint_reset is not None:

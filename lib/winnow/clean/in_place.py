@@ -51,9 +51,7 @@ _SEGMENT = re.compile(
     """,
     re.VERBOSE,
 )
-"""Files of a remote segment: of Aiven's plug-in for S3, GCS and Azure, and of the one in Kafka's
-own tests.
-"""
+"""Files of a remote segment, of Aiven's plug-in and of the one in Kafka's own tests."""
 _TOPIC_DIRECTORY = re.compile(r"[a-zA-Z0-9._-]{1,249}-[A-Za-z0-9_-]{22}/?")
 """`TOPIC-TOPICID`, a directory of Aiven's plug-in. A partition's directory ends in digits."""
 _PARTITION_DIRECTORY = re.compile(r".*-[0-9]{1,10}/?")

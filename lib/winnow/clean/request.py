@@ -66,18 +66,14 @@ class Request:
     now: int
     """The clock of every decision, ms since the epoch."""
     touch: bool
-    """False for a plan: it must not change anything in a log directory, not even to recover from a
-    crash.
-    """
+    """False for a plan: it must not change a log directory, not even after a crash."""
     topics: tuple[str, ...] = ()
     """Globs; all topics if there are none."""
     only: Only | None = None
     """Do only compaction, or only retention."""
     unclean_shutdown: UncleanShutdown = "read"
     keep_replaced: bool = False
-    """Keep what the run replaces or deletes until it is undone or purged
-    (`winnow.logdir.commit.kept`).
-    """
+    """Keep what is replaced or deleted until it is undone or purged (`logdir.commit.kept`)."""
     on_corrupt: OnCorrupt = "leave"
     max_extra_space: int | None = None
     """Bytes that may be written before as many are removed. None: the free space."""
@@ -95,17 +91,13 @@ class Request:
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Silence)
     spool: str | None = None
-    """Directory for keys that are read along with the headers (`winnow.clean.scan.prefetch`). None:
-    keys are not prefetched.
-    """
+    """Directory for prefetched keys (`winnow.clean.scan.prefetch`). None: not prefetched."""
     secret: tuple[int, int] = field(
         default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
     )
     """Key of the hash of record keys."""
     storage: Storage = field(default_factory=Places)
-    """The driver changes log directories only through this storage: in recovery, retention and
-    commit.
-    """
+    """The only way in which the driver changes log directories."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for invalid values and for options that contradict each other."""

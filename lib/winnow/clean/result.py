@@ -58,9 +58,7 @@ class RecordsRemoved:
     """Counts of removed records, by cause."""
 
     superseded: int = 0
-    """A later record has the same key. Also records without a key, which a compacted topic does not
-    keep (S5.5).
-    """
+    """A later record has the same key, or this one has none, in a compacted topic (S5.5)."""
     tombstones: int = 0
     """Tombstones that were the last record of their key, past their delete horizon (S5.5)."""
     aborted: int = 0
@@ -217,9 +215,7 @@ class RunResult:
 
     @property
     def status(self) -> str:
-        """`partial` if some partitions failed, were skipped or lost damaged batches, or too little
-        was freed. Otherwise `done`.
-        """
+        """`done`; `partial` if partitions failed, were skipped or damaged, or too little was freed."""
         return "partial" if self.short_bytes or any(map(_troubled, self.partitions)) else "done"
 
     @property

@@ -103,9 +103,7 @@ def _segments(
     indexes: Sequence[str],
     status: Mapping[str, os.stat_result],
 ) -> tuple[Segment, ...] | None:
-    """Return None unless all indexes are sound. `indexes`: the names of offset index and time index
-    of each base, ascending.
-    """
+    """Return None unless all indexes are sound. `indexes`: the names of both, by ascending base."""
     logs = [segment_file(base, LOG) for base in bases]
     entries, heads = np.empty(_ROOM, np.uint8), np.empty(HEADER_V2_SIZE * len(logs) + 1, np.uint8)
     entries_at = read_small_files(descriptor, indexes, _ROOM, entries)

@@ -146,9 +146,7 @@ def _in_use(log_dir: str, holder: str) -> LogDirInUseError:
 
 
 def _no_lock(log_dir: str, error: OSError) -> WinnowError:
-    """Return the error. Without the lock Winnow reads nothing, not even for a plan: a broker may be
-    writing.
-    """
+    """Return the error. Without the lock Winnow reads nothing: a broker may be writing."""
     if error.errno in (errno.EACCES, errno.EPERM):
         hint = "Run as the user that the directory belongs to, or as root."
         with suppress(OSError):
@@ -233,9 +231,7 @@ def _command_line(pid: int) -> str:
 
 
 def _without_options(words: list[str]) -> list[str]:
-    """Drop the JVM options. A broker's class path fills pages; operators know a broker by its main
-    class and arguments.
-    """
+    """Drop the JVM options: operators know a broker by its main class and arguments."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in {"-cp", "-classpath", "--class-path"} else 1

@@ -21,9 +21,7 @@ _made: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
 
 def remember_made(path: str, descriptor: int) -> None:
-    """Remember a file that was just created: `give_attributes` accepts no other one at
-    this path.
-    """
+    """Remember a file that was just created: `give_attributes` accepts no other one at its path."""
     _made[path] = _identity(os.fstat(descriptor))
     while len(_made) > _REMEMBERED:
         with suppress(KeyError):  # another thread was faster

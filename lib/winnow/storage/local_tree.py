@@ -126,9 +126,7 @@ class LocalTree:
 
 
 def make_directory(path: str, *, like: str | None) -> None:
-    """Create a directory and its missing parents. `like`: the directory whose owner and mode a new
-    one gets.
-    """
+    """Create a directory and its parents. `like`: whose owner and mode a new one gets."""
     if not _is_dir(path):
         ensure_directories(path)
         if like is not None:

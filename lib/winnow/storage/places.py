@@ -1,6 +1,4 @@
-"""Give access to every path through one storage: plain paths are local, URLs belong to their
-scheme.
-"""
+"""Give access to every path: plain ones are local, URLs belong to their scheme."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ def _remote(scheme: str, authority: str) -> Storage:
 
 
 def lease_file_of(log_dir: str) -> LeaseFile:
-    """Return the lease file of a log directory that is a canonical URL. UsageError like
-    `storage_of`.
-    """
+    """Return the lease file of a canonical URL. UsageError like `storage_of`."""
     scheme = log_dir.partition("://")[0].lower()
     storage_of(log_dir)
     if scheme == "hdfs":

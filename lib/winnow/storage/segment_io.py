@@ -105,9 +105,7 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
 
 
 def _fetched(path: str, start: int, end: int) -> Bytes:
-    """Copy a remote range to an unnamed local file. The system can write it out when memory is
-    short.
-    """
+    """Copy a remote range to an unnamed local file, which the system can write out."""
     storage, throttle = Places(), current_throttle()
     with tempfile.TemporaryFile(prefix="winnow-") as copy:
         for at in range(start, end, _FETCHED_AT_ONCE):
@@ -193,9 +191,7 @@ class SegmentWriter:
 
 
 def drop_cached(path: str) -> None:
-    """Ask the system to drop its cached copy of a written file, so that a later read reads the
-    disk.
-    """
+    """Drop the system's copy of a written file, so that a later read reads the disk."""
     if is_remote(path):
         return  # nothing of it is cached here
     fd = open_file(path)

@@ -177,6 +177,4 @@ def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], B
 
 
 class TooManyBytesError(CorruptLogError):
-    """More bytes than an Arrow array holds: retry with fewer batches. A single batch that raises it
-    is corrupt.
-    """
+    """More bytes than an Arrow array holds: retry with fewer batches; one alone is corrupt."""

@@ -42,9 +42,7 @@ _KINDS = frozenset(ControlType)
 
 
 def coordinator_epoch(value: bytes | None) -> int | None:
-    """Return the epoch in the value of an ABORT or a COMMIT (`EndTxnMarker`); None if it can't be
-    read.
-    """
+    """Return the epoch in the value of an ABORT or a COMMIT (`EndTxnMarker`), else None."""
     if value is None or len(value) < _END_MARKER.size:
         return None
     version, epoch = _END_MARKER.unpack_from(value)

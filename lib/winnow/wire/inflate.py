@@ -48,9 +48,7 @@ class RecordBlocks:
     """
 
     unread: NDArray[np.bool_]
-    """Batches that the caller left compressed. Their areas are empty, whatever their headers
-    count.
-    """
+    """Batches that the caller left compressed. Their areas are empty, whatever their counts."""
     rows: Rows
     """The batches, with the fields that a v0 or v1 header lacks. Code that reads `area` needs these
     rows, not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they

@@ -129,9 +129,7 @@ def _is_name(
 
 @inlined
 def _name_of_key(low: np.uint64, seen: NDArray[np.uint64]) -> int:
-    """Return the number of the name, _NAMELESS if there is none, _NOT_SEEN unless the key was seen
-    shortly before.
-    """
+    """Return the number of the name; _NAMELESS without one, _NOT_SEEN for a new key."""
     at = low & np.uint64(seen.shape[0] - 1)
     way = 0 if seen[at, 0] == low else 2
     return np.int64(seen[at, way + 1]) + _NOT_SEEN if seen[at, way] == low else _NOT_SEEN  # type: ignore[return-value]

@@ -76,9 +76,7 @@ _V1_BITS = CODEC_MASK | LOG_APPEND_TIME
 _SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
 _SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
 _MOST_SUMMED = 32
-"""Maximum bytes to checksum, as a multiple of the bytes searched: crafted bytes could require any
-number of checksums.
-"""
+"""Maximum bytes to checksum per byte searched: hostile bytes could require any number."""
 
 
 def walk_batches(

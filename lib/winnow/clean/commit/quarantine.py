@@ -178,9 +178,7 @@ def _each(
     items: Sequence[tuple[Any, ...]],
     request: Request,
 ) -> list[_T]:
-    """Apply the function to each item, in tasks. Raises CorruptLogError for the first item on which
-    it fails.
-    """
+    """Apply the function to each item, in tasks. Raises CorruptLogError for the first failure."""
     request.stop.check()
 
     def guarded(item: tuple[Any, ...]) -> _T | Failure:

@@ -222,9 +222,7 @@ class GroupOutput:
                 del result
 
     def indexes(self) -> tuple[bytes, bytes, bytes | None]:
-        """Return the content of `.index`, `.timeindex` and, if it has entries, `.txnindex`. Call
-        this after all splits.
-        """
+        """Return `.index`, `.timeindex` and, with entries, `.txnindex`, after all splits."""
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
 
@@ -324,9 +322,7 @@ class BatchFates:
         """The entries for the transaction index of the group's output, so far."""
 
     def judge(self, buf: Bytes, batches: Array, path: str) -> None:
-        """Judge all `batches` (dtype BATCH) of one split, which are in `buf`. Raises
-        CorruptLogError.
-        """
+        """Judge all `batches` (dtype BATCH) of one split, in `buf`. Raises CorruptLogError."""
         if not (batches["attributes"] & (TRANSACTIONAL | CONTROL)).any():
             self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)
             return

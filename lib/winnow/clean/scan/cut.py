@@ -90,9 +90,7 @@ class Cutter:
         return bool(self._flags & _GUESSED)
 
     def add(self, rows: Rows) -> None:
-        """Add at least one row. Raises CorruptLogError for a batch that can't hold as many records
-        as it says.
-        """
+        """Add rows, at least one. Raises CorruptLogError for a batch too small for its count."""
         cuts = np.empty((len(rows), 4), np.int64)
         wild, count, self._start, self._in_split, self._plain, records, attributes, flags = sum_up(
             as_rows(rows),

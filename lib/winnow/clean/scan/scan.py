@@ -25,7 +25,7 @@ from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
 
 MOST_RECORDS = 2**26
-"""Maximal records of one split, at 25 bytes of memory each: seven uncompressed splits."""
+"""Maximal records of one split, at 25 bytes of memory each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,9 +107,7 @@ class Gatherer:
         self._last, self._last_ends = last[kept], last_ends[kept]
 
     def last_batches(self) -> tuple[Array, dict[int, Marker]]:
-        """Return the batches whose replay gives the state of each producer, and the markers among
-        them by base offset.
-        """
+        """Return the batches that give each producer's state, and markers among them by offset."""
         if not len(self._last):
             return NO_BATCHES, {}
         ends = self._last[self._last_ends]
@@ -137,7 +135,5 @@ class Gatherer:
         return self._last, markers
 
     def events(self) -> Array:
-        """Return dtype EVENT: the transactional data and the markers that count (see
-        `transaction_runs.reduced`).
-        """
+        """Return dtype EVENT: transactional data, and markers as in `transaction_runs.reduced`."""
         return reduced(np.concatenate(self._events)) if self._events else _NO_EVENTS

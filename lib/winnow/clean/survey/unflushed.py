@@ -77,7 +77,7 @@ def _read(place: Place, segment: Segment) -> Callable[[], SegmentRead]:
 
 
 def _with_reads(listed: Listed, found: Sequence[SegmentRead | Failure]) -> Listed | Failure:
-    """Return the partition with its log end. No broker reads behind a cut, so no failure counts."""
+    """Return the partition with its log end. A failure behind a cut does not count."""
     reads: list[SegmentRead] = []
     unread: list[Segment] = []
     for segment, read in zip(_unflushed(listed.listing), found, strict=True):

@@ -121,9 +121,7 @@ def kept_path(directory: str, run_id: str) -> str:
 
 
 def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Return the ids of all runs that keep something of a partition, ascending. Ids that Winnow
-    made begin with the time.
-    """
+    """Return the ids of all runs that keep something of a partition, ascending."""
     entries = storage.list_dir(directory)
     return tuple(
         entry.name.removeprefix(KEPT_PREFIX)

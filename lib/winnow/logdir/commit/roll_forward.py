@@ -226,9 +226,7 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
 
 
 def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
-    """Do the last step of a swap: remove the sources beyond the end of their output (S6.2), and
-    their snapshots.
-    """
+    """Do the last step of a swap: remove sources beyond the output (S6.2), and their snapshots."""
     files = _files(storage, directory)
     others = group.source_bases[1:]
     left = [segment_file(base, suffix) for base in others for suffix in SEGMENT_SUFFIXES]

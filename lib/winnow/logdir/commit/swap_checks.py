@@ -205,9 +205,7 @@ class _Found:
 
 
 def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
-    """Compare two ascending sequences. Memory holds at most a piece of a file of each. Nothing
-    beyond the outputs is read.
-    """
+    """Compare two ascending sequences, a piece of a file of each at a time."""
     found = _Found()
     out, src, out_before, src_before = _NO_BATCHES, _NO_BATCHES, -1, -1
     while True:

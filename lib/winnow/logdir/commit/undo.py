@@ -61,9 +61,7 @@ class UndoPlan:
     steps: tuple[TakenBack, ...]
     """In the order in which they are undone."""
     log: Mapping[int, str]
-    """The log as it will be: the current path of each `.log`, its indexes beside it, by base
-    offset.
-    """
+    """The log as it will be: the current path of each `.log`, indexes beside it, by base offset."""
 
     @property
     def restored(self) -> Mapping[int, int]:

@@ -77,9 +77,7 @@ def connect(
 
 @contextmanager
 def errors(where: str) -> Iterator[None]:
-    """Raise every error as an OSError. Report only the code of an answer: the rest may hold a key's
-    id or a signature.
-    """
+    """Raise OSErrors. Report only an answer's code: the rest may hold a key's id or a signature."""
     try:
         yield
     except AlreadyExistsError:
@@ -118,9 +116,7 @@ def with_mtime(mtime_ns: int | None) -> Any:  # noqa: ANN401 - obstore's Attribu
 
 
 def mtime_of(attributes: Mapping[Any, str], otherwise: int) -> int:
-    """Return the time in the metadata, in ns since the epoch; `otherwise` if the object
-    has none.
-    """
+    """Return the time in the metadata, in ns since the epoch, else `otherwise`."""
     found = re.fullmatch(r"([0-9]{1,11})(?:\.([0-9]{1,9}))?", attributes.get(MTIME) or "")
     return (
         otherwise if found is None else int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0"))

@@ -43,7 +43,7 @@ _LZ4_SMALLEST = _LZ4_HEADER_SIZE + 4
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK = 128 * 1024
 _ZSTD_LARGEST_WINDOW = 26
-"""As a power of 2. A library refuses the power after the next unless told to accept it."""
+"""As a power of 2. Libraries refuse streams beyond the next power unless told otherwise."""
 _ZSTD_RLE, _ZSTD_COMPRESSED = 1, 2
 _ZSTD_SMALLEST = 9
 """Bytes of a frame with an empty block."""

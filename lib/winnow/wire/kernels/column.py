@@ -105,9 +105,7 @@ def locate_headers(
     value_at: NDArray[np.int64],
     value_sizes: NDArray[np.int32],
 ) -> int:
-    """Fill one item per header of the records given by the columns of `locate`. Return a fault, or
-    0.
-    """
+    """Fill one item per header of the records in columns of `locate`. Return a fault, or 0."""
     n = 0
     for i in range(batch_of.size):
         area = inflated if compressed[batch_of[i]] else raw

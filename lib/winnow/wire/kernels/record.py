@@ -72,9 +72,7 @@ _AREA, _TOO_MANY = int(Fault.AREA), int(Fault.TOO_MANY)
 
 @inlined
 def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
-    """Return the fault of a records area as a whole: not inside its array, or too small for `count`
-    records.
-    """
+    """Return the fault of a whole records area: not in its array, or too small for `count`."""
     if begin < 0 or begin > end or end > area.size:
         return _AREA
     if count < 0 or count > (end - begin) // SMALLEST_RECORD:

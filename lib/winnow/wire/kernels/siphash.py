@@ -27,9 +27,7 @@ _State: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 def siphash_plain(
     data: bytes, secret: tuple[int, int], *, per_word: int = 1, at_end: int = FINAL_ROUNDS
 ) -> tuple[int, int]:
-    """Return the (first, second) 64 bits of SipHash-`per_word`-`at_end`-128 of `data`. `secret` is
-    two uint64.
-    """
+    """Return both halves of SipHash-`per_word`-`at_end`-128 of `data`. `secret`: two uint64."""
     k0, k1 = secret
     v = [key ^ first for key, first in zip((k0, k1, k0, k1), INITIAL, strict=True)]
     padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) & 0xFF])

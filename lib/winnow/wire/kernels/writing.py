@@ -75,9 +75,7 @@ def _write_field(
     out: Bytes,
     at: int,
 ) -> tuple[int, int]:
-    """Write one length and its bytes, with the shortest form of the length. Return (end in `out`,
-    end in the area).
-    """
+    """Write one length, shortest form, and its bytes. Return (end in `out`, end in the area)."""
     size, start = read_varint(area, pos, after)
     at = write_varint(out, at, size)
     size = max(size, 0)
