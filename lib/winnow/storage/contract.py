@@ -36,7 +36,7 @@ class Entry:
     leads_to_dir: bool = False
     """True for a link to a directory, which Kafka would follow. Only `list_dir` sets it."""
     stamp: tuple[int, ...] = field(default=(), compare=False)
-    """Changes with every change of the file, even if size and mtime are set back. Empty: unknown."""
+    """Changes with every change of the file, even one that sets size and mtime back. Or empty."""
 
     @property
     def mtime_ms(self) -> int:
