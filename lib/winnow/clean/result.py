@@ -215,7 +215,7 @@ class RunResult:
 
     @property
     def status(self) -> str:
-        """`partial` if partitions failed, were skipped or damaged, or bytes are short, else `done`."""
+        """`partial` if partitions failed, were skipped or lost batches, or bytes are short."""
         return "partial" if self.short_bytes or any(map(_troubled, self.partitions)) else "done"
 
     @property
