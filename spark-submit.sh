@@ -172,12 +172,11 @@ compose_command() {
     if [[ $library != elsewhere ]]; then command+=(--conf spark.executorEnv.PYTHONSAFEPATH=1); fi
     case $library in
         here)
-            command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib"
-                --conf "spark.executorEnv.NUMBA_CACHE_DIR=$kernels")
+            command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib")
             ;;
         archive)
-            # In the archive, the kernels are beside their sources. Executors use their host's
-            # Python, of the same version as here.
+            # The archive has the kernels too. Executors use their host's Python, of the same
+            # version as here.
             for home in "$venv"/lib/python3.*; do
                 if [[ -d $home ]]; then python_name=${home##*/}; fi
             done
@@ -218,6 +217,8 @@ if [[ -z $without_spark ]]; then
     jvm="-Xlog:disable -Xlog:all=error:stderr"
     jvm+=" -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
     jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\""
+    # Spark fails without a home directory, even if it stores nothing there.
+    if [[ ! -w ~ ]]; then jvm+=" -Duser.home=\"$WINNOW_RUN_DIR\""; fi
     if [[ -s $class_archive ]]; then jvm+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
     export SPARK_SUBMIT_OPTS="$jvm${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
     if ((${#sent[@]})); then make_package; fi

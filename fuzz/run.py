@@ -124,8 +124,6 @@ def add(total: Total, name: str, *, seed: int, executions: int) -> None:
             str(FOUND),
         ]
         environment = os.environ | {"PYTHONPATH": f"{ROOT / 'lib'}:{ROOT}"}
-        kernels = "numba-boundscheck" if checks_bounds() else "numba"  # as lib/set-up.sh has it
-        environment.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / kernels))
         with mmap.mmap(file.fileno(), STATE_SIZE) as state:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, start_new_session=True

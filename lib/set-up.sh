@@ -1,8 +1,8 @@
 # Sourced by spark-submit.sh and run-tests.sh. Finds Python and Java, and installs what is missing:
 #
 #   .venv                  the virtual environment, with exactly the packages of requirements*.txt
-#   .cache/numba           compiled kernels (.cache/numba-boundscheck with NUMBA_BOUNDSCHECK=1), and
-#                          winnow.tar.gz, an archive for executors, once a cluster was used
+#   .cache/numba           compiled kernels, and winnow.tar.gz, an archive for executors, once a
+#                          cluster was used
 #   .cache/jars            Delta Lake for the ledger: the jars of conf/jars.txt
 #   .cache/jvm             an archive of the Java classes that every start loads; it halves the
 #                          time of a start
@@ -15,8 +15,8 @@ venv=$root/.venv
 cache=$root/.cache
 jars=$root/conf/jars.txt
 kernels=$cache/numba
-# numba does not distinguish kernels with bounds checks from those without.
-if [[ ${NUMBA_BOUNDSCHECK:-} == 1 ]]; then kernels+=-boundscheck; fi
+warm=$kernels/warm
+if [[ ${NUMBA_BOUNDSCHECK:-} == 1 ]]; then warm+=-boundscheck; fi
 package=$kernels/winnow.tar.gz # removed with the kernels when a source has changed
 python_in_venv=$venv/bin/python
 
@@ -99,14 +99,8 @@ try:
 except ImportError:
     can = "no-venv"
 print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
-    local name path answer major minor can other='' no_venv=''
-    local needs='Winnow needs Python 3.11 to 3.14'
-    local names=(python3.14 python3.13 python3.12 python3.11 python3) made_for platform
-    if [[ -r $cache/offline/made-for ]]; then
-        read -r made_for platform <"$cache/offline/made-for" || true
-        names=("python$made_for")
-        needs="This checkout came from an archive for Python $made_for on $platform"
-    fi
+    local name path answer major minor can other='' no_venv='' needs='Winnow needs Python 3.11 to 3.14'
+    local names=(python3.14 python3.13 python3.12 python3.11 python3)
     if [[ -n ${PYTHON:-} ]]; then names=("$PYTHON"); fi
     for name in "${names[@]}"; do
         path=$(type -P "$name") || continue
@@ -143,9 +137,15 @@ venv_is_there() {
 
 is_installed() { venv_is_there && same_text "$root/$1" "$venv/installed-$1"; }
 
+# In a copy, every source may be newer than the kernels. Then contents decide.
 kernels_are_warm() {
-    [[ -e $kernels/warm ]] &&
-        [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$kernels/warm") ]]
+    [[ -e $warm ]] || return
+    [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$warm") ]] ||
+        [[ $(sum_of_sources) == $(<"$warm") ]]
+}
+
+sum_of_sources() {
+    (cd "$root/lib/winnow" && find . -name '*.py' | LC_ALL=C sort | xargs cat | cksum)
 }
 
 # is_set_up FILE...: the arguments are requirements files. The class archive may be empty: then this
@@ -161,8 +161,9 @@ is_set_up() {
 # Take a lock, so that two first starts do not interfere. The lock is held until this shell closes
 # descriptor 9. It uses Python's flock, because macOS has no such command.
 lock() {
-    mkdir -p "$cache" ||
-        fail "can't write the virtual environment to $root: copy the project to your own directory."
+    { mkdir -p "$cache" && : >"$cache/set-up.lock"; } 2>/dev/null ||
+        fail "Winnow is not completely set up, and you can't write to $cache: let the owner of" \
+            "$root run ./spark-submit.sh once, or copy the project to your own directory."
     exec 9>"$cache/set-up.lock"
     "$python" -I -c 'import fcntl
 try:
@@ -176,7 +177,7 @@ except BlockingIOError:
 make_venv() {
     venv_is_there && return
     say "creating a virtual environment with $python in $venv"
-    rm -rf "$venv"
+    rm -rf "$venv" "$kernels" # kernels are of one version of Python
     "$python" -I -m venv "$venv" >&2 ||
         fail "$python -m venv failed (see its messages above); .venv is not usable."
     type -P "$python" >"$venv/made-by"
@@ -187,26 +188,10 @@ requirement() {
     sed -n -e "/^$1==/,/[^\\\\]\$/p" "$root/requirements.txt" | sed -e "1s|^\([^ ]*\)|\1${2:-}|"
 }
 
-# install_offline FILE: move the packages of an archive by `package --offline` into place. Nothing
-# is copied, since the disk may be full, and an interrupted start goes on.
-install_offline() {
-    local entry site
-    for site in "$venv"/lib/python3*/site-packages; do :; done
-    for entry in "$cache"/offline/site/*; do
-        if [[ -e $entry ]]; then rm -rf "${site:?}/${entry##*/}" && mv "$entry" "$site/"; fi
-    done
-    rmdir "$cache/offline/site"
-    cp "$root/$1" "$venv/installed-$1.new" && mv "$venv/installed-$1.new" "$venv/installed-$1"
-}
-
 # install FILE: the copy of FILE that marks it as installed is written last, so an interrupted start
 # is repeated.
 install() {
     is_installed "$1" && return
-    if [[ $1 == requirements.txt && -d $cache/offline/site ]]; then
-        install_offline "$1"
-        return
-    fi
     say "installing the packages of $1 (the first time, this takes a minute or two)"
     rm -f "$venv/installed-$1"
     # The class archive is valid only for Spark's jars with the same file times.
@@ -242,11 +227,14 @@ fetch_jars() { # marked in the same way
 warm_kernels() {
     kernels_are_warm && return
     say "compiling the kernels"
-    rm -rf "$kernels" # numba checks only a kernel's own file, not the kernels that it calls
-    mkdir -p "$kernels" && touch "$kernels/warming"
-    "$python_in_venv" -m winnow.worker.warm_up >&2 ||
+    local sum
+    sum=$(sum_of_sources)
+    # Kernels of older sources are not used any more.
+    [[ $(sort -u "$kernels"/warm* 2>/dev/null) == "$sum" ]] || rm -rf "$kernels"
+    mkdir -p "$kernels" && printf '%s\n' "$sum" >"$warm.new"
+    (unset NUMBA_CACHE_DIR && "$python_in_venv" -m winnow.worker.warm_up >&2) ||
         fail "could not compile the kernels (see Python's messages above)."
-    mv "$kernels/warming" "$kernels/warm" # its time is the start of the compilation
+    mv "$warm.new" "$warm" # its time is the start of the compilation
 }
 
 make_package() { # after set_up, and only if it is sent to executors
@@ -276,7 +264,6 @@ export_environment() {
     for home in "$venv"/lib/python*/site-packages/pyspark; do export SPARK_HOME=$home; done
     export PYTHONPATH=$root/lib${PYTHONPATH:+:$PYTHONPATH}
     export PYSPARK_PYTHON=$python_in_venv PYSPARK_DRIVER_PYTHON=$python_in_venv
-    export NUMBA_CACHE_DIR=$kernels
     # This puts the jars after Spark's own, on the JVM's class path. Java archives only classes from
     # there.
     export SPARK_DIST_CLASSPATH=${SPARK_DIST_CLASSPATH:+$SPARK_DIST_CLASSPATH:}$cache/jars/*

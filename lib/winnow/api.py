@@ -203,14 +203,12 @@ def erase(
             {
                 "settings": found_settings,
                 "topics": options.get("topics", ()),
-                "now": 0,
+                "now": NO_CLOCK,
                 "stop": options.get("stop"),
                 "progress": progress,
             },
             touch=not dry_run,
         )
-        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
-        request = replace(request, now=NO_CLOCK)
         with cancelling_jobs(spark.sparkContext, request.stop):
             result = erase_from(spark, dirs, request, different, run_id=new_run_id())
         skipped = (f"{d.path}/{s.name} is not searched: {s.why}" for d in dirs for s in d.skipped)
@@ -253,7 +251,6 @@ def explain(
     request = Request.of(options, touch=False)
     with locked(log_dirs, to_change=False) as dirs:
         check_one_node(dirs, "explain")
-        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
         home = home_of(dirs, partition)
         settings, found = with_metadata(request.settings, Places(), dirs)
         request = replace(request, settings=settings)
@@ -291,7 +288,6 @@ def doctor(
             },
             touch=False,
         )
-        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
     return replace(diagnosis, notes=(*settings.notes(), *found))

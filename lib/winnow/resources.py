@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from winnow.errors import UsageError
+
 _PACKAGE = Path(__file__).parent
 _CHECKOUT = _PACKAGE.parents[1]
 
@@ -21,9 +23,21 @@ def resource(name: str) -> Path:
     return (_CHECKOUT if is_checkout() else _PACKAGE) / name
 
 
+def user_cache_dir() -> Path | None:
+    """Return where the user's files are kept that can be made again; None without a home."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home) / "winnow" if os.path.isabs(home) else None
+
+
 def cache_dir() -> Path:
-    """Return where files are kept that can be fetched or made again. It need not exist."""
-    if is_checkout():
-        return _CHECKOUT / ".cache"
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(home).expanduser() / "winnow"
+    """Return where files are kept that can be fetched or made again. It need not exist. Raises
+    UsageError if an installed package has no place for them.
+    """
+    found = _CHECKOUT / ".cache" if is_checkout() else user_cache_dir()
+    if found is None:
+        raise UsageError(
+            "there is no directory to keep fetched files in",
+            found="no home directory",
+            hint="Set XDG_CACHE_HOME to a directory of your own.",
+        )
+    return found

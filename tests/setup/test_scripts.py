@@ -206,7 +206,7 @@ def split(machine: Path, *arguments: str) -> tuple[list[str], list[str]]:
     """Return the options that spark-submit gets beyond the script's own, and what the verb gets."""
     line = dry(machine, *arguments)
     job = line.index(f"{machine}/tree/jobs/winnow_job.py")
-    own = next(at for at in range(job) if line[at].startswith("spark.executorEnv.NUMBA_CACHE_DIR="))
+    own = next(at for at in range(job) if line[at].startswith("spark.executorEnv.PYTHONPATH="))
     assert line[0].endswith("/bin/spark-submit")
     return line[own + 1 : job], line[job + 1 :]
 

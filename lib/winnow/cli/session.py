@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from winnow.errors import UsageError
 from winnow.resources import resource
 from winnow.runtime.run_directory import begin_run_directory, run_directory
+from winnow.worker.warm_up import ensure_compiled
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -42,8 +44,10 @@ def spark_context() -> Iterator[ContextOnly]:
     from pyspark import SparkContext  # noqa: PLC0415 - a mistyped command must not wait for Spark
     from pyspark.errors.exceptions.captured import install_exception_handler  # noqa: PLC0415
 
-    Thread(target=import_module, args=("winnow.api",), name="winnow-load", daemon=True).start()
+    load = Thread(target=_load, name="winnow-load", daemon=True)
+    load.start()
     context = SparkContext.getOrCreate(_settings())
+    load.join()  # otherwise the first worker would compile kernels too
     # as a session does, so that an error in a worker has its own traceback
     install_exception_handler()
     try:
@@ -51,6 +55,11 @@ def spark_context() -> Iterator[ContextOnly]:
     finally:
         if not _submitted():
             context.stop()
+
+
+def _load() -> None:
+    import_module("winnow.api")
+    ensure_compiled()
 
 
 @contextmanager
@@ -82,6 +91,7 @@ def _settings() -> SparkConf:
         SparkContext._ensure_initialized()  # noqa: SLF001 - reads spark-submit's arguments
         settings = SparkConf()
         check_sockets(settings)
+        _name_user()
         return settings
     if SparkContext._gateway is None:  # noqa: SLF001 - otherwise Java is already running
         # The Python workers that Java starts must not import from the current directory.
@@ -97,7 +107,23 @@ def _settings() -> SparkConf:
         settings.setIfMissing(key, value)
     place = run_directory()
     short = len(os.fsencode(place)) <= _SOCKET_BYTES
-    return settings.set(f"{_SOCKETS}.dir", place).set(f"{_SOCKETS}.enabled", str(short).lower())
+    settings.set(f"{_SOCKETS}.dir", place).set(f"{_SOCKETS}.enabled", str(short).lower())
+    SparkContext._ensure_initialized(conf=settings)  # noqa: SLF001 - starts Java
+    _name_user()
+    return settings
+
+
+def _name_user() -> None:
+    """Name a user whom the system does not know, as in containers. Hadoop would fail to."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        name = os.environ.get("HADOOP_USER_NAME") or str(os.geteuid())
+        users: Any = SparkContext._jvm  # noqa: SLF001 - as pyspark itself calls Java
+        users = users.org.apache.hadoop.security.UserGroupInformation
+        users.setLoginUser(users.createRemoteUser(name))
 
 
 def _defaults() -> Iterator[tuple[str, str]]:

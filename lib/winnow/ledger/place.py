@@ -21,12 +21,19 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def default_ledger(environment: Mapping[str, str]) -> str:
-    """Return `WINNOW_LEDGER`, or by default a directory beside the user's other state."""
+    """Return `WINNOW_LEDGER`, or by default a directory beside the user's other state. Raises
+    UsageError if the user has no home.
+    """
     if given := environment.get("WINNOW_LEDGER"):
         return given
-    state = environment.get("XDG_STATE_HOME") or str(
-        Path(environment.get("HOME") or "~").expanduser() / ".local/state"
-    )
+    home = environment.get("HOME") or os.path.expanduser("~")
+    state = environment.get("XDG_STATE_HOME") or f"{home}/.local/state"
+    if not os.path.isabs(state):
+        raise UsageError(
+            "there is no directory for the ledger",
+            found="no home directory",
+            hint="Pass --ledger DIRECTORY or --no-ledger, or set WINNOW_LEDGER.",
+        )
     return str(Path(state) / "winnow" / "ledger")
 
 

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage, read_if_there
+from winnow.storage.absent import read_if_there
+from winnow.storage.contract import Storage
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1

@@ -20,7 +20,9 @@ from winnow.storage.contract import Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misplaced:
-    """A partition with an entry in another log directory of its broker, or in several."""
+    """A partition whose entry is in the checkpoint of another log directory of its broker, or in
+    several checkpoints.
+    """
 
     topic_partition: TopicPartition
     home: str | None

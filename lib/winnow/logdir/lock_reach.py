@@ -15,7 +15,9 @@ _LOCAL_ONLY = {
     "cifs": frozenset({"nobrl", "forcemandatorylock"}),
     "smb3": frozenset({"nobrl", "forcemandatorylock"}),
 }
-"""File system type -> mount options with which only the host that takes a record lock sees it."""
+"""File system type -> mount options with which record locks of brokers and Winnow are visible only
+on the host that takes them.
+"""
 
 
 def why_seen_here_only(path: str) -> str | None:

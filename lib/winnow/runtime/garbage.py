@@ -1,4 +1,6 @@
-"""Collect garbage less often while hundreds of thousands of long-lived values are made."""
+"""Slow down Python's cyclic garbage collector while hundreds of thousands of long-lived values are
+made.
+"""
 
 from __future__ import annotations
 

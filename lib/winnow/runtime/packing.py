@@ -64,7 +64,9 @@ def task_count(total: int, *, per_task: int, items: int, parallelism: int, worth
 
 
 def left_over(weights: Sequence[int], *, cores: int) -> list[int]:
-    """Return the tasks, started in this order, that end when some cores are already idle."""
+    """Return the tasks that end when some cores are already idle. Tasks start in the given
+    order.
+    """
     busy_until = [0] * max(1, cores)
     late = []
     most = _LATE * sum(weights) / len(busy_until)

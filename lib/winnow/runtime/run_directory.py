@@ -56,11 +56,16 @@ def begin_run_directory() -> None:
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ[VARIABLE] = paths[0]
     os.environ["SPARK_LOCAL_DIRS"] = ",".join(paths[1:] or paths)
-    os.environ["SPARK_SUBMIT_OPTS"] = f'{options} -Djava.io.tmpdir="{paths[0]}"'.lstrip()
+    options += f' -Djava.io.tmpdir="{paths[0]}"'
+    if not os.access(os.path.expanduser("~"), os.W_OK):  # Spark fails without a home directory
+        options += f' -Duser.home="{paths[0]}"'
+    os.environ["SPARK_SUBMIT_OPTS"] = options.lstrip()
 
 
 def keep(paths: Sequence[str], ended: int) -> None:
-    """Remove these directories once the pipe `ended` has no writer; leftovers beside them first."""
+    """Remove these directories once the pipe `ended` has no writer. Remove leftovers beside them
+    first.
+    """
     for number in (
         signal.SIGINT,
         signal.SIGTERM,
@@ -82,7 +87,9 @@ def keep(paths: Sequence[str], ended: int) -> None:
 
 
 def remove_leftovers(parent: str, *, now: float | None = None) -> list[str]:
-    """Remove directories of this user's runs that were killed with their keeper. Return them."""
+    """Remove directories of this user's runs that were killed with their keeper. Return what was
+    removed.
+    """
     removed = []
     with os.scandir(parent) as found:
         names = [item.name for item in found if _NAME.fullmatch(item.name)]
@@ -136,7 +143,9 @@ def _lock(path: str) -> int | None:
 
 
 def _remove(path: str) -> None:
-    """Remove a directory, with retries: processes that miss the end of the run may write there."""
+    """Remove a directory, retrying: processes that have not noticed the end of the run may still
+    write there.
+    """
     for _ in range(_REMOVALS):
         shutil.rmtree(path, ignore_errors=True)
         if not os.path.lexists(path):

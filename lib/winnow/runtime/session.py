@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 class WithContext(Protocol):
-    """A SparkSession, or anything with a SparkContext: Spark SQL costs a second to start."""
+    """A SparkSession, or anything else with a SparkContext. Starting Spark SQL as well costs a
+    process one second.
+    """
 
     @property
     def sparkContext(self) -> SparkContext:  # noqa: N802 - Spark's name

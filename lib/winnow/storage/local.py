@@ -1,4 +1,6 @@
-"""The local POSIX file system, every path opened by `winnow.storage.guarded`."""
+"""The local POSIX file system behind the storage contract. `winnow.storage.guarded` opens every
+path.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,9 @@ def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[
 
 
 def append_output(path: str | os.PathLike[str], data: bytes) -> None:
-    """Append to a regular file; create a missing one. Raises OSError for any other kind."""
+    """Append to a regular file; create it if it is missing. Raises OSError, also for any other kind
+    of file.
+    """
     fd = os.open(path, _FLAGS | os.O_APPEND | os.O_NONBLOCK, PRIVATE)
     try:
         _check_regular(fd, path)
@@ -68,7 +70,9 @@ def append_output(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_output(path: str | os.PathLike[str]) -> bytes:
-    """Return what an earlier run wrote, up to `MOST_READ` bytes. Raises OSError."""
+    """Return what an earlier run wrote, up to `MOST_READ` bytes. Raises OSError, also if it is not
+    a regular file.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         _check_regular(fd, path)
@@ -76,7 +80,9 @@ def read_output(path: str | os.PathLike[str]) -> bytes:
 
 
 def open_lock(path: str | os.PathLike[str]) -> int:
-    """Return the descriptor of an empty lock file, for any user who may read its directory."""
+    """Return the descriptor of an empty lock file. Any user who may read its directory can
+    lock it.
+    """
     return os.open(
         path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, READABLE
     )

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
 from numba.core import types
 from numpy.typing import NDArray
 
+from winnow.compiled import njit
 from winnow.storage.io_counters import count_io
 from winnow.storage.segment_io import Bytes
 
@@ -45,7 +45,9 @@ def read_small_files(
 
 @njit(cache=True, nogil=True)
 def _read_all(directory: int, names: Bytes, most: int, room: Bytes, bounds: Offsets) -> bool:
-    """`names`: each ends with a zero byte. The arrays outlive the call."""
+    """`names`: each ends with a zero byte. The arrays outlive the call, so their addresses may be
+    passed on.
+    """
     name = at = 0
     for number in range(bounds.size - 1):
         file = _openat(np.int32(directory), names.ctypes.data + name, np.int32(_FLAGS))

@@ -29,7 +29,9 @@ class ControlType(IntEnum):
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """Return the type in the key of a control record; UNKNOWN if Kafka could not read it."""
+    """Return the type in the key of a control record; UNKNOWN if Kafka would not know or not read
+    it.
+    """
     if key is None or len(key) < _KEY.size:
         return ControlType.UNKNOWN
     version, kind = _KEY.unpack_from(key)
@@ -42,7 +44,9 @@ _KINDS = frozenset(ControlType)
 
 
 def coordinator_epoch(value: bytes | None) -> int | None:
-    """Return the epoch in the value of an ABORT or a COMMIT (`EndTxnMarker`), else None."""
+    """Return the epoch in the value of an ABORT or a COMMIT (`EndTxnMarker`); None if it can't be
+    read.
+    """
     if value is None or len(value) < _END_MARKER.size:
         return None
     version, epoch = _END_MARKER.unpack_from(value)

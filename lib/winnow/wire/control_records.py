@@ -1,4 +1,6 @@
-"""Read control records of many batches as columns: types, and what end markers say (S2.3)."""
+"""Read the control records of many batches as columns: their types and what end markers say
+(S2.3).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import LOG_APPEND_TIME
 from winnow.wire.buffers import Bytes, Rows, as_rows
@@ -22,10 +24,14 @@ if TYPE_CHECKING:
     from winnow.wire.inflate import RecordBlocks
 
 EMPTY = -2
-"""Type of a control batch without a record: its marker was removed, its header kept (S5.6)."""
+"""Type of a control batch without a record: a marker that was removed, but whose header was kept
+(S5.6).
+"""
 
 MAX_CONTROL_BYTES = 64 * 1024
-"""Maximum decompressed size of a control batch. Brokers write less, and uncompressed."""
+"""Maximum decompressed size of a control batch. Brokers do not compress them, and write less than a
+hundred bytes of records.
+"""
 
 _UNKNOWN = int(ControlType.UNKNOWN)
 _LAST_TYPE = int(ControlType.KRAFT_VOTERS)

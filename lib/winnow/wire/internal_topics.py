@@ -50,7 +50,9 @@ class InternalKey:
 
 
 def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
-    """Decode a key. None for one that is not of this topic, or of an unknown type."""
+    """Decode a key. None for a key that does not belong to this topic, an unknown type, and any
+    other topic.
+    """
     types = _KEYS.get(topic)
     if types is None or key is None:
         return None
@@ -71,7 +73,9 @@ def key_types(topic: str) -> frozenset[int]:
 
 
 def decode_value(topic: str, key: InternalKey | None, value: bytes | None) -> Fields | None:
-    """Decode offset commits, classic groups (without members), transactions; None for others."""
+    """Decode the fields of offset commits, classic groups (without their members) and transactions;
+    None for others.
+    """
     if key is None or value is None:
         return None
     decode = _VALUES.get((topic, key.type))

@@ -36,7 +36,9 @@ MAX_UVARINT_SIZE = 5
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-"""Resource types of ConfigRecord that concern logs."""
+"""Resource types of ConfigRecord that concern logs; loggers, client metrics and groups have
+others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,9 @@ class _Kind:
     read: Callable[[_Fields], MetadataRecord | None]
     max_version: int = 0
     ids_only: bool = False
-    """Only names and ids are read, which other records confirm: a newer version is readable."""
+    """Only names and ids are read, which other records confirm: a newer version may have more
+    fields.
+    """
     has_more: bool = False
     """Fields after those that are read are ignored."""
 

@@ -1,4 +1,6 @@
-"""Collect the decompressed bytes of all batches of a buffer in one array."""
+"""Collect decompressed bytes in one array for all batches of a buffer, so that none is allocated
+per batch.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Sink:
         return self._view[self._used : end]
 
     def rest(self) -> Bytes:
-        """Return all the room behind the written bytes, whatever the limit. Then call `commit`."""
+        """Return all the room behind the written bytes, ignoring the limit. Call `commit` with the
+        number of bytes used.
+        """
         return np.frombuffer(self._view[self._used :], np.uint8)
 
     def commit(self, size: int) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-from numba import njit
 
+from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
@@ -76,7 +76,9 @@ _V1_BITS = CODEC_MASK | LOG_APPEND_TIME
 _SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
 _SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
 _MOST_SUMMED = 32
-"""Maximum bytes to checksum per byte searched: hostile bytes could require any number."""
+"""Maximum bytes to checksum, as a multiple of the bytes searched: crafted bytes could require any
+number of checksums.
+"""
 
 
 def walk_batches(
@@ -217,7 +219,9 @@ def _field(data: Bytes, at: int, size: int, name: str) -> str:
 
 
 def first_bad_crc(buf: Buffer, batches: Rows) -> int:
-    """Return the index of the first of `batches` that does not match its CRC, else -1 (S5.3)."""
+    """Return the index of the first of `batches` (all inside `buf`) whose bytes don't match its
+    CRC, else -1 (S5.3).
+    """
     return int(_first_bad_crc(as_bytes(buf), as_rows(batches)))
 
 

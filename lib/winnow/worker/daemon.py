@@ -28,8 +28,9 @@ def main() -> None:
 
     from winnow.clean.rewrite import compaction  # noqa: F401, PLC0415
     from winnow.clean.survey import survey  # noqa: F401, PLC0415
-    from winnow.worker.warm_up import warm_up  # noqa: PLC0415
+    from winnow.worker.warm_up import ensure_compiled, warm_up  # noqa: PLC0415
 
+    ensure_compiled()
     warm_up()
     gc.collect()
     gc.freeze()

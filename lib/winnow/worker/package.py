@@ -3,7 +3,8 @@
 
     winnow/, numba/, numpy/, ...        the packages that tasks import, as installed here
     .../__pycache__/*.pyc               their byte code, valid whatever the source's time
-    winnow/*/__pycache__/*.nbi, *.nbc   the compiled kernels, where numba looks beside the source
+
+Beside `site/` is `.cache/numba/` with the compiled kernels, as in a checkout.
 
 Each cluster manager unpacks archives in its own way, so file times can't be relied on. Python would
 compile everything again, on each executor.
@@ -11,7 +12,6 @@ compile everything again, on each executor.
 
 from __future__ import annotations
 
-import inspect
 import io
 import marshal
 import re
@@ -25,6 +25,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
 from winnow.errors import UsageError, WinnowError
 from winnow.storage.output_file import READABLE, replacing
@@ -95,7 +96,7 @@ def make_package(path: str) -> Package:
             tarfile.open(fileobj=file, mode="w:gz", compresslevel=_FASTEST) as archive,
         ):
             for name, content in _content(packages):
-                add_entry(archive, f"{SITE}/{name}", content)
+                _add(archive, normpath(f"{SITE}/{name}"), content)
         size = target.stat().st_size
     except OSError as error:
         raise WinnowError(
@@ -140,7 +141,7 @@ def _content(packages: Iterable[Distribution]) -> Iterator[_Content]:
     yield from _with_byte_code(
         (f"winnow/{file.relative_to(root).as_posix()}", file) for file in root.rglob("*")
     )
-    yield from _kernels(root)
+    yield from _kernels()
     for package in packages:
         named = package.files or ()
         yield from _with_byte_code(
@@ -167,42 +168,24 @@ def _byte_code(file: Path) -> bytes:
     return header + marshal.dumps(code)
 
 
-def _kernels(root: Path) -> Iterator[_Content]:
-    """Yield the kernel caches of `root`. numba identifies a source by its content, so it may be
-    moved.
-    """
-    from numba.core.registry import CPUDispatcher  # noqa: PLC0415 - takes half a second
+def _kernels() -> Iterator[_Content]:
+    """Yield the compiled kernels of this machine."""
+    from winnow.compiled import mark_complete, place  # noqa: PLC0415 - takes half a second
 
     warm_up()
-    modules = [module for name, module in sys.modules.items() if name.startswith("winnow.")]
-    kernels = [
-        value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, CPUDispatcher)
-    ]
-    places = {
-        Path(inspect.getfile(kernel.py_func)).parent: Path(str(kernel.stats.cache_path))
-        for kernel in kernels
-    }
-    for source, cache in sorted(places.items()):
-        beside = f"winnow/{source.relative_to(root).as_posix()}/__pycache__"
-        yield from (
-            (f"{beside}/{file.name}", file)
-            for file in sorted(cache.iterdir())
-            if file.suffix in _KERNELS
-        )
+    mark_complete()
+    for file in sorted(place().iterdir()):
+        if file.suffix in _KERNELS or file.name.startswith("complete-"):
+            yield f"../.cache/numba/{file.name}", file
 
 
-def add_entry(archive: tarfile.TarFile, name: str, content: Path | bytes) -> None:
-    """Add a file or its bytes to an archive, readable for everybody."""
+def _add(archive: tarfile.TarFile, name: str, content: Path | bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.mode = 0o644
     if isinstance(content, bytes):
         entry.size = len(content)
         archive.addfile(entry, io.BytesIO(content))
         return
-    status = content.stat()
-    entry.size, entry.mode = status.st_size, 0o644 | (status.st_mode & 0o111)
+    entry.size = content.stat().st_size
     with content.open("rb") as file:
         archive.addfile(entry, file)

@@ -1,4 +1,6 @@
-"""Read a split in chunks: memory does not grow with the decompressed size."""
+"""Read the batches of a split in chunks, so that memory does not grow with the decompressed
+size.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from winnow.clean.scan.cut_kernel import USUAL_BYTES_IN_WRAPPER
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk
 from winnow.storage.segment_io import Bytes
@@ -25,12 +28,12 @@ PLAIN_CHUNK_BYTES = 16 * 2**20
 buffer of this size for reuse; it gets a larger one from the system each time, page by page.
 """
 _ALL = 2**62
-USUAL_BYTES_IN_WRAPPER = 34
-"""Usual compressed bytes of a record in a wrapper."""
 
 
 def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]:
-    """Return BATCH rows of all batches in `buf`, with positions in it. Raises CorruptLogError."""
+    """Return BATCH rows of all batches in `buf`, positions relative to it. Raises
+    CorruptLogError.
+    """
     walk = HeaderWalk(buf, least_offset, most=buf.shape[0] // SMALLEST_ENTRY + 1)
     return next(walk.whole(path), np.empty(0, BATCH))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from winnow.clean.scan.chunks import USUAL_BYTES_IN_WRAPPER
+from winnow.clean.scan.cut_kernel import GUESSED, LEGACY, sum_up
 from winnow.clean.tally import batches_checksum
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
@@ -15,26 +14,25 @@ from winnow.runtime.spool import StoredKeys
 from winnow.wire.batch import (
     BATCH,
     CODEC_MASK,
-    CONTROL,
     HEADER_V2_SIZE,
-    MAX_MAGIC,
-    TRANSACTIONAL,
 )
 from winnow.wire.buffers import Rows, as_rows
-from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
+from winnow.wire.kernels.record import SMALLEST_RECORD
 
 SPLIT_BYTES = 64 * 2**20
-"""Log bytes of a scan task: many enough to make its fixed cost small, few enough to spread."""
+"""Log bytes that one scan task reads: enough to make a task's fixed cost negligible, few enough to
+spread one partition.
+"""
 
 SPLIT_RECORDS = 2**24
-"""Records of a scan task: data compressed a thousandfold would otherwise exceed the memory."""
+"""Records that one scan task counts. Data compressed a thousandfold would otherwise exceed the
+memory.
+"""
 
 DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
 """Bytes to which one byte can expand, by codec (S2.4): an end of block of gzip, copies of snappy
 and lz4, a run of zstd.
 """
-
-_LEGACY, _GUESSED = 1, 2
 
 
 @pickled_by_fields
@@ -82,15 +80,17 @@ class Cutter:
     @property
     def legacy(self) -> bool:
         """Whether there are v0 or v1 batches."""
-        return bool(self._flags & _LEGACY)
+        return bool(self._flags & LEGACY)
 
     @property
     def guessed(self) -> bool:
         """Whether `records` is only a guess (see `chunks.counted`)."""
-        return bool(self._flags & _GUESSED)
+        return bool(self._flags & GUESSED)
 
     def add(self, rows: Rows) -> None:
-        """Add rows, at least one. Raises CorruptLogError for a batch too small for its count."""
+        """Add at least one row. Raises CorruptLogError for a batch that can't hold as many records
+        as it says.
+        """
         cuts = np.empty((len(rows), 4), np.int64)
         wild, count, self._start, self._in_split, self._plain, records, attributes, flags = sum_up(
             as_rows(rows),
@@ -137,59 +137,6 @@ class Cutter:
         )
 
 
-@kernel
-def sum_up(
-    rows: Rows,
-    densest: NDArray[np.int64],
-    split_bytes: int,
-    split_records: int,
-    start: int,
-    in_split: int,
-    plain: bool,  # noqa: FBT001 - kernels take scalars
-    cuts: NDArray[np.int64],
-) -> tuple[int, int, int, int, bool, int, int, int]:
-    """Sum up some batches, and find where splits end: with the batch that fills one.
-
-    `start`, `in_split`, `plain`: the first byte of the unfinished split, its records so far, and
-    `Split.plain`. `cuts`: int64[n, 4], receives the last row of each split that ends, its end, its
-    records, and whether it is plain.
-
-    Returns (first row with more records than there can be or -1, cuts, start, in_split, plain,
-    records, all bits of the attributes, flags). Batches of v0 and v1 count as in `chunks.counted`.
-    """
-    count = records = attributes = flags = 0
-    for i in range(rows.size):
-        row = rows[i]
-        codec = row.attributes & CODEC_MASK
-        if row.magic == MAX_MAGIC:
-            held = int(row.record_count)
-            room = min(
-                row.last_offset - row.base_offset + 1,
-                (row.size - HEADER_V2_SIZE) * densest[codec] // SMALLEST_RECORD,
-            )
-            if held > room:
-                return i, count, start, in_split, plain, records, attributes, flags
-        else:
-            flags |= _LEGACY
-            held = 1
-            if codec != 0:
-                flags |= _GUESSED
-                held = row.size // USUAL_BYTES_IN_WRAPPER + 1
-        plain &= row.magic == MAX_MAGIC and (row.attributes & (TRANSACTIONAL | CONTROL)) == 0
-        attributes |= int(row.attributes)
-        records += held
-        in_split += held
-        end = row.position + row.size
-        if end - start >= split_bytes or in_split >= split_records:
-            cuts[count, 0] = i
-            cuts[count, 1] = end
-            cuts[count, 2] = in_split
-            cuts[count, 3] = plain
-            count += 1
-            start, in_split, plain = end, 0, True
-    return -1, count, start, in_split, plain, records, attributes, flags
-
-
 def _most_records(row: np.void) -> int:
     """Return the maximal number of records that a v2 batch can hold."""
     densest = int(DENSEST[row["attributes"] & CODEC_MASK])
@@ -200,7 +147,9 @@ def _most_records(row: np.void) -> int:
 
 
 def _wild_count(row: np.void, path: str) -> CorruptLogError:
-    """Return the error for an impossible record count, on which memory and tasks depend."""
+    """Return the error for an impossible record count. Counts decide on memory and tasks long
+    before records are read.
+    """
     return CorruptLogError(
         "a batch can't hold as many records as it says",
         expected=f"at most {_most_records(row)}",

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from winnow.compiled import njit
 from winnow.wire.kernels.record import prefetch
 
 PARTS = 128

@@ -1,4 +1,6 @@
-"""Resolve: of all keys of one bucket of one partition, the last offset of each key survives."""
+"""Resolve: collect all keys of one bucket of one partition; the last offset of each key decides
+which records survive.
+"""
 
 from __future__ import annotations
 

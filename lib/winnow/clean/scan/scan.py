@@ -1,4 +1,6 @@
-"""Scan: parse a split and send, by bucket of keys, a hash and a record number; never a value."""
+"""Scan: parse the records of one split and send, per bucket of keys, a hash and a record number
+each. Never a value.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
 
 MOST_RECORDS = 2**26
-"""Maximal records of one split, at 25 bytes of memory each."""
+"""Maximal records of one split, at 25 bytes of memory each. Seven times what an uncompressed split
+can hold.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from winnow.compiled import njit
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -17,7 +18,9 @@ BYTES_SINCE_ENTRY = 0
 MAX_TIMESTAMP = 1
 OFFSET_OF_MAX = 2
 LAST_TIME_ENTRY = 3
-"""Timestamp of the last time-index entry. Without one it is -1, so that -1 never gets an entry."""
+"""Timestamp of the last time-index entry. An empty time index counts as -1, so that -1 never gets
+an entry.
+"""
 WITHOUT_TIME = 4
 """Entries of the offset index since the last one of the time index."""
 

@@ -22,7 +22,9 @@ _MS = 10**6
 
 
 class HdfsLeaseFile:
-    """Implements `LeaseFile`. A version is a name and a modification time in ns."""
+    """Implements `winnow.storage.lease_file.LeaseFile`. A version is a name and a modification time
+    in ns.
+    """
 
     def __init__(self, log_dir: str) -> None:
         self._directory = log_dir

@@ -32,7 +32,9 @@ _AT_ONCE = 16
 _CLIENT = {"timeout": timedelta(minutes=2)}
 """S3 answers a copy when it is complete: perhaps after half a minute for a segment of 2 GiB."""
 _RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
-"""Not the usual three minutes: a retried change must not outlast its lease."""
+"""Not the usual three minutes: a retried change must not take effect long after its lease was taken
+over.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,9 @@ class S3Bucket:
         return data, _stored(answer.meta)
 
     def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
-        """Return up to `length` bytes from `start`. ObjectChangedError for another tag."""
+        """Return up to `length` bytes from `start`. ObjectChangedError if the object has another
+        tag.
+        """
         if length <= 0:
             return b""
         wanted: Any = {"range": (start, start + length)} | (
@@ -137,11 +141,15 @@ class S3Bucket:
         return data
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
-        """Create an object and return its tag. FileExistsError if somebody was faster."""
+        """Create an object and return its tag. FileExistsError if there is one; of several callers,
+        one succeeds.
+        """
         return self._put(key, data, mtime_ns, "create")
 
     def replace(self, key: str, data: bytes, *, etag: str, mtime_ns: int | None = None) -> str:
-        """Overwrite the object with this tag, and return the new one; else ObjectChangedError."""
+        """Overwrite the object if it has this tag, and return the new tag. ObjectChangedError
+        otherwise.
+        """
         try:
             return self._put(key, data, mtime_ns, {"e_tag": etag})
         except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""The lease on a log directory in S3: an object, written only on a condition."""
+"""The lease on a log directory in S3: an object that is created or overwritten only by conditional
+writes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 
 
 class S3LeaseFile:
-    """Implements `LeaseFile`. A version is a tag, so it differs if the content does."""
+    """Implements `winnow.storage.lease_file.LeaseFile`. A version is a tag, so it differs if the
+    content does.
+    """
 
     def __init__(self, log_dir: str) -> None:
         name, directory = bucket_and_key(log_dir)

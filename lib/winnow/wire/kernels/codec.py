@@ -43,7 +43,9 @@ _LZ4_SMALLEST = _LZ4_HEADER_SIZE + 4
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK = 128 * 1024
 _ZSTD_LARGEST_WINDOW = 26
-"""As a power of 2. Libraries refuse streams beyond the next power unless told otherwise."""
+"""As a power of 2. A library refuses a stream beyond the next power unless it is told to
+accept it.
+"""
 _ZSTD_RLE, _ZSTD_COMPRESSED = 1, 2
 _ZSTD_SMALLEST = 9
 """Bytes of a frame with an empty block."""
@@ -51,7 +53,9 @@ _UNUSUAL = -1
 
 
 def _c_function(result: int, *arguments: int) -> Any:
-    """Generate a call of a function at an address. Arguments are integers of these bits."""
+    """Generate code that calls a function whose address is known at run time. All arguments are
+    integers of the given bits.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         del context, signature
@@ -180,7 +184,9 @@ def _decompress(
     function: int,
     context: int,
 ) -> tuple[int, int]:
-    """Return (batches finished, bytes filled of `out`). Stops before a batch of another codec."""
+    """Return (batches finished, bytes filled of `out`), for a sink that had `before` bytes. Stops
+    before a batch of another codec.
+    """
     used = 0
     for k in range(chosen.size):
         i = chosen[k]
@@ -243,7 +249,9 @@ def _zstd_frame(
 
 @inlined
 def _zstd_bound(raw: Bytes, begin: int, end: int) -> int:
-    """Return the maximum decompressed bytes by its blocks' headers; _UNUSUAL if not one frame."""
+    """Return the maximum decompressed bytes by the headers of its blocks; _UNUSUAL if it is not one
+    frame.
+    """
     if end - begin < _ZSTD_SMALLEST or load_le32(raw, begin) != _ZSTD_MAGIC:
         return _UNUSUAL
     flags = load_byte(raw, begin + 4)

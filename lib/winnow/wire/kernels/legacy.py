@@ -81,7 +81,9 @@ def _signed64(value: np.uint64) -> int:
 
 @kernel
 def _hop(area: Bytes, begin: int, end: int) -> tuple[int, int, int, int]:
-    """Walk from frame to frame. Return (fault, position, entries, stored offset of the last)."""
+    """Walk from frame to frame. Return (fault, position, entries, stored offset of the last
+    one).
+    """
     pos = begin
     count = 0
     last = -1

@@ -25,7 +25,8 @@ from tests.unit.clean.test_tally import plain_checksum
 from winnow.clean.rewrite.output import GroupOutput
 from winnow.clean.rewrite.rewrite import rewrite_group
 from winnow.clean.scan import cut
-from winnow.clean.scan.cut import DENSEST, sum_up
+from winnow.clean.scan.cut import DENSEST
+from winnow.clean.scan.cut_kernel import sum_up
 from winnow.clean.scan.job import PartitionJob
 from winnow.clean.scan.resolve import Survivors, resolve_bucket
 from winnow.clean.scan.scan import scan_split
@@ -193,6 +194,6 @@ def everything_of(job: PartitionJob) -> tuple[object, ...]:
         output.records_after,
         output.removed,
         output.checksum,
-        output.counts(None)["tombstones"],
+        output.tombstones,
     )
     return data, *figures, output.source_checksums, output.indexes()

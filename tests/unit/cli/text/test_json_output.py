@@ -31,7 +31,6 @@ PARTITION_KEYS = {
     "kept_bytes",
     "quarantined_bytes",
     "duration_ms",
-    "deletes_more",
     "error",
 }
 

@@ -1,0 +1,211 @@
+"""Compile kernels with numba, and keep them with the installation for all of its users.
+
+numba's own cache is keyed by the path of a source file. It does not notice when a kernel that a
+kernel calls has changed, and it fails if it can write nowhere. Here a kernel is found by the
+contents of its source and of everything that this imports, so it may be copied with the sources,
+is read where nobody may write, and a stale one is never found. numba adds the version of Python,
+its own version, the processor and its features to that.
+"""
+
+# ruff: noqa: ANN401 - numba has few types
+# mypy: disable-error-code="no-untyped-call"
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import llvmlite.binding
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+
+from winnow.resources import is_checkout, user_cache_dir
+
+_Function = TypeVar("_Function")
+_CONFIG: Any = numba.config
+_PACKAGE = Path(__file__).parent
+_IMPORT = re.compile(
+    r"^\s*(?:from (winnow[\w.]*) import (\([^)]*\)|[^\n]*)|import (winnow[\w.]*))", re.MULTILINE
+)
+_ALL_OF_API = _PACKAGE / "__init__.py"
+_RUN_DIRECTORY = "WINNOW_RUN_DIR"
+_WITH_KERNELS = (
+    "clean/scan/cut_kernel.py",
+    "clean/scan/last_offsets.py",
+    "logdir/fast_listing_kernels.py",
+    "logdir/indexes/kernels.py",
+    "storage/small_files.py",
+    "wire/control_records.py",
+    "wire/digests.py",
+    "wire/kernels/column.py",
+    "wire/kernels/filter.py",
+    "wire/kernels/legacy.py",
+    "wire/key_search.py",
+    "wire/names.py",
+    "wire/record_checks.py",
+    "wire/record_tally.py",
+    "wire/records.py",
+    "wire/walk.py",
+)
+"""All files with kernels, here or in what they import."""
+
+
+def njit(**options: Any) -> Callable[[_Function], _Function]:
+    """Do as numba's `njit`, but find and keep compiled code by contents. `cache` has no effect."""
+    options.pop("cache", None)
+
+    def decorate(function: _Function) -> _Function:
+        kernel: Any = numba.njit(**options)(function)
+        kernel._cache = _Cache(function)  # noqa: SLF001 - as enable_caching() does
+        return cast("_Function", kernel)
+
+    return decorate
+
+
+def is_complete() -> bool:
+    """Return whether all kernels are compiled for this machine, so that no process compiles."""
+    return (place() / _complete()).exists()
+
+
+def mark_complete() -> None:
+    """Record that all kernels are compiled. Does nothing where nobody can write."""
+    with suppress(OSError):
+        (place() / _complete()).touch()
+
+
+@cache
+def place() -> Path:
+    """Return the directory of compiled kernels: the first that has all of them, else the first that
+    can be written, else one that does not exist.
+    """
+    places = list(_places())
+    complete = _complete()
+    for directory in places:
+        if (directory / complete).exists():
+            return directory
+    return next(filter(_is_writable, places), _PACKAGE / "none")
+
+
+def _places() -> Iterator[Path]:
+    if _CONFIG.CACHE_DIR:  # NUMBA_CACHE_DIR
+        yield Path(_CONFIG.CACHE_DIR)
+    # In the archive for executors, it is beside `site`.
+    yield installed_place()
+    user = user_cache_dir()
+    if user is not None:
+        yield user / "kernels"
+    if run := os.environ.get(_RUN_DIRECTORY):
+        yield Path(run) / "kernels"
+
+
+def installed_place() -> Path:
+    """Return where kernels of this installation are kept."""
+    return _PACKAGE.parents[1] / ".cache" / "numba" if is_checkout() else _PACKAGE / "__pycache__"
+
+
+def _is_writable(directory: Path) -> bool:
+    with suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+    return os.access(directory, os.W_OK | os.X_OK)
+
+
+@cache
+def _complete() -> str:
+    """Return the name of the file that marks a complete set of kernels for this machine."""
+    machine = (
+        sys.implementation.cache_tag,
+        numba.__version__,
+        _CONFIG.BOUNDSCHECK,
+        _CONFIG.CPU_NAME,
+        _CONFIG.CPU_FEATURES,
+        llvmlite.binding.get_host_cpu_name(),
+        llvmlite.binding.get_host_cpu_features().flatten(),
+    )
+    sources = [_stamp(_PACKAGE / file) for file in _WITH_KERNELS]
+    return f"complete-{hashlib.sha256(repr((sources, machine)).encode()).hexdigest()[:32]}"
+
+
+@cache
+def _stamp(source: Path) -> str:
+    """Return a hash of a source file and of all files of Winnow that it imports, in any depth."""
+    files = {source}
+    new = [source]
+    while new:
+        found = _imported(new.pop()) - files
+        files |= found
+        new += found
+    stamp = hashlib.sha256()
+    for file in sorted(files):
+        stamp.update(f"{file.relative_to(_PACKAGE)}\n".encode() + _content(file) + b"\0")
+    return stamp.hexdigest()
+
+
+@cache
+def _content(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+@cache
+def _imported(file: Path) -> frozenset[Path]:
+    """Return the files of the modules that this one imports anywhere."""
+    modules = set()
+    for package, names, module in _IMPORT.findall(_content(file).decode()):
+        modules.add(package or module)
+        modules |= {f"{package}.{name}" for name in re.findall(r"\w+", names)}
+    paths = (_PACKAGE.joinpath(*module.split(".")[1:]) for module in modules)
+    both = (file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py"))
+    return frozenset(file for file in both if file != _ALL_OF_API and file.is_file())
+
+
+class _Locator(_CacheLocator):
+    def __init__(self, function: Any, file: str) -> None:
+        self._py_file = file  # numba's name, for its warnings
+        self._module = function.__module__
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        return cls(py_func, py_file)
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: `place` has been created, or nothing can be."""
+
+    def get_cache_path(self) -> str:
+        return str(place())
+
+    def get_source_stamp(self) -> str:
+        return _stamp(Path(self._py_file))
+
+    def get_disambiguator(self) -> str:
+        # The stamp is part of the name, so that two versions never write the same files.
+        checked = "-checked" if _CONFIG.BOUNDSCHECK else ""
+        return f"{self._module}-{self._line}-{self.get_source_stamp()[:16]}{checked}"
+
+
+class _Found(CompileResultCacheImpl):
+    _locator_classes: Any = (_Locator,)
+
+
+class _Cache(FunctionCache):
+    """Compiles again what can't be read, and goes on where nothing can be written."""
+
+    _impl_class = _Found
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)
