@@ -214,7 +214,7 @@ compose_command
 if [[ -z $without_spark ]]; then
     # These options leave --driver-java-options to the user. Without -Xlog, the JVM would write its
     # warnings to stdout.
-    jvm="-Xlog:disable -Xlog:all=error:stderr"
+    jvm="-Xlog:disable -Xlog:all=error:stderr -Xlog:cds*=off:stderr"
     jvm+=" -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
     jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\""
     # Spark fails without a home directory, even if it stores nothing there.
@@ -227,6 +227,7 @@ if [[ -z $without_spark ]]; then
     # Otherwise Spark would use the address that the host's name resolves to, even for itself.
     if [[ -z $master || $master == local* ]]; then
         export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
+        export SPARK_ENV_LOADED=1 # a spark-env.sh of this machine is for its cluster
     fi
     # A script may import modules from its own directory. PYTHONSAFEPATH would prevent that.
     if [[ $verb == script ]]; then
@@ -236,5 +237,7 @@ if [[ -z $without_spark ]]; then
     # directories.
     exec 8> >(exec "$python_in_venv" -I -S "$root/lib/winnow/runtime/run_directory.py" \
         "${run_dirs[@]}" >/dev/null 2>&1)
+    compose_java "${command[@]:1}"
+    command=("${started[@]}")
 fi
 exec "${command[@]}"

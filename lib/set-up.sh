@@ -49,11 +49,11 @@ fail() {
 
 # --- Java -----------------------------------------------------------------------------------------
 
-# Set java_version, or exit with a message that says what to do.
+# Set java and java_version, or exit with a message that says what to do.
 find_java() {
     local how='install it (Debian, Ubuntu: apt install openjdk-17-jre-headless;'
     how+=' macOS: brew install openjdk@17; elsewhere: https://adoptium.net) or set JAVA_HOME'
-    local java real line
+    local real line
     java_version=
     if [[ -n ${JAVA_HOME:-} ]]; then
         java=$JAVA_HOME/bin/java
@@ -153,7 +153,8 @@ sum_of_sources() {
 is_set_up() {
     local file
     for file in "$@"; do is_installed "$file" || return; done
-    same_text "$jars" "$cache/jars/fetched" && [[ -e $class_archive ]] && kernels_are_warm
+    same_text "$jars" "$cache/jars/fetched" && kernels_are_warm &&
+        [[ -e $class_archive || ! -w $cache/jvm ]]
 }
 
 # --- Set-up ---------------------------------------------------------------------------------------
@@ -244,15 +245,47 @@ make_package() { # after set_up, and only if it is sent to executors
         fail "could not pack the archive for executors (see above)."
 }
 
+# compose_java ARGUMENT...: set `started` to the command with which spark-submit starts Java for
+# these arguments. With two of Spark's own options, each start would print a warning: one loads an
+# incubator module for machine learning, the other opens a package that Java 24 and newer lack.
+compose_java() {
+    local part option first=yes
+    started=()
+    set +eu # Spark's script expects neither
+    # shellcheck source=/dev/null
+    source "$SPARK_HOME/bin/load-spark-env.sh"
+    set -eu
+    export PYTHONHASHSEED=0
+    # After what Java may have printed come a null byte, a newline, and each argument with its own.
+    while IFS= read -r -d '' part; do
+        option=$part
+        if ((${#started[@]} == 0)); then option=${part#$'\n'}; fi
+        if [[ -n $first ]]; then
+            first=
+        elif [[ $option == --add-modules=jdk.incubator.vector ]]; then
+            continue
+        elif [[ $option != --add-opens=java.base/sun.security.action=* ]] ||
+            ((10#${java_version%%.*} < 24)); then
+            started+=("$option")
+        fi
+    done < <(
+        # shellcheck disable=SC2086 # these are several options
+        "$java" -Xmx128m $SPARK_LAUNCHER_OPTS -cp "$SPARK_HOME/jars/*" \
+            org.apache.spark.launcher.Main org.apache.spark.deploy.SparkSubmit "$@"
+    )
+    ((${#started[@]})) || fail "Java could not compose Spark's command (see its messages above)."
+}
+
 archive_classes() {
     [[ -e $class_archive ]] && return
     say "archiving Java's classes"
     mkdir -p "$cache/jvm"
-    rm -f "$cache"/jvm/*.jsa "$class_archive.new"
-    SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable" \
-        "$SPARK_HOME/bin/spark-submit" --properties-file "$root/conf/spark-defaults.conf" \
-        --master 'local[2]' "$root/jobs/first_job.py" \
-        >"$cache/jvm/log" 2>&1 || say "a first Spark job failed; see $cache/jvm/log"
+    rm -f "$cache/jvm/java-${java_version%%.*}".* # of an older release of this version
+    export SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable"
+    compose_java --properties-file "$root/conf/spark-defaults.conf" --master 'local[2]' \
+        "$root/jobs/first_job.py"
+    "${started[@]}" >"$cache/jvm/log" 2>&1 ||
+        say "a first Spark job failed; see $cache/jvm/log"
     # Everything works without an archive, only slower. An empty file prevents another attempt.
     [[ -s $class_archive.new ]] || : >"$class_archive.new"
     mv "$class_archive.new" "$class_archive"

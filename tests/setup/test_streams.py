@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import socket
 import subprocess
 import sys
@@ -133,3 +134,35 @@ def test_job_without_its_jvm_reports_and_exits(tmp_path: Path) -> None:
             )
     assert ended.returncode == 2
     assert SENTENCE in (tmp_path / "told").read_text(encoding="utf-8")
+
+
+def test_java_starts_without_warnings() -> None:
+    """Spark loads an incubator module, and Java says so at each start."""
+    java = shutil.which("java")
+    assert java is not None
+    ended = subprocess.run(
+        [ROOT / "spark-submit.sh", "plan", "/no/such/directory"],
+        env={"PATH": f"/usr/bin:/bin:{Path(java).parent}", "HOME": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ended.returncode == 2
+    assert [line for line in ended.stderr.splitlines() if not line.startswith(" ")] == [
+        ended.stderr.splitlines()[0]
+    ]
+    assert ended.stderr.startswith(SENTENCE)
+
+
+def test_environment_of_another_spark_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "spark-env.sh").write_text("SPARK_HOME=/nowhere\necho loaded\nexit 9\n")
+    ended = subprocess.run(
+        [ROOT / "spark-submit.sh", "plan", "/no/such/directory", "--json"],
+        env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    check(ended.stdout, ended.stderr, ended.returncode)
