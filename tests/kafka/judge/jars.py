@@ -83,12 +83,16 @@ def quick_java(
     return [java(), *quick, *flags, "-cp", found.class_path]
 
 
+def versions() -> list[str]:
+    """The releases that can judge, from the oldest on."""
+    return sorted(path.stem for path in JAR_LISTS.glob("*.txt"))
+
+
 def release(version: str) -> str:
     """The release that judges a version: that of `jars/`, with or without its last number."""
-    known = sorted(path.stem for path in JAR_LISTS.glob("*.txt"))
-    found = [one for one in known if version in {one, one.rpartition(".")[0]}]
+    found = [one for one in versions() if version in {one, one.rpartition(".")[0]}]
     if not found:
-        message = f"no jars of Kafka {version}: expected one of {', '.join(known)}"
+        message = f"no jars of Kafka {version}: expected one of {', '.join(versions())}"
         raise KafkaSetupError(message)
     return found[0]
 
@@ -98,7 +102,8 @@ def installation(version: str = KAFKA_VERSION) -> KafkaInstallation:
     """Kafka's jars and our classes, fetched and compiled on first use (some seconds), found in no
     time afterwards.
 
-    `version` as for `release`. The clients are in that of `KAFKA_VERSION` only: they talk to all.
+    `version` as for `release`. Clients and tools are in that of `KAFKA_VERSION` only: they talk to
+    all brokers, and read all files.
     """
     version = release(version)
     CACHE.mkdir(exist_ok=True)
@@ -124,7 +129,8 @@ def _fetched_jars(version: str) -> Path:
 
 
 def _sources(version: str) -> list[Path]:
-    return sorted((HERE / "java").glob("*.java")) if version == KAFKA_VERSION else []
+    """What judges by the cleaner compiles against every version, the rest against one only."""
+    return sorted((HERE / "java").glob("**/*.java" if version == KAFKA_VERSION else "every/*.java"))
 
 
 def _compiled_classes(version: str, jars: Path) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.kafka.judge.jars import installation, java, quick_java
+from tests.kafka.judge.jars import KAFKA_VERSION, installation, java, quick_java, release
 
 ORACLE = "org.apache.kafka.storage.internals.log.Oracle"
 END = "."
@@ -57,16 +57,27 @@ class Kafka:
     `config={"segment.bytes": 1048576}` gives any topic config, `topic_configs=FILE` one per topic
     as in the fixtures, a flag is given as `roll=True`. `now` is the clock that Kafka sees, ms since
     the epoch. `quick` as in `quick_java`; without it Java compiles all that is worth it.
+
+    `version`: whose classes. Only those of `KAFKA_VERSION` clean single rounds, dump and recover;
+    the others open, append, retain and attend.
     """
 
     def __init__(
-        self, *, heap: str = "768m", quick: bool = True, timeout_seconds: float = 120
+        self,
+        *,
+        heap: str = "768m",
+        quick: bool = True,
+        timeout_seconds: float = 120,
+        version: str = KAFKA_VERSION,
     ) -> None:
+        self.version = release(version)
         self._timeout_seconds = timeout_seconds
         self._log = tempfile.NamedTemporaryFile(prefix="kafka-judge-", suffix=".log")  # noqa: SIM115 - lives as long as the JVM
         flags = [f"-Xmx{heap}", "-XX:+UseSerialGC"]
         command = (
-            quick_java(*flags) if quick else [java(), *flags, "-cp", installation().class_path]
+            quick_java(*flags, version=version)
+            if quick
+            else [java(), *flags, "-cp", installation(version).class_path]
         )
         self._process = subprocess.Popen(
             [*command, ORACLE, "serve"],

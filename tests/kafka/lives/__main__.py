@@ -2,7 +2,8 @@
 tests.kafka.lives --lives 10000`.
 
 Continues after a difference and prints the life as Python that reproduces it. The same seed and
-batch size always give the same lives. `--first-life` continues where a run ended.
+batch size always give the same lives. `--first-life` continues where a run ended. `--kafka-version
+3.9` lets the classes of that version judge, `all` those of each version in turn.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from tests.conftest import local_session
-from tests.kafka.judge.jars import KAFKA_VERSION
+from tests.kafka.judge.jars import KAFKA_VERSION, release, versions
 from tests.kafka.judge.judge import Kafka
 from tests.kafka.lives.life import Life
 from tests.kafka.lives.lives import draw_lives
@@ -31,23 +34,38 @@ from tests.kafka.lives.shrink import shrunk
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 MEMORY = Path("/dev/shm")  # noqa: S108 - both sync each file
+ALL = "all"
 APART = 1_000_000
 """Between the numbers of two seeds: no seed has so many batches."""
 
 
 def main() -> int:
     options = _options()
+    session = local_session()
+    different = False
+    with Kafka() as reader, ProcessPoolExecutor(1, mp_context=get_context("spawn")) as drawing:
+        for version in versions() if options.kafka_version == ALL else [options.kafka_version]:
+            _say(f"Kafka {release(version)}:")
+            with Kafka(version=version) as kafka:
+                different |= _judged(options, session, kafka, reader, drawing)
+    session.stop()
+    return int(different)
+
+
+def _judged(
+    options: argparse.Namespace,
+    session: SparkSession,
+    kafka: Kafka,
+    reader: Kafka,
+    drawing: Executor,
+) -> bool:
+    """Whether anything differs."""
     began = time.monotonic()
     outcome = Outcome()
-    session = local_session()
-    with (
-        tempfile.TemporaryDirectory(prefix="winnow-lives-", dir=options.scratch) as scratch,
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as drawing,
-        Kafka() as kafka,
-    ):
+    with tempfile.TemporaryDirectory(prefix="winnow-lives-", dir=options.scratch) as scratch:
 
         def live(lives: Mapping[str, Life]) -> Outcome:
-            return run(session, kafka, Path(scratch) / "lives", lives)
+            return run(session, kafka, Path(scratch) / "lives", lives, reader=reader)
 
         for lives in _drawn(drawing, options):
             found = all_lived(live, lives)
@@ -61,17 +79,16 @@ def main() -> int:
             differences = f"{len(outcome.differences)} differences"
             _say(f"{outcome.lives} lives, {undos}, {differences}, {time.monotonic() - began:.0f} s")
         smallest = _smallest(live, outcome.differences) if options.shrink else []
-    session.stop()
     for difference in smallest:
         _say(
             f"\nthe smallest of its kind, {difference.when}: {difference.what}\n{difference.life!r}"
         )
-    line = row(outcome, options, minutes=(time.monotonic() - began) / 60)
+    line = row(outcome, options, kafka.version, minutes=(time.monotonic() - began) / 60)
     _say(line)
     if options.record:
         with RESULTS.open("a", encoding="utf-8") as file:
             file.write(line)
-    return 1 if outcome.differences else 0
+    return bool(outcome.differences)
 
 
 def _drawn(drawing: Executor, options: argparse.Namespace) -> Iterator[dict[str, Life]]:
@@ -115,13 +132,13 @@ def _smallest(live: Run, differences: list[Difference]) -> list[Difference]:
     return [shrunk(live, difference, say=_say) for difference in kinds.values()]
 
 
-def row(outcome: Outcome, options: argparse.Namespace, *, minutes: float) -> str:
+def row(outcome: Outcome, options: argparse.Namespace, version: str, *, minutes: float) -> str:
     """A line of the table in RESULTS.md."""
     ended = ", ".join(f"{count} {why}" for why, count in sorted(outcome.ended.items()))
     cells = (
         f"{datetime.now(UTC):%Y-%m-%d}",
         f"{_machine()}, {minutes:.0f} minutes",
-        KAFKA_VERSION,
+        version,
         (
             f"`--lives {options.lives} --seed {options.seed} --first-life {options.first_life} "
             "--batch "
@@ -150,6 +167,12 @@ def _machine() -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.kafka.lives", description=__doc__)
     parser.add_argument("--lives", type=int, default=150)
+    parser.add_argument(
+        "--kafka-version",
+        default=KAFKA_VERSION,
+        metavar="X.Y",
+        help=f"whose classes judge, or {ALL}",
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first-life", type=int, default=0, help="a multiple of --batch")
     parser.add_argument("--batch", type=int, default=150, help="lives at once, each a partition")

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from winnow.policy.versions import KafkaVersion
+
 HOUR_MS = 3_600_000
 NOW = 1_700_000_000_000
 PASSES = tuple(NOW + number * HOUR_MS for number in range(5))
@@ -37,9 +39,7 @@ class _Brief:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Config(_Brief):
-    """Topic settings by Kafka's names, `_` for `.`; `segment_bytes` is internal.segment.bytes,
-    which may be small.
-    """
+    """Topic settings by Kafka's names, `_` for `.`; `segment_bytes` may be small."""
 
     cleanup_policy: str = "compact"
     segment_bytes: int = 4000
@@ -56,11 +56,15 @@ class Config(_Brief):
     message_timestamp_type: str = "CreateTime"
     compression_type: str = "producer"
 
-    def lines(self, topic: str) -> list[str]:
-        """As a file of `topic key=value`."""
+    def lines(self, topic: str, version: KafkaVersion) -> list[str]:
+        """As a file of `topic key=value` of that version of Kafka. From 4.1 on only
+        internal.segment.bytes may be small; from 3.6 on records may not come from the future.
+        """
         named = {field.name.replace("_", "."): getattr(self, field.name) for field in fields(self)}
-        named["internal.segment.bytes"] = named.pop("segment.bytes")
-        named["message.timestamp.after.max.ms"] = LONG_MAX
+        if version.first >= (4, 1, 0):
+            named["internal.segment.bytes"] = named.pop("segment.bytes")
+        if version.first >= (3, 6, 0):
+            named["message.timestamp.after.max.ms"] = LONG_MAX
         return [f"{topic} {key}={value}" for key, value in named.items()]
 
 

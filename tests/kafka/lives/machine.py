@@ -49,6 +49,7 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.policy.sources import Settings, parse_server_properties, parse_topic_configs
+from winnow.policy.versions import asked_version
 
 TIMESTAMPS = tuple(
     sorted(
@@ -82,22 +83,37 @@ UNLIVED: Mapping[str, str] = {
 _MADE_NOW_MS = PASSES[-1] + 10_000 * HOUR_MS
 
 
-def run(spark: SparkSession, kafka: Kafka, root: Path, lives: Mapping[str, Life]) -> Outcome:
-    """All `lives` (by topic) from beginning to end in `root`, which is made and removed.
+def run(
+    spark: SparkSession,
+    kafka: Kafka,
+    root: Path,
+    lives: Mapping[str, Life],
+    *,
+    reader: Kafka | None = None,
+) -> Outcome:
+    """All `lives` (by topic) from beginning to end in `root`, which is made and removed, by the
+    rules of the version of `kafka`.
 
-    It is better in memory: both sync each file.
+    `reader`: dumps what both left, as only Kafka of KAFKA_VERSION can; None: `kafka` is that one.
+    `root` is better in memory: both sync each file.
     """
     try:
-        return _Run(spark, kafka, root, lives).all()
+        return _Run(spark, kafka, reader or kafka, root, lives).all()
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
 class _Run:
     def __init__(
-        self, spark: SparkSession, kafka: Kafka, root: Path, lives: Mapping[str, Life]
+        self,
+        spark: SparkSession,
+        kafka: Kafka,
+        reader: Kafka,
+        root: Path,
+        lives: Mapping[str, Life],
     ) -> None:
-        self._spark, self._kafka, self._root = spark, kafka, root
+        self._spark, self._kafka, self._reader, self._root = spark, kafka, reader, root
+        self._version = asked_version(kafka.version)
         self._ours, self._theirs = root / "winnow", root / "kafka"
         self._lives = {f"{topic}-0": life for topic, life in lives.items()}
         self._told: dict[str, list[Told]] = {name: tell(life) for name, life in self._lives.items()}
@@ -225,6 +241,7 @@ class _Run:
         settings = Settings(
             topic_configs=parse_topic_configs(configs.read_text()),
             server_properties=parse_server_properties(BROKER),
+            kafka=self._version,
         )
         self._undo.about_to_clean(self._ours, self._lives)
         result = clean(
@@ -324,7 +341,7 @@ class _Run:
             assert found == expected, f"{file}: {found}, Kafka has {expected}"
         different = differing(ours, theirs, Log(start, state["end_offset"], self._committed[name]))
         if different:
-            assert_same_but_compressed(self._kafka, ours, theirs, different)
+            assert_same_but_compressed(self._reader, ours, theirs, different)
         return different
 
     def _go_on_with_ours(
@@ -378,7 +395,9 @@ class _Run:
         lines = [
             line
             for name, life in self._lives.items()
-            for line in life.span(number).config.lines(name.rpartition("-")[0])
+            for line in life.span(number).config.lines(
+                name.rpartition("-")[0], self._version.oldest
+            )
         ]
         file.write_text("\n".join(lines))
         return file

@@ -2,6 +2,7 @@ package org.apache.kafka.storage.internals.log;
 
 import kafka.log.LogManager;
 
+import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 import java.io.File;
@@ -45,7 +46,7 @@ class Recover {
                 resource -> new Properties(), defaults, new CleanerConfig(false), (int) o.num("threads", 1),
                 1_000_000L, 1_000_000L, 1_000_000L, 1_000_000L, 900_000,
                 new ProducerStateManagerConfig((int) o.num("producer-expiration-ms", 86_400_000), false), 600_000,
-                new Oracle.NowScheduler(), STATS, new LogDirFailureChannel(10), o.time, false, 30_000L,
+                (Scheduler) Log.scheduler(), STATS, new LogDirFailureChannel(10), o.time, false, 30_000L,
                 LogManager.$lessinit$greater$default$20());
         manager.loadLogs(defaults, CollectionConverters.asScala(perTopic), new AbstractFunction1<UnifiedLog, Object>() {
             @Override public Object apply(UnifiedLog log) { return false; }

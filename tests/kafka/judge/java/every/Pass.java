@@ -4,8 +4,6 @@ import org.apache.kafka.common.TopicPartition;
 
 import java.io.File;
 import java.util.*;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentMap;
 
 /**
  * Oracle pass: all that a broker does to the logs of one log directory when its clock stands at --now.
@@ -19,12 +17,12 @@ class Pass {
     private static final int MANY = 50;                                             // rounds: a broker would go on for ever
 
     static void run(Oracle oracle) throws Exception {
-        ConcurrentMap<TopicPartition, UnifiedLog> logs = new ConcurrentHashMap<>();
+        Map<TopicPartition, Log> logs = new LinkedHashMap<>();
         Map<TopicPartition, Map<String, Object>> answers = new LinkedHashMap<>();
         Set<File> parents = new LinkedHashSet<>();
         try {
             for (File dir : oracle.dirs) {
-                UnifiedLog log = oracle.open(dir);
+                Log log = oracle.open(dir);
                 log.removeExpiredProducers(oracle.time.milliseconds());             // every ten minutes in a broker
                 logs.put(log.topicPartition(), log);
                 parents.add(dir.getParentFile());
@@ -34,56 +32,62 @@ class Pass {
             for (int deleted = -1; deleted != 0;) {
                 cleanAll(oracle, new ArrayList<>(parents), logs, answers);
                 deleted = 0;
-                for (UnifiedLog log : logs.values()) {
+                for (Log log : logs.values()) {
                     int segments = log.deleteOldSegments();
                     deleted += segments;
                     answers.get(log.topicPartition()).merge("segments_deleted", segments, (a, b) -> (Integer) a + (Integer) b);
                 }
             }
-            for (UnifiedLog log : logs.values()) {
+            for (Log log : logs.values()) {
                 answers.get(log.topicPartition()).put("after", oracle.state(log));
                 Oracle.checkpointLogStart(log);
             }
         } finally {
-            for (UnifiedLog log : logs.values()) log.close();
+            for (Log log : logs.values()) log.close();
         }
         for (var answer : answers.values()) oracle.out.println(Json.of(answer));
     }
 
-    private static void cleanAll(Oracle oracle, List<File> parents, ConcurrentMap<TopicPartition, UnifiedLog> logs,
+    private static void cleanAll(Oracle oracle, List<File> parents, Map<TopicPartition, Log> logs,
                                  Map<TopicPartition, Map<String, Object>> answers) throws Exception {
-        Cleaner cleaner = oracle.newCleaner(0);
-        LogCleanerManager manager = new LogCleanerManager(parents, logs, oracle.failures);
+        Object cleaner = oracle.newCleaner(0);
+        Object manager = Log.cleanerManager(parents, logs);
         try {
             while (true) {
-                LogToClean chosen;
+                Object chosen;
                 try {
-                    chosen = manager.grabFilthiestCompactedLog(oracle.time, new PreCleanStats()).orElse(null);
-                } catch (LogCleaningException e) {
-                    giveUp(manager, e.log, e, answers);
+                    chosen = Api.orNull(Api.call(manager, "grabFilthiestCompactedLog", oracle.time, Api.make(Api.find("PreCleanStats"))));
+                } catch (Exception e) {
+                    if (!is(e, "LogCleaningException")) throw e;
+                    Object log = Api.has(e, "log") ? Api.call(e, "log") : Api.field(e, "log");
+                    giveUp(manager, log, e, answers);
                     continue;
                 }
                 if (chosen == null) return;
-                long end = chosen.firstDirtyOffset();
+                Object log = Api.call(chosen, "log");
+                TopicPartition tp = (TopicPartition) Api.call(log, "topicPartition");
+                long end = Api.number(chosen, "firstDirtyOffset");
                 try {
-                    end = cleaner.clean(chosen).getKey();
-                } catch (LogCleaningAbortedException e) {
-                    // A segment was split first; the next round will do.
+                    end = Log.clean(cleaner, chosen);
                 } catch (Exception e) {
-                    giveUp(manager, chosen.log(), e, answers);
+                    // Aborted: a segment was split first; the next round will do.
+                    if (!is(e, "LogCleaningAbortedException")) giveUp(manager, log, e, answers);
                 } finally {
-                    manager.doneCleaning(chosen.topicPartition(), chosen.log().parentDirFile(), end);
+                    Api.call(manager, "doneCleaning", tp, Api.call(log, "parentDirFile"), end);
                 }
-                Object rounds = answers.get(chosen.topicPartition()).merge("rounds", 1, (a, b) -> (Integer) a + (Integer) b);
-                if (rounds.equals(MANY)) manager.markPartitionUncleanable(chosen.log().parentDir(), chosen.topicPartition());
+                Object rounds = answers.get(tp).merge("rounds", 1, (a, b) -> (Integer) a + (Integer) b);
+                if (rounds.equals(MANY)) Api.call(manager, "markPartitionUncleanable", Api.call(log, "parentDir"), tp);
             }
         } finally {
-            manager.removeMetrics();
+            if (Api.has(manager, "removeMetrics")) Api.call(manager, "removeMetrics");
         }
     }
 
-    private static void giveUp(LogCleanerManager manager, UnifiedLog log, Exception why, Map<TopicPartition, Map<String, Object>> answers) {
-        manager.markPartitionUncleanable(log.parentDir(), log.topicPartition());
-        answers.get(log.topicPartition()).put("uncleanable", why.toString());
+    private static boolean is(Exception e, String name) { return e.getClass().getSimpleName().equals(name); }
+
+    private static void giveUp(Object manager, Object log, Exception why, Map<TopicPartition, Map<String, Object>> answers) {
+        TopicPartition tp = (TopicPartition) Api.call(log, "topicPartition");
+        Api.call(manager, "markPartitionUncleanable", Api.call(log, "parentDir"), tp);
+        answers.get(tp).put("uncleanable", why.toString());
     }
 }

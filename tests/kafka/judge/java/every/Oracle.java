@@ -1,12 +1,8 @@
-package org.apache.kafka.storage.internals.log;   // for CleanerStats.mapBytesRead and LogCleanerManager.cleanableOffsets
+package org.apache.kafka.storage.internals.log;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.server.util.Scheduler;
-import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
-import org.apache.kafka.storage.internals.utils.Throttler;
-import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
@@ -62,7 +58,7 @@ import java.util.function.Supplier;
 public class Oracle {
     private static final Map<String, String> SHORT = Map.of(
             "delete-retention-ms", TopicConfig.DELETE_RETENTION_MS_CONFIG, "min-compaction-lag-ms", TopicConfig.MIN_COMPACTION_LAG_MS_CONFIG,
-            "segment-bytes", LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG, "retention-ms", TopicConfig.RETENTION_MS_CONFIG,
+            "segment-bytes", "internal.segment.bytes", "retention-ms", TopicConfig.RETENTION_MS_CONFIG,
             "retention-bytes", TopicConfig.RETENTION_BYTES_CONFIG, "index-interval", TopicConfig.INDEX_INTERVAL_BYTES_CONFIG,
             "max-index", TopicConfig.SEGMENT_INDEX_BYTES_CONFIG, "max-message-bytes", TopicConfig.MAX_MESSAGE_BYTES_CONFIG,
             "policy", TopicConfig.CLEANUP_POLICY_CONFIG);
@@ -80,34 +76,13 @@ public class Oracle {
         @Override public void waitObject(Object o, Supplier<Boolean> c, long d) throws InterruptedException { Time.SYSTEM.waitObject(o, c, d); }
     }
 
-    /** Runs one-off tasks (deleting *.deleted files, flushing) at once and ignores periodic ones. */
-    static class NowScheduler implements Scheduler {
-        @Override public void startup() { }
-        @Override public void shutdown() { }
-        @Override public void resizeThreadPool(int n) { }
-        @Override public ScheduledFuture<?> schedule(String name, Runnable task, long delayMs, long periodMs) {
-            if (periodMs < 0) task.run();
-            return new Done();
-        }
-    }
-
-    static class Done extends CompletableFuture<Void> implements ScheduledFuture<Void> {
-        Done() { complete(null); }
-        @Override public long getDelay(TimeUnit unit) { return 0; }
-        @Override public int compareTo(Delayed o) { return 0; }
-    }
-
     final Map<String, String> opt = new HashMap<>();
     final List<File> dirs = new ArrayList<>();
     final Map<String, String> topicConfig = new HashMap<>();
-    final LogDirFailureChannel failures = new LogDirFailureChannel(10);
     final Map<String, Map<String, String>> perTopic = new HashMap<>();
     String policy = "compact";
     PrintStream out = System.out;
     Time time = Time.SYSTEM;
-
-    /** Made once: each one registers metrics that are never taken back. */
-    private static final BrokerTopicStats STATS = new BrokerTopicStats();
 
     public static void main(String[] args) throws Exception {
         if (args.length == 0) throw new IllegalArgumentException("clean | retain | open | load | append | dump | serve");
@@ -133,9 +108,12 @@ public class Oracle {
     }
 
     static void execute(String[] args, PrintStream out) throws Exception {
-        if (args[0].equals("dumplog")) { DumpLog.run(Arrays.copyOfRange(args, 1, args.length), out); return; }
-        if (args[0].equals("checkpoint")) { DumpLog.checkpoints(Arrays.copyOfRange(args, 1, args.length), out); return; }
-        if (args[0].equals("dump")) { Dump.run(Arrays.copyOfRange(args, 1, args.length), out); return; }
+        String[] rest = Arrays.copyOfRange(args, 1, args.length);
+        switch (args[0]) {
+            case "dump" -> { Api.call(Api.find("Dump"), "run", rest, out); return; }
+            case "dumplog" -> { Api.call(Api.find("DumpLog"), "run", rest, out); return; }
+            case "checkpoint" -> { Api.call(Api.find("DumpLog"), "checkpoints", rest, out); return; }
+        }
         if (!Set.of("clean", "retain", "open", "load", "append", "pass", "recover").contains(args[0])) throw new IllegalArgumentException("unknown command " + args[0]);
         Oracle o = new Oracle();
         o.out = out;
@@ -157,7 +135,7 @@ public class Oracle {
             }
         o.time = o.opt.containsKey("now") ? new FixedTime(o.num("now", 0)) : Time.SYSTEM;
         if (args[0].equals("pass")) Pass.run(o);
-        else if (args[0].equals("recover")) Recover.run(o);
+        else if (args[0].equals("recover")) Api.call(Api.find("Recover"), "run", o);
         else o.runAll(args[0]);
     }
 
@@ -172,7 +150,7 @@ public class Oracle {
         for (int t = 0; t < threads; t++) {
             int id = t;
             done.add(pool.submit(() -> {
-                Cleaner cleaner = cmd.equals("clean") ? newCleaner(id) : null;      // one per thread, as in the broker
+                Object cleaner = cmd.equals("clean") ? newCleaner(id) : null;      // one per thread, as in the broker
                 for (File d; (d = queue.poll()) != null; ) {
                     long start = System.nanoTime();
                     Map<String, Object> r = new LinkedHashMap<>();
@@ -199,66 +177,73 @@ public class Oracle {
 
     /** What a failed load left behind may be beyond reading as well: then a last line says so. */
     void dump(File dir) {
-        try { Dump.dir(dir, true, true, out); }
+        try { Api.call(Api.find("Dump"), "dir", dir, true, true, out); }
         catch (Exception | Error e) { out.println(Json.of(Map.of("t", "unreadable", "error", e.toString()))); }
     }
 
-    Cleaner newCleaner(int id) throws Exception {
-        Throttler throttler = new Throttler(Double.MAX_VALUE, 300, "cleaner-io-" + id, "bytes", time);
+    Object newCleaner(int id) {
         int maxMessage = Integer.parseInt(topicConfig.getOrDefault(TopicConfig.MAX_MESSAGE_BYTES_CONFIG, "1048588"));
-        return new Cleaner(id, new SkimpyOffsetMap((int) num("dedupe-buffer", 128 << 20)), (int) num("io-buffer", 262144), maxMessage,
-                Double.parseDouble(opt.getOrDefault("load-factor", "0.9")), throttler, time, tp -> { });
+        return Log.cleaner(id, (int) num("dedupe-buffer", 128 << 20), (int) num("io-buffer", 262144), maxMessage,
+                Double.parseDouble(opt.getOrDefault("load-factor", "0.9")), time);
     }
 
-    UnifiedLog open(File dir) throws Exception {
-        TopicPartition tp = UnifiedLog.parseTopicPartitionName(dir);
+    Log open(File dir) throws Exception {
+        TopicPartition tp = Log.partition(dir);
         long start = num("start-offset", checkpoint(dir, "log-start-offset-checkpoint").getOrDefault(tp, 0L));
         boolean clean = !opt.containsKey("unclean");
         long recovery = clean ? Long.MAX_VALUE : checkpoint(dir, "recovery-point-offset-checkpoint").getOrDefault(tp, 0L);
         Map<String, String> cfg = new HashMap<>(perTopic.getOrDefault(tp.topic(), Map.of()));
         cfg.putAll(topicConfig);
         cfg.putIfAbsent(TopicConfig.CLEANUP_POLICY_CONFIG, policy);
-        UnifiedLog log = UnifiedLog.create(dir, new LogConfig(cfg), start, recovery, new NowScheduler(), STATS, time, 900_000,
-                new ProducerStateManagerConfig((int) num("producer-expiration-ms", 86_400_000), false), 600_000, failures, clean, Optional.empty());
+        Log log = Log.open(dir, cfg, start, recovery, time, (int) num("producer-expiration-ms", 86_400_000), clean);
         log.updateHighWatermark(opt.containsKey("hw-checkpoint")
-                ? checkpoint(dir, "replication-offset-checkpoint").getOrDefault(tp, log.logStartOffset())
-                : num("hw", log.logEndOffset()));                       // a lone replica: everything is committed
+                ? checkpoint(dir, "replication-offset-checkpoint").getOrDefault(tp, log.start())
+                : num("hw", log.end()));                                // a lone replica: everything is committed
         return log;
     }
 
-    static OffsetCheckpointFile checkpointFile(File dir, String name) throws Exception {
-        return new OffsetCheckpointFile(new File(dir.getParentFile(), name), null);
-    }
-
+    /** The entries of a checkpoint beside the directory: lines `topic partition offset` after a version and a count. */
     static Map<TopicPartition, Long> checkpoint(File dir, String name) throws Exception {
-        return new File(dir.getParentFile(), name).exists() ? checkpointFile(dir, name).read() : new HashMap<>();
+        Path file = dir.toPath().resolveSibling(name);
+        Map<TopicPartition, Long> all = new HashMap<>();
+        if (!Files.exists(file)) return all;
+        for (String line : Files.readAllLines(file)) {
+            String[] words = line.split(" ");
+            if (words.length == 3) all.put(new TopicPartition(words[0], Integer.parseInt(words[1])), Long.valueOf(words[2]));
+        }
+        return all;
     }
 
-    void one(String cmd, File dir, Cleaner cleaner, Map<String, Object> r) throws Exception {
+    static void writeCheckpoint(File dir, String name, Map<TopicPartition, Long> all) throws Exception {
+        StringJoiner lines = new StringJoiner("\n", "0\n" + all.size() + "\n", "\n");
+        lines.setEmptyValue("0\n0\n");
+        all.forEach((tp, offset) -> lines.add(tp.topic() + " " + tp.partition() + " " + offset));
+        Files.writeString(dir.toPath().resolveSibling(name), lines.toString());
+    }
+
+    void one(String cmd, File dir, Object cleaner, Map<String, Object> r) throws Exception {
         if (!dir.isDirectory()) throw new IllegalArgumentException("no such directory: " + dir);
-        UnifiedLog log = open(dir);
+        Log log = open(dir);
         try {
             r.put("before", state(log));
-            if (cmd.equals("clean")) clean(log, cleaner, r);
+            if (cmd.equals("clean")) Api.call(Api.find("Clean"), "run", this, log, cleaner, r);
             else if (cmd.equals("retain")) r.put("segments_deleted", log.deleteOldSegments());
             else if (cmd.equals("append")) append(log, r);
             r.put("after", state(log));
         } finally {
-            if (!cmd.equals("load")) log.flush(true);                    // fsync would be most of a load's time
+            if (!cmd.equals("load")) log.flush();                        // fsync would be most of a load's time
             log.close();
         }
     }
 
-    void append(UnifiedLog log, Map<String, Object> r) throws Exception {
+    void append(Log log, Map<String, Object> r) throws Exception {
         if (opt.containsKey("timestamps")) {
             List<Object> found = new ArrayList<>();
-            for (String timestamp : opt.get("timestamps").split(","))
-                found.add(log.fetchOffsetByTimestamp(Long.parseLong(timestamp), Optional.empty()).timestampAndOffsetOpt()
-                        .map(f -> List.of(f.offset, f.timestamp)).orElse(null));
+            for (String timestamp : opt.get("timestamps").split(",")) found.add(log.lookUp(Long.parseLong(timestamp)));
             r.put("found", found);
         }
         Path steps = Path.of(opt.get("steps"));
-        if (Files.isDirectory(steps)) steps = steps.resolve(log.dir().getName());
+        if (Files.isDirectory(steps)) steps = steps.resolve(log.dir.getName());
         FixedTime clock = (FixedTime) time;
         long began = clock.now;
         if (Files.exists(steps)) Append.run(log, clock, steps);
@@ -267,58 +252,19 @@ public class Oracle {
     }
 
     /** As LogManager.checkpointLogStartOffsetsInDir: only where the segments don't tell. */
-    static void checkpointLogStart(UnifiedLog log) throws Exception {
+    static void checkpointLogStart(Log log) throws Exception {
         synchronized (Oracle.class) {
-            var all = checkpoint(log.dir(), "log-start-offset-checkpoint");
-            Long before = log.logStartOffset() > log.logSegments().get(0).baseOffset()
-                    ? all.put(log.topicPartition(), log.logStartOffset()) : all.remove(log.topicPartition());
-            if (!Objects.equals(before, all.get(log.topicPartition()))) checkpointFile(log.dir(), "log-start-offset-checkpoint").write(all);
+            var all = checkpoint(log.dir, "log-start-offset-checkpoint");
+            Long before = log.start() > log.firstSegment() ? all.put(log.topicPartition(), log.start()) : all.remove(log.topicPartition());
+            if (!Objects.equals(before, all.get(log.topicPartition()))) writeCheckpoint(log.dir, "log-start-offset-checkpoint", all);
         }
     }
 
-    Map<String, Object> state(UnifiedLog log) {
+    Map<String, Object> state(Log log) {
         Map<String, Object> s = new LinkedHashMap<>();
-        s.put("start_offset", log.logStartOffset()); s.put("end_offset", log.logEndOffset()); s.put("high_watermark", log.highWatermark());
-        s.put("last_stable_offset", log.lastStableOffset()); s.put("active_segment", log.activeSegment().baseOffset());
-        s.put("segments", log.numberOfSegments()); s.put("bytes", log.size()); s.put("active_producers", log.producerIdCount());
+        s.put("start_offset", log.start()); s.put("end_offset", log.end()); s.put("high_watermark", log.highWatermark());
+        s.put("last_stable_offset", log.lastStable()); s.put("active_segment", Api.number(log.activeSegment(), "baseOffset"));
+        s.put("segments", log.segments()); s.put("bytes", log.size()); s.put("active_producers", log.producers());
         return s;
-    }
-
-    void clean(UnifiedLog log, Cleaner cleaner, Map<String, Object> r) throws Exception {
-        if (opt.containsKey("roll") && log.activeSegment().size() > 0) log.roll();
-        TopicPartition tp = log.topicPartition();
-        long rounds = num("rounds", 1);
-        Long lastClean = opt.containsKey("first-dirty") ? Long.valueOf(num("first-dirty", 0)) : checkpoint(log.dir(), LogCleanerManager.OFFSET_CHECKPOINT_FILE).get(tp);
-        List<Object> out = new ArrayList<>();
-        r.put("rounds", out);
-        for (int n = 0; rounds == 0 || n < rounds; n++) {
-            var range = LogCleanerManager.cleanableOffsets(log, Optional.ofNullable(lastClean), time.milliseconds());
-            long uncleanable = num("first-uncleanable", range.firstUncleanableDirtyOffset());
-            LogToClean ltc = new LogToClean(log, range.firstDirtyOffset(), uncleanable, false);
-            if (ltc.cleanableBytes() == 0) break;                                    // the broker never picks such a log
-            int segmentsBefore = log.numberOfSegments();
-            Map.Entry<Long, CleanerStats> e = cleaner.clean(ltc);
-            CleanerStats s = e.getValue();
-            Map<String, Object> m = new LinkedHashMap<>();
-            m.put("first_dirty", ltc.firstDirtyOffset()); m.put("first_uncleanable", ltc.firstUncleanableOffset());
-            m.put("dirty_ratio", ltc.totalBytes() == 0 ? 0.0 : ltc.cleanableRatio());
-            m.put("end_offset", e.getKey());
-            m.put("bytes_read", s.bytesRead); m.put("bytes_written", s.bytesWritten); m.put("map_bytes_read", s.mapBytesRead);
-            m.put("messages_read", s.messagesRead); m.put("messages_written", s.messagesWritten); m.put("map_messages_read", s.mapMessagesRead());
-            m.put("invalid_messages", s.invalidMessagesRead);
-            m.put("map_entries", cleaner.offsetMap().size()); m.put("map_slots", cleaner.offsetMap().slots());
-            m.put("map_s", s.elapsedIndexSecs()); m.put("clean_s", s.elapsedSecs() - s.elapsedIndexSecs()); m.put("total_s", s.elapsedSecs());
-            m.put("segments_before", segmentsBefore); m.put("segments_after", log.numberOfSegments());
-            out.add(m);
-            if (lastClean != null && e.getKey() <= lastClean) break;                  // no progress
-            lastClean = e.getKey();
-        }
-        r.put("cleaned_to", lastClean);
-        if (opt.containsKey("write-checkpoint") && lastClean != null)
-            synchronized (Oracle.class) {
-                var all = checkpoint(log.dir(), LogCleanerManager.OFFSET_CHECKPOINT_FILE);
-                all.put(tp, lastClean);
-                checkpointFile(log.dir(), LogCleanerManager.OFFSET_CHECKPOINT_FILE).write(all);
-            }
     }
 }

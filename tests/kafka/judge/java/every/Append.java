@@ -1,8 +1,5 @@
 package org.apache.kafka.storage.internals.log;
 
-import org.apache.kafka.common.record.internal.MemoryRecords;
-import org.apache.kafka.server.common.RequestLocal;
-
 import java.io.DataInputStream;
 import java.io.EOFException;
 import java.nio.ByteBuffer;
@@ -17,22 +14,20 @@ import java.nio.file.Path;
  *   E  leader epoch `number` begins   S  log start offset becomes `number`       R  roll
  */
 class Append {
-    static void run(UnifiedLog log, Oracle.FixedTime time, Path steps) throws Exception {
+    static void run(Log log, Oracle.FixedTime time, Path steps) throws Exception {
         try (DataInputStream in = new DataInputStream(Files.newInputStream(steps))) {
             while (true) {
                 int kind = in.read();
                 if (kind < 0) return;
                 time.now = in.readLong();
                 long number = in.readLong();
-                MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(bytes(in, in.readInt())));
+                ByteBuffer batches = ByteBuffer.wrap(bytes(in, in.readInt()));
                 switch (kind) {
-                    case 'F' -> log.appendAsFollower(records, Integer.MAX_VALUE);
-                    case 'L' -> log.appendAsLeader(records, (int) number);
-                    case 'M' -> log.appendAsLeader(records, (int) number, AppendOrigin.COORDINATOR, RequestLocal.noCaching(),
-                            VerificationGuard.SENTINEL, (short) 0);
-                    case 'E' -> log.assignEpochStartOffset((int) number, log.logEndOffset());
-                    case 'S' -> { log.updateHighWatermark(log.logEndOffset());
-                                  log.maybeIncrementLogStartOffset(number, LogStartOffsetIncrementReason.ClientRecordDeletion); }
+                    case 'F' -> log.follow(batches);
+                    case 'L' -> log.lead(batches, (int) number);
+                    case 'M' -> log.coordinate(batches, (int) number);
+                    case 'E' -> log.beginEpoch((int) number);
+                    case 'S' -> log.deleteRecords(number);
                     case 'R' -> log.roll();
                     default -> throw new IllegalArgumentException("unknown step " + (char) kind);
                 }
