@@ -34,7 +34,6 @@ from tests.kafka.lives.shrink import shrunk
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 MEMORY = Path("/dev/shm")  # noqa: S108 - both sync each file
-ALL = "all"
 APART = 1_000_000
 """Between the numbers of two seeds: no seed has so many batches."""
 
@@ -44,7 +43,7 @@ def main() -> int:
     session = local_session()
     different = False
     with Kafka() as reader, ProcessPoolExecutor(1, mp_context=get_context("spawn")) as drawing:
-        for version in versions() if options.kafka_version == ALL else [options.kafka_version]:
+        for version in options.kafka_version:
             _say(f"Kafka {release(version)}:")
             with Kafka(version=version) as kafka:
                 different |= _judged(options, session, kafka, reader, drawing)
@@ -169,9 +168,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lives", type=int, default=150)
     parser.add_argument(
         "--kafka-version",
-        default=KAFKA_VERSION,
+        type=lambda text: versions() if text == "all" else text.split(","),
+        default=[KAFKA_VERSION],
         metavar="X.Y",
-        help=f"whose classes judge, or {ALL}",
+        help="whose classes judge: several with commas between them, or all",
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first-life", type=int, default=0, help="a multiple of --batch")

@@ -89,10 +89,10 @@ final class Api {
         return found.toArray(new Method[0]);
     }
 
-    /** The one with the fewest parameters to fill. */
+    /** The one with the most parameters: shorter ones only fill in defaults, and not always ordinary ones. */
     private static <E extends Executable> E best(E[] all, Object[] first) {
         E best = null;
-        for (E one : all) if (fits(one, first) && (best == null || one.getParameterCount() < best.getParameterCount())) best = one;
+        for (E one : all) if (fits(one, first) && (best == null || one.getParameterCount() > best.getParameterCount())) best = one;
         if (best != null) best.setAccessible(true);
         return best;
     }
@@ -137,7 +137,7 @@ final class Api {
                 case "RequestLocal" -> call(type, has(type, "noCaching") ? "noCaching" : "NoCaching");
                 case "VerificationGuard" -> run(() -> type.getField("SENTINEL").get(null));
                 case "LogOffsetsListener" -> run(() -> type.getField("NO_OP_OFFSETS_LISTENER").get(null));
-                case "MetadataVersion" -> call(type, "latest");
+                case "MetadataVersion" -> call(type, has(type, "latestProduction") ? "latestProduction" : "latest");
                 case "ApiVersion" -> call(type, "latestVersion");
                 default -> throw new IllegalArgumentException(type + " has no ordinary value");
             };
