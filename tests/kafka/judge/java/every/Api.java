@@ -89,10 +89,11 @@ final class Api {
         return found.toArray(new Method[0]);
     }
 
-    /** The one with the most parameters: shorter ones only fill in defaults, and not always ordinary ones. */
+    /** A getter, else the one with the most parameters: shorter ones fill in defaults that are not always ordinary. */
     private static <E extends Executable> E best(E[] all, Object[] first) {
         E best = null;
-        for (E one : all) if (fits(one, first) && (best == null || one.getParameterCount() > best.getParameterCount())) best = one;
+        for (E one : all) if (first.length == 0 && one.getParameterCount() == 0) { best = one; break; }
+        else if (fits(one, first) && (best == null || one.getParameterCount() > best.getParameterCount())) best = one;
         if (best != null) best.setAccessible(true);
         return best;
     }
