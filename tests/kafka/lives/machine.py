@@ -66,7 +66,11 @@ TIMESTAMPS = tuple(
     )
 )
 """What a consumer looks for before each span."""
-BROKER = f"producer.id.expiration.ms={PRODUCER_EXPIRATION_MS}\n"
+BROKER = "".join(
+    f"{name}={PRODUCER_EXPIRATION_MS}\n"
+    for name in ("producer.id.expiration.ms", "transactional.id.expiration.ms")
+)
+"""Producers expire by the second one up to 3.3."""
 _FULL = "Attempt to append to a full"
 _FULL_INDEX = "the index of the cleaned segment would exceed segment.index.bytes"
 THROWS: Mapping[str, tuple[str, str | None]] = {
@@ -221,8 +225,13 @@ class _Run:
     def _high_watermark(self, name: str, number: int) -> int:
         """That of the life, or the log end where no snapshot would be left: then a broker that was
         shut down cleanly takes it that there are no producers at all (S8.4).
+
+        Up to 3.0 it is the log end: Kafka cleaned what lies above the high watermark
+        (KAFKA-13194), which Winnow never does.
         """
         end = self._told[name][number].log_end_offset
+        if self._version.oldest.first < (3, 1, 0):
+            return end
         wanted = max(0, end - self._lives[name].span(number).uncommitted)
         directory = self._theirs / name
         bases, snapshots = _offsets(directory, LOG), _offsets(directory, SNAPSHOT)
