@@ -99,8 +99,14 @@ try:
 except ImportError:
     can = "no-venv"
 print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
-    local name path answer major minor can other='' no_venv='' needs='Winnow needs Python 3.11 to 3.14'
-    local names=(python3.14 python3.13 python3.12 python3.11 python3)
+    local name path answer major minor can other='' no_venv=''
+    local needs='Winnow needs Python 3.11 to 3.14'
+    local names=(python3.14 python3.13 python3.12 python3.11 python3) made_for platform
+    if [[ -r $cache/offline/made-for ]]; then
+        read -r made_for platform <"$cache/offline/made-for" || true
+        names=("python$made_for")
+        needs="This checkout came from an archive for Python $made_for on $platform"
+    fi
     if [[ -n ${PYTHON:-} ]]; then names=("$PYTHON"); fi
     for name in "${names[@]}"; do
         path=$(type -P "$name") || continue
@@ -189,10 +195,26 @@ requirement() {
     sed -n -e "/^$1==/,/[^\\\\]\$/p" "$root/requirements.txt" | sed -e "1s|^\([^ ]*\)|\1${2:-}|"
 }
 
+# install_offline FILE: move the packages of an archive by `package --offline` into place. Nothing
+# is copied, since the disk may be full, and an interrupted start goes on.
+install_offline() {
+    local entry site
+    for site in "$venv"/lib/python3*/site-packages; do :; done
+    for entry in "$cache"/offline/site/*; do
+        if [[ -e $entry ]]; then rm -rf "${site:?}/${entry##*/}" && mv "$entry" "$site/"; fi
+    done
+    rmdir "$cache/offline/site"
+    cp "$root/$1" "$venv/installed-$1.new" && mv "$venv/installed-$1.new" "$venv/installed-$1"
+}
+
 # install FILE: the copy of FILE that marks it as installed is written last, so an interrupted start
 # is repeated.
 install() {
     is_installed "$1" && return
+    if [[ $1 == requirements.txt && -d $cache/offline/site ]]; then
+        install_offline "$1"
+        return
+    fi
     say "installing the packages of $1 (the first time, this takes a minute or two)"
     rm -f "$venv/installed-$1"
     # The class archive is valid only for Spark's jars with the same file times.

@@ -68,10 +68,10 @@ def _sets(data: bytes) -> None:
     text = _text(data[1:])
     if data[:1] >= b"\x40":
         settings = Settings(
-            topic_sets=[parse_topic_set(text)], sets=[parse_set("cleanup.policy=compact")]
+            topic_sets=[parse_topic_set(text)], sets=[parse_set("log.cleanup.policy=compact")]
         )
     else:
-        settings = Settings(sets=[parse_set(text), parse_set("cleanup.policy=compact")])
+        settings = Settings(sets=[parse_set(text), parse_set("log.cleanup.policy=compact")])
     settings.resolve("t", node_id=None)
 
 

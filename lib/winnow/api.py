@@ -203,12 +203,14 @@ def erase(
             {
                 "settings": found_settings,
                 "topics": options.get("topics", ()),
-                "now": NO_CLOCK,
+                "now": 0,
                 "stop": options.get("stop"),
                 "progress": progress,
             },
             touch=not dry_run,
         )
+        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
+        request = replace(request, now=NO_CLOCK)
         with cancelling_jobs(spark.sparkContext, request.stop):
             result = erase_from(spark, dirs, request, different, run_id=new_run_id())
         skipped = (f"{d.path}/{s.name} is not searched: {s.why}" for d in dirs for s in d.skipped)
@@ -251,6 +253,7 @@ def explain(
     request = Request.of(options, touch=False)
     with locked(log_dirs, to_change=False) as dirs:
         check_one_node(dirs, "explain")
+        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
         home = home_of(dirs, partition)
         settings, found = with_metadata(request.settings, Places(), dirs)
         request = replace(request, settings=settings)
@@ -288,6 +291,7 @@ def doctor(
             },
             touch=False,
         )
+        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
     return replace(diagnosis, notes=(*settings.notes(), *found))

@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST_MS = 253_402_300_799_999
+"""End of the year 9999. A later time is in microseconds or mistyped."""
 
 
 def now_ms() -> int:

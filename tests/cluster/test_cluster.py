@@ -95,7 +95,7 @@ def test_verify_erase_and_a_script_run_on_the_cluster(field: Field, tmp_path: Pa
     plain = [word for word in log.arguments(log_dir)[2:] if word != "--now" and not word.isdigit()]
     with two_hosts(tmp_path) as cluster:
 
-        def output(*words: str | Path) -> str:
+        def output(*words: str | Path, exit_code: int = 0) -> str:
             ended = subprocess.run(
                 [ROOT / "spark-submit.sh", "--master", cluster.master, *words],
                 capture_output=True,
@@ -103,7 +103,7 @@ def test_verify_erase_and_a_script_run_on_the_cluster(field: Field, tmp_path: Pa
                 check=False,
                 timeout=RUN_SECONDS,
             )
-            assert ended.returncode == 0, ended.stderr[-3000:]
+            assert ended.returncode == exit_code, ended.stderr[-3000:]
             return ended.stdout
 
         assert (
@@ -111,7 +111,10 @@ def test_verify_erase_and_a_script_run_on_the_cluster(field: Field, tmp_path: Pa
             == len(log.PARTITIONS) + 1
         )
         erased = json.loads(
-            output("erase", log_dir, "--keys", keys, *plain, "--dry-run", "--no-ledger", "--json")
+            output(
+                *("erase", log_dir, "--keys", keys, *plain, "--dry-run", "--no-ledger", "--json"),
+                exit_code=2,  # no record has the key
+            )
         )
         assert (erased["status"], erased["keys_found"]) == ("done", 0)
         records = output(script, log_dir / "c-tomb-0", log_dir / log.LEGACY).split()

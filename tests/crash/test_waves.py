@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.crash.replay import CrashPoint, RecordingStorage, fingerprint
+from tests.crash.replay import CrashPoint
 from tests.crash.runs import (
     CrashRun,
     checkpoint_entry,
@@ -21,6 +21,7 @@ from tests.crash.runs import (
     read_log,
     run_winnow,
 )
+from tests.crash.snapshots import Snapshots
 from tests.fixtures.data import copy_tree
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.names import CLEANER_CHECKPOINT
@@ -31,38 +32,6 @@ pytestmark = pytest.mark.spark
 
 ONE_GROUP = 2000
 """Bytes: room for one group of the small log and its indexes."""
-
-
-class Snapshots(RecordingStorage):
-    """A copy of the log directory as it is before each effect: what a kill at that instant leaves.
-    Tasks write, too.
-    """
-
-    def __init__(self, root: Path, scratch: Path) -> None:
-        super().__init__(root)
-        self._root_path, self._scratch = root, scratch
-        self.points: list[CrashPoint] = []
-        self._seen: set[str] = set()
-
-    def take(self, label: str) -> None:
-        found = fingerprint(self._root_path)
-        if found not in self._seen:
-            self._seen.add(found)
-            copy = self._scratch / f"{len(self.points):04d}"
-            copy_tree(self._root_path, copy)
-            self.points.append(CrashPoint(copy, label, in_order=True))
-
-
-def _before(method: str) -> Callable[..., None]:
-    def effect(self: Snapshots, *arguments: object) -> None:
-        self.take(f"before {method} {arguments[0]}")
-        getattr(RecordingStorage, method)(self, *arguments)
-
-    return effect
-
-
-for _method in ("create", "rename", "unlink", "mkdir", "rmdir"):
-    setattr(Snapshots, _method, _before(_method))
 
 
 @pytest.fixture(scope="module", params=["compact,delete", "transactions"])

@@ -52,7 +52,16 @@ def make(path: Path) -> Path:
 def arguments(log_dir: Path) -> list[str]:
     """Of `./spark-submit.sh`."""
     sets = [word for text in SETS for word in ("--topic-set", text)]
-    return ["clean", str(log_dir), "--topic-configs", str(TOPIC_CONFIGS), "--now", str(NOW), *sets]
+    return [
+        "clean",
+        str(log_dir),
+        "--topic-configs",
+        str(TOPIC_CONFIGS),
+        "--now",
+        str(NOW),
+        *sets,
+        "--yes",
+    ]
 
 
 def content(log_dir: Path) -> dict[str, str]:

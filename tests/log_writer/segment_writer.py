@@ -12,7 +12,7 @@ from tests.log_writer.shared_files import write_new
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
-from winnow.storage.absent import read_if_there
+from winnow.storage.contract import read_if_there
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file
 from winnow.storage.local import LocalStorage

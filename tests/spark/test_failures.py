@@ -33,8 +33,8 @@ from winnow.clean.rewrite.compaction import Outcome, run_compaction
 from winnow.clean.scan.job import CompactionJob
 from winnow.errors import NoSpaceError
 from winnow.runtime.progress import Progress
-from winnow.storage.free_space import free_bytes
 from winnow.storage.local import LocalStorage
+from winnow.storage.places import free_bytes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -57,7 +57,7 @@ def test_every_verb_leaves_outside_files_untouched(
     words = [
         "--now",
         "1795300000000",
-        *(word for setting in SETS for word in ("--set", setting.removeprefix("*:"))),
+        *(word for setting in SETS for word in ("--topic-set", setting)),
     ]
     told = ""
     with bounded(seconds=300, more_bytes=2**40):

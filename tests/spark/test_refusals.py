@@ -161,7 +161,7 @@ def test_partitions_are_reported_in_order_of_log_directories(
 
 def test_only_requested_topics_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0", "c-4p-0", "c-4p-2", "d-time-0")
-    done = observed(spark, log_dir, topics=["c-4?", "no-such-*"])
+    done = observed(spark, log_dir, topics=["c-4?", "c-4p"])
     assert sorted(by_name(done.result)) == ["c-4p-0", "c-4p-2"]
     assert done.changed() == {"c-4p-0", "c-4p-2", "cleaner-offset-checkpoint"}
     assert (done.result.status, done.result.exit_code) == ("done", 0)

@@ -63,8 +63,8 @@ def test_verify_command(
     out, err = capsys.readouterr()
     assert [finding["kind"] for finding in json.loads(out)["findings"]] == ["crc"]
     assert "stray is not checked" in err
-    assert run_command(["verify", str(log_dir), "--topics", "none"]) == 0
-    assert "Nothing is wrong." in capsys.readouterr().out
+    assert run_command(["verify", str(log_dir), "--topics", "none"]) == 2
+    assert "--topics matches no topic" in capsys.readouterr().err
     assert run_command(["verify", str(tmp_path)]) == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from winnow.errors import CorruptLogError
 from winnow.storage.file_tree import FileTree, StoredFile
-from winnow.storage.open_tree import open_tree
+from winnow.storage.places import open_tree
 
 MTIME_NS = 1_795_223_486_123_000_000
 LARGE = 20 * 2**20 + 17

@@ -15,7 +15,7 @@ from tests.storage.s3 import SECRET_KEY
 from winnow.clean.result import RunResult
 from winnow.errors import StoppedError, UsageError, WinnowError
 from winnow.runtime.stop import Stop
-from winnow.storage.open_tree import open_tree
+from winnow.storage.places import open_tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,8 +22,7 @@ from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.logdir.survey import survey_log_dirs
 from winnow.storage import places
-from winnow.storage.open_tree import open_tree
-from winnow.storage.places import Places
+from winnow.storage.places import Places, open_tree
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.storage import S3Storage
 

@@ -15,8 +15,7 @@ from tests.storage.requests import Counting, Died
 from winnow.clean.in_place import check_in_place
 from winnow.errors import CorruptLogError, UsageError
 from winnow.storage.contract import COMMIT_RECORD
-from winnow.storage.open_tree import open_tree
-from winnow.storage.places import storage_of
+from winnow.storage.places import open_tree, storage_of
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.change import Change
 from winnow.storage.s3.client import bucket_and_key

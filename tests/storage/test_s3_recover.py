@@ -22,6 +22,7 @@ from winnow.clean.commit.commit import (
     commit_groups,
     commit_log_start,
 )
+from winnow.errors import UsageError
 from winnow.logdir.commit.journal import Journal, JournalGroup, with_staged
 from winnow.logdir.commit.retain import delete_segments
 from winnow.logdir.commit.staging import remove_staging
@@ -30,7 +31,7 @@ from winnow.logdir.listing import list_segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, STAGING_PREFIX
 from winnow.storage.contract import COMMIT_RECORD, Storage
 from winnow.storage.local import LocalStorage
-from winnow.storage.open_tree import open_tree
+from winnow.storage.places import open_tree
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.storage import S3Storage
 from winnow.verbs.recover.run import recover_log_dirs
@@ -161,6 +162,7 @@ def test_checkpoint_change_is_finished_too(a_round: Round, s3: str, tmp_path: Pa
     with pytest.raises(Died):
         commit_cleaner_checkpoint(S3Storage(Counting(BUCKET, left=2)), url, {T: END_OFFSET})
     assert there(url).keys() == here(a_round.root).keys() | {COMMIT_RECORD}
-    assert recover_log_dirs([url], topics=["none"]).partitions == ()
+    with pytest.raises(UsageError, match="matches no topic"):
+        recover_log_dirs([url], topics=["none"])  # it has finished the change by then
     commit_cleaner_checkpoint(LocalStorage(), str(a_round.root), {T: END_OFFSET})
     assert there(url) == here(a_round.root)

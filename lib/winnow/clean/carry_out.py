@@ -13,7 +13,6 @@ from winnow.clean.commit.commit import kept_bytes
 from winnow.clean.commit.retention import retain_only
 from winnow.clean.commit.split import split_bytes, split_first
 from winnow.clean.compact import NOT_BEGUN, Run, compact
-from winnow.clean.next_round import compacted_next
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round
@@ -24,6 +23,22 @@ from winnow.clean.tight import compact_tight
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.plan import CompactionPlan
 from winnow.runtime.failure import failure
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from winnow.clean.plan.prepare import look_again
+from winnow.clean.result import RETAINED
+from winnow.errors import StoppedError
+from winnow.policy.decide import after_retention
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -106,9 +121,7 @@ _Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
 def _without_rounds(
     current: Sequence[Prepared | PartitionResult], request: Request, run_id: str
 ) -> tuple[dict[int, PartitionResult], _Compacted]:
-    """Return, by number, the results of partitions that are not compacted, and the plans of those
-    that still have to be.
-    """
+    """Return, by number, the results without a compaction, and the plans of compactions."""
     results: dict[int, PartitionResult] = {}
     compacted: _Compacted = {}
     for number, item in enumerate(current):
@@ -129,3 +142,59 @@ def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:
     """Return whether `--on-corrupt=fail` ends the run: reading records has found damage."""
     codes = (result.error_code for result in results if result.error is not None)
     return request.on_corrupt == "fail" and CorruptLogError.exit_code in codes
+
+
+_log = logging.getLogger(__name__)
+
+
+def compacted_next(
+    sc: SparkContext,
+    items: Sequence[Prepared | PartitionResult],
+    results: Mapping[int, PartitionResult],
+    request: Request,
+    *,
+    run_id: str,
+) -> dict[int, Prepared | PartitionResult]:
+    """Return, by number in `items`, the partitions to compact after retention, in their current
+    state.
+
+    `results`: of partitions that retention changed, and of others.
+    """
+    chosen = {
+        number: _with_checkpoint(item, results[number])
+        for number, item in enumerate(items)
+        if isinstance(item, PartitionWork)
+        and number in results
+        and RETAINED in results[number].actions
+        and results[number].error is None
+        and after_retention(item.plan, now=request.now, only=request.only) is not None
+    }
+    if not chosen or request.stop.reason is not None:
+        return {}
+    try:
+        again: list[Prepared] = look_again(sc, list(chosen.values()), request)
+    except StoppedError:
+        return {}
+    except (Py4JError, PySparkException):  # the next run does the rest
+        _log.exception("the Spark job failed")
+        return {}
+    split = split_first(sc, again, request, run_id=run_id)
+    found = {number: split.get(at, again[at]) for at, number in enumerate(chosen)}
+    return {
+        number: item
+        for number, item in found.items()
+        if not isinstance(item, PartitionWork) or item.plan.compaction
+    }
+
+
+def _with_checkpoint(item: PartitionWork, result: PartitionResult) -> PartitionWork:
+    """Raise the cleaner checkpoint in `item`, if any, to the log start, as retention did (S7.6)."""
+    checkpoints, topic_partition = item.log_dir.checkpoints, item.place.topic_partition
+    before, start = checkpoints.cleaner.get(topic_partition), result.log_start_offset_after
+    if item.plan.checkpoint_reset is not None:
+        before = item.plan.checkpoint_reset
+    if before is None or start is None:
+        return replace(item, finished=None)
+    cleaner = {**checkpoints.cleaner, topic_partition: max(before, start)}
+    log_dir = replace(item.log_dir, checkpoints=replace(checkpoints, cleaner=cleaner))
+    return replace(item, log_dir=log_dir, finished=None)

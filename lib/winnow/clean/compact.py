@@ -81,9 +81,7 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
 
 
 def _in_waves(run: Run, round_: Round) -> PartitionResult:
-    """Compact as many groups at a time as there is room for. Commit each wave before writing the
-    next.
-    """
+    """Compact the groups that there is room for, commit this wave, and go on."""
     job, done, storage = round_.job, list[RewrittenGroup](), run.request.storage
     while True:
         part = _next_part(run, job, len(done))
@@ -134,9 +132,7 @@ def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Fai
 
 
 def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
-    """Create the staging directory on the driver: a task that outlives its job must not create it
-    again.
-    """
+    """Create the staging directory on the driver: no task that outlives its job may do it."""
     try:
         request.storage.mkdir(job.staging)
     except FAILS_ONE_PARTITION as error:
@@ -145,9 +141,7 @@ def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
 
 
 def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
-    """Return the outcomes of each partition's groups. If the job fails or is cancelled, nothing of
-    it is committed.
-    """
+    """Return the outcomes of each partition's groups; failures if the job fails or is cancelled."""
     if not jobs:
         return []
 

@@ -29,9 +29,7 @@ _TOLD = 3
 
 
 def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Prepared]:
-    """Return the same partitions with plans that delete only what is needed to free `wanted`
-    bytes.
-    """
+    """Return the same partitions, with plans that free no more than `wanted` bytes need."""
     chosen = [item for item in prepared if isinstance(item, PartitionWork)]
     plans = iter(
         oldest_first([(item.state, item.plan.retention) for item in chosen], wanted=wanted)
@@ -45,9 +43,7 @@ def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Pr
 
 
 def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]) -> int:
-    """Return the bytes that the plans free where they are or will be carried out. All files of the
-    segments count.
-    """
+    """Return the bytes that the plans free where carried out, of all files of the segments."""
     return sum(
         file_bytes(segment)
         for item, result in zip(prepared, results, strict=True)
@@ -59,9 +55,7 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
 
 
 def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
-    """Delete from all partitions first. Only then update side files and checkpoints, which have to
-    be written.
-    """
+    """Delete from all partitions first. Only then write side files and checkpoints."""
     failed: dict[int, PartitionResult] = {}
     took: dict[int, int] = {}
     for at, item in enumerate(prepared):
@@ -113,9 +107,7 @@ def _follow(item: PartitionWork, request: Request, run_id: str, took_ms: int) ->
 
 
 def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
-    """Return the message for a run that may not free enough: which topics hold the most, and what
-    helps.
-    """
+    """Return the message of a run that may not free enough: the largest topics, and what helps."""
     held: Counter[str] = Counter()
     policies: dict[str, str] = {}
     for item in prepared:

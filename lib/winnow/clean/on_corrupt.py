@@ -48,9 +48,7 @@ def carry_out_with_quarantine(
     *,
     run_id: str,
 ) -> CarriedOut:
-    """Do as `carry_out`. With `quarantine`, move damage out of partitions where it is found, then
-    clean them.
-    """
+    """Do as `carry_out`. With `quarantine`, move damage out of partitions, then clean them."""
     done = carry_out(sc, prepared, request, run_id=run_id)
     if request.on_corrupt != "quarantine":
         return done
@@ -103,9 +101,7 @@ def _quarantine(
 
 
 def _together(moved: Quarantined, after: PartitionResult) -> PartitionResult:
-    """Combine both results, with the sizes from before the quarantine, which removed only the
-    damage.
-    """
+    """Combine both results, with the sizes from before the quarantine."""
     before = None if after.bytes_before is None else after.bytes_before + moved.bytes
     return replace(
         after, quarantined_bytes=moved.bytes, reason=f"{moved}; {after.reason}", bytes_before=before

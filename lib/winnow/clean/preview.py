@@ -21,8 +21,7 @@ from winnow.clean.tight import measure
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import failure
-from winnow.storage.free_space import free_bytes
-from winnow.storage.places import Places
+from winnow.storage.places import Places, free_bytes
 
 
 def preview(
@@ -121,9 +120,7 @@ def _boundless(_directory: str) -> int:
 
 
 def _within(needed: Counter[str], room: Room) -> int:
-    """Return the bytes needed at once, within `room`. What does not fit is written later, when
-    space is free again.
-    """
+    """Return the bytes needed at once, within `room`. What does not fit is written later."""
     volumes: Counter[Hashable] = Counter()
     free: dict[Hashable, int] = {}
     for directory, count in needed.items():

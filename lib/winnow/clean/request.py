@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Required, Self, TypedDict, get_args
 
+from winnow.clock import LATEST_MS
 from winnow.errors import UsageError
+from winnow.logdir.topic_globs import check_globs
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.stop import Stop
 from winnow.storage.contract import Storage
-from winnow.storage.free_space import KEEP_FREE_BYTES
-from winnow.storage.places import Places
+from winnow.storage.places import KEEP_FREE_BYTES, Places
 
 Only = Literal["retention", "compaction"]
 UncleanShutdown = Literal["read", "refuse", "below-recovery-point"]
@@ -65,18 +66,14 @@ class Request:
     now: int
     """The clock of every decision, ms since the epoch."""
     touch: bool
-    """False for a plan: it must not change anything in a log directory, not even to recover from a
-    crash.
-    """
+    """False for a plan: it must not change a log directory, not even after a crash."""
     topics: tuple[str, ...] = ()
     """Globs; all topics if there are none."""
     only: Only | None = None
     """Do only compaction, or only retention."""
     unclean_shutdown: UncleanShutdown = "read"
     keep_replaced: bool = False
-    """Keep what the run replaces or deletes until it is undone or purged
-    (`winnow.logdir.commit.kept`).
-    """
+    """Keep what is replaced or deleted until it is undone or purged (`logdir.commit.kept`)."""
     on_corrupt: OnCorrupt = "leave"
     max_extra_space: int | None = None
     """Bytes that may be written before as many are removed. None: the free space."""
@@ -94,17 +91,13 @@ class Request:
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Silence)
     spool: str | None = None
-    """Directory for keys that are read along with the headers (`winnow.clean.scan.prefetch`). None:
-    keys are not prefetched.
-    """
+    """Directory for prefetched keys (`winnow.clean.scan.prefetch`). None: not prefetched."""
     secret: tuple[int, int] = field(
         default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
     )
     """Key of the hash of record keys."""
     storage: Storage = field(default_factory=Places)
-    """The driver changes log directories only through this storage: in recovery, retention and
-    commit.
-    """
+    """The only way in which the driver changes log directories."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for invalid values and for options that contradict each other."""
@@ -131,12 +124,24 @@ class Request:
     def of(cls, options: Mapping[str, object], *, touch: bool) -> Self:
         """Build a request from the options of a public function. None means the default.
 
-        Raises TypeError for an unknown option.
+        Raises TypeError for an unknown option, and UsageError for a time out of range.
         """
+        now = options.get("now")
+        if isinstance(now, int) and not 0 <= now <= LATEST_MS:
+            raise UsageError(
+                "now is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
+            )
         asked: dict[str, Any] = {
             name: value for name, value in options.items() if value is not None
         }
         return cls(touch=touch, **asked | {"topics": tuple(asked.get("topics", ()))})
+
+    def check_globs(self, topics: Collection[str]) -> None:
+        """Raise UsageError for a glob that matches none of `topics`, those of all log
+        directories.
+        """
+        check_globs(self.topics, topics, option="--topics")
+        check_globs((one.glob for one in self.settings.topic_sets), topics, option="--topic-set")
 
     @property
     def below_recovery_point(self) -> bool:

@@ -1,6 +1,4 @@
-"""What a run did, as values: the Python API returns them, the command line prints them, the ledger
-stores them.
-"""
+"""What a run did, as values for the Python API, the command line and the ledger."""
 
 from __future__ import annotations
 
@@ -60,13 +58,9 @@ class RecordsRemoved:
     """Counts of removed records, by cause."""
 
     superseded: int = 0
-    """A later record has the same key. Also records without a key, which a compacted topic does not
-    keep (S5.5).
-    """
+    """A later record has the same key, or this one has none, in a compacted topic (S5.5)."""
     tombstones: int = 0
-    """Tombstones that were the last record of their key and whose delete horizon has passed
-    (S5.5).
-    """
+    """Tombstones that were the last record of their key, past their delete horizon (S5.5)."""
     aborted: int = 0
     """Data of aborted transactions (S5.4)."""
     markers: int = 0
@@ -145,19 +139,13 @@ class PartitionResult:
     records_before: int | None = None
     records_after: int | None = None
     holders: tuple[Holder, ...] = ()
-    """Of a compacted partition of `__consumer_offsets` and the like: the names with the most bytes
-    before.
-    """
+    """Of a compacted topic of Kafka's own: the names with the most bytes before."""
     holders_total: int | None = None
     """The number of names. None for other partitions, and if there are too many to count."""
     kept_bytes: int | None = None
-    """Replaced or deleted bytes that the run keeps for an undo. A purge frees them. None: it keeps
-    nothing.
-    """
+    """Replaced or deleted bytes that the run keeps for an undo. None: it keeps nothing."""
     quarantined_bytes: int | None = None
-    """Damaged bytes that the run moved out of the log, into a directory beside it. None: it moved
-    none.
-    """
+    """Damaged bytes that the run moved into a directory beside the log. None: it moved none."""
     outputs: tuple[Output, ...] = ()
     """What compaction wrote, or would write by an estimate, ascending."""
     records_removed: RecordsRemoved | None = None
@@ -172,9 +160,7 @@ class PartitionResult:
     (S3.4). None: unknown, or nothing is dirty.
     """
     segments: tuple[SegmentFate, ...] = ()
-    """All segments, ascending. A segment that was split first is replaced by its parts. Empty if
-    unknown.
-    """
+    """All segments, ascending; the parts of one that was split first. Empty if unknown."""
     tombstones: tuple[int, ...] = ()
     """Tombstones kept by compaction, by age: the number younger than the first of
     TOMBSTONE_AGES_MS, between the first and the second, and so on. Empty if nothing was compacted.
@@ -190,15 +176,17 @@ class PartitionResult:
     error_code: int = CorruptLogError.exit_code
     """The exit code if this is the only problem (`WinnowError.exit_code`)."""
     left_alone: bool = False
+    deletes_more: tuple[str, ...] = ()
+    """Options that let more be deleted than the topic's own settings, as `KEY=VALUE instead of
+    VALUE` (decision 47).
+    """
     settings: tuple[Setting, ...] = ()
     """In a plan: all settings that decided, defaults included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunResult:
-    """One run over one or more log directories. `now` is the clock of every decision, ms since the
-    epoch.
-    """
+    """One run over one or more log directories. `now`: the clock of every decision, ms."""
 
     run_id: str
     verb: str
@@ -210,23 +198,24 @@ class RunResult:
     refused: bool = False
     """The run did nothing because a partition is damaged, as requested with `--on-corrupt=fail`."""
     peak_extra_bytes: int | None = None
-    """Maximal bytes beside the logs at one time: written, but not yet in place. In a plan: an upper
-    bound.
-    """
+    """Maximal bytes beside the logs at one time, not yet in place. In a plan: an upper bound."""
 
     short_bytes: int | None = None
-    """Bytes missing from the amount to free, because the rules allow no more. None if no amount was
-    requested.
-    """
+    """Bytes that the rules leave missing from the amount to free. None if none was requested."""
 
     ledger: str | None = None
     """The ledger to which the run was written. None if none was requested or writing failed."""
 
+    def __repr__(self) -> str:
+        acting = sum(partition.actions != (NONE,) for partition in self.partitions)
+        return (
+            f"<{self.verb} {self.run_id}: {self.status}, {acting:,} of {len(self.partitions):,} "
+            "partitions>"
+        )
+
     @property
     def status(self) -> str:
-        """`partial` if some partitions failed, were skipped or lost damaged batches, or too little
-        was freed. Otherwise `done`.
-        """
+        """`partial` if partitions failed, were skipped or lost batches, or bytes are short."""
         return "partial" if self.short_bytes or any(map(_troubled, self.partitions)) else "done"
 
     @property

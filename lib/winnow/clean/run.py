@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,11 +13,12 @@ from winnow.clean.free import delete_first, freed_bytes, only_what_is_needed, wh
 from winnow.clean.in_place import check_in_place
 from winnow.clean.on_corrupt import carry_out_with_quarantine, damaged_first
 from winnow.clean.plan.estimate import weigh
+from winnow.clean.plan.overridden import overridden
 from winnow.clean.plan.prepare import prepare
 from winnow.clean.plan.settings import io_rate, with_metadata
 from winnow.clean.preview import preview
 from winnow.clean.request import Request
-from winnow.clean.result import RunResult
+from winnow.clean.result import NONE, PartitionResult, RunResult
 from winnow.logdir.lock import locked
 from winnow.logdir.lock_reach import why_seen_here_only
 from winnow.runtime.cancel import cancelling_jobs
@@ -32,6 +33,15 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
 
 
+def _marked(
+    result: PartitionResult, more: Mapping[tuple[str, str], tuple[str, ...]]
+) -> PartitionResult:
+    found = more.get((result.log_dir, result.topic))
+    if found is None or result.actions == (NONE,):
+        return result
+    return replace(result, deletes_more=found)
+
+
 def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
     """Plan these log directories or, if the request may touch them, clean them (`winnow.api`)."""
     check_in_place(log_dirs, on_corrupt=request.on_corrupt, keep_replaced=request.keep_replaced)
@@ -41,6 +51,8 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
     progress, run_id = request.progress, new_run_id()
     scanning = request.touch and request.only != "retention"
     with locked(log_dirs, to_change=request.touch) as dirs:
+        if request.settings.compare_log_dirs:  # a private copy has only some of the partitions
+            request.check_globs({tp.topic for d in dirs for tp in d.partitions})
         settings, found = with_metadata(request.settings, Places(), dirs)
         throttle = io_rate(settings, dirs) if request.throttle is None else request.throttle
         request = replace(request, settings=settings)
@@ -57,6 +69,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             prepared = prepare(sc, dirs, request)
             if request.seen is not None:
                 request.seen(prepared, request)
+            more = overridden(prepared, request.settings)
             refusal = damaged_first(prepared, request)
             if freeing is not None:
                 prepared = only_what_is_needed(prepared, wanted=freeing)
@@ -79,7 +92,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         run_id=run_id,
         verb=request.verb,
         now=request.now,
-        partitions=tuple(done.partitions),
+        partitions=tuple(_marked(one, more) for one in done.partitions),
         notes=notes,
         refused=refusal is not None,
         short_bytes=short,

@@ -19,9 +19,7 @@ from winnow.state import Segment
 from winnow.storage.contract import Storage
 
 _BLOCK_BYTES = 4_096
-"""A file takes whole blocks. Where they are smaller, the round finds too little room, and fails
-before it writes.
-"""
+"""A file takes whole blocks. If they are smaller, the round fails for space before it writes."""
 
 
 def seed_bytes(made: Round, request: Request) -> int:

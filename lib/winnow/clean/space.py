@@ -1,6 +1,4 @@
-"""Compute the space that a cleaning takes beside the log, and the space available
-(docs/decisions/0012).
-"""
+"""Compute the space that a cleaning takes beside the log, and what there is (decision 12)."""
 
 from __future__ import annotations
 
@@ -16,20 +14,15 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import Failure
 from winnow.state import Segment
-from winnow.storage.free_space import free_bytes
-from winnow.storage.places import Places
+from winnow.storage.places import Places, free_bytes
 from winnow.words import size
 
 _GROWTH = 3
-"""A segment of v0 or v1 grows by at most this factor: the smallest record, of 26 bytes, becomes a
-batch of 77 with a horizon.
-"""
+"""A segment of v0 or v1 grows at most from records of 26 bytes to batches of 77."""
 
 
 def most_log_bytes(segments: Iterable[Segment], legacy: Collection[int]) -> int:
-    """Return the maximal log bytes of a group's output. `legacy`: base offsets of segments with
-    batches of v0 or v1.
-    """
+    """Return the maximal log bytes of a group's output. `legacy`: bases of segments of v0 or v1."""
     return sum(
         segment.log_bytes * (_GROWTH if segment.base_offset in legacy else 1)
         for segment in segments
@@ -37,9 +30,7 @@ def most_log_bytes(segments: Iterable[Segment], legacy: Collection[int]) -> int:
 
 
 def most_index_bytes(segments: Iterable[Segment], log_bytes: int, config: TopicConfig) -> int:
-    """Return the maximal index bytes of an output of `log_bytes`: more than `index.interval.bytes`
-    separate two entries.
-    """
+    """Return the maximal index bytes: more than `index.interval.bytes` separate two entries."""
     entries = log_bytes // (config.index_interval_bytes + 1)
     sizes = (entries * OFFSET_ENTRY_SIZE, (entries + 1) * TIME_ENTRY_SIZE)
     transactions = sum(segment.txnindex_bytes or 0 for segment in segments)
@@ -48,9 +39,7 @@ def most_index_bytes(segments: Iterable[Segment], log_bytes: int, config: TopicC
 
 @dataclass(slots=True)
 class Room:
-    """The bytes that may still be written, by file system. Each file system is asked for its free
-    bytes on first use.
-    """
+    """The bytes that may still be written, by file system, each asked on first use."""
 
     limit: int | None
     """Bytes that may be written to all file systems together."""
@@ -124,9 +113,7 @@ def fitting(groups: Sequence[GroupJob], room: int) -> int:
 
 
 def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]:
-    """Return the same jobs with a limit on the size of each output. Together the limits use all of
-    `room`.
-    """
+    """Return the same jobs with limits on the sizes of outputs, which together use `room`."""
     for job in jobs:
         room.take(job.directory, job.most_bytes)
     groups = sum(len(job.groups) for job in jobs)

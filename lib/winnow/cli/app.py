@@ -15,7 +15,7 @@ from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell
-from winnow.cli.package import run_package
+from winnow.cli.package import run_offline, run_package
 from winnow.cli.recover import Recovery, run_recover
 from winnow.cli.run import run_verb
 from winnow.cli.takes import FIELDS, SETTINGS, takes
@@ -252,5 +252,9 @@ def pack(
     output: Annotated[
         str, typer.Option(metavar="FILE", help="The archive to write; its name ends in .tar.gz.")
     ] = "winnow.tar.gz",
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", help="Pack all that sets up a host without a network instead."),
+    ] = False,
 ) -> int:
-    return run_package(output, line)
+    return run_offline(output, line) if offline else run_package(output, line)

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from winnow.verbs.erase.values import EraseResult
 
 
+NONE_FOUND = (
+    "no record has any of the keys: nothing had to be erased. Is the quoting right? A key that "
+    "is a JSON string has its quotes in it, and a number may be binary: `inspect --records` shows "
+    "keys as they are"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
     """Where the keys are, as typed."""
@@ -65,6 +72,8 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool) -> int:
                 )
             for note in result.notes:
                 complain(f"note: {note}")
+            if not result.keys_found:
+                complain(NONE_FOUND)
             clock.begins("printing the result")
             tell_erasure(result, json=request.json, more=clock.json() if request.json else {})
             clock.tell()

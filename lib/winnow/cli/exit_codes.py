@@ -32,6 +32,7 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
         "erase": {
             0: "none of the keys is left in these partitions, and this is proven",
             **_FAILED,
+            2: f"{_FAILED[2]}, or no record has any of the keys",
             3: "proven in all rewritable segments, but records are left elsewhere; the output "
             "lists them",
             4: "the proof failed",

@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from winnow.clean.request import OnCorrupt, Only, UncleanShutdown
-from winnow.clock import ms_of, now_ms
+from winnow.clock import LATEST_MS, ms_of, now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
 from winnow.policy.sources import (
@@ -31,15 +31,9 @@ from winnow.runtime.stop import Stop
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
-LATEST_MS = 253_402_300_799_999
-"""End of the year 9999. A larger --now is in microseconds or mistyped."""
-
-
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
-_SIZE = re.compile(
-    r"(?P<number>[0-9]+(_[0-9]+)*|[0-9]+\.[0-9]+(?=.))((?P<unit>[KMGT])iB)?", re.ASCII
-)
-_UNIT_BYTES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"(?P<number>[0-9]+(_[0-9]+)*(\.[0-9]+(?!B))?)(?P<unit>B|[KMGT](iB)?)", re.ASCII)
+_UNIT_BYTES = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MOST_DIGITS = 24
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -118,6 +112,11 @@ class CommandLine:
         "Keep replaced and deleted segments for `recover --undo`. This frees no space until "
         "`recover --purge`.",
         "--keep-replaced",
+        default=False,
+    )
+    yes: bool = _option(
+        "Let --set and --topic-set delete more than the topics' own settings without asking.",
+        "--yes",
         default=False,
     )
     timeout: str | None = _option(
@@ -273,17 +272,19 @@ def parse_duration(text: str, *, option: str) -> float:
 
 
 def parse_size(text: str, *, option: str) -> int:
-    """Return the bytes of `512MiB`, `10GiB`, `1.5TiB` or `1_000_000`. Raises UsageError for
-    anything else.
+    """Return the bytes of `512MiB`, `20G`, `1.5TiB` or `4096B`. G and GiB are the same. Raises
+    UsageError for anything else, and for a number without a unit: nobody means 20 bytes.
     """
+    if text == "0":
+        return 0
     found = _SIZE.fullmatch(text)
     if found is None or len(text) > _MOST_DIGITS:
         raise UsageError(
             f"{option} can't be understood",
-            expected="a size such as 512MiB, 10GiB or 1_000_000",
+            expected="a size with a unit, such as 512MiB, 20G or 4096B",
             found=repr(text),
         )
-    return int(Decimal(found["number"]) * (_UNIT_BYTES[found["unit"]] if found["unit"] else 1))
+    return int(Decimal(found["number"]) * _UNIT_BYTES[found["unit"][0]])
 
 
 def parse_rate(text: str, *, option: str) -> int:

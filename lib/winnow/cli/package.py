@@ -40,3 +40,27 @@ def run_package(path: str, request: CommandLine) -> int:
         return 0
 
     return guarded(work, json=request.json, now=lambda: None)
+
+
+def run_offline(path: str, request: CommandLine) -> int:
+    """Return the exit code."""
+
+    def work() -> int:
+        from winnow.worker.offline import TOP, made_for, make_offline  # noqa: PLC0415 - as above
+
+        with progress_on_stderr(quiet=request.quiet) as progress:
+            progress.stage("packing")
+            bytes_written = make_offline(path)
+        python, platform = made_for().split()
+        if request.json:
+            told = {"path": path, "size": bytes_written, "python": python, "platform": platform}
+            tell_json({"status": "done", **told})
+        else:
+            lines = [
+                f"{path}: {size(bytes_written)}, for Java and Python {python} on {platform}",
+                f"There: tar -xzf {path} && ./{TOP}/spark-submit.sh VERB ...",
+            ]
+            tell(lambda: Paper().lines(lines))
+        return 0
+
+    return guarded(work, json=request.json, now=lambda: None)

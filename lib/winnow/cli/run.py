@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from winnow.clean.result import RunResult
+from winnow.cli.confirm import confirm
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
@@ -27,8 +28,8 @@ from winnow.cli.text.table import show
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
-from winnow.storage.open_tree import open_tree
 from winnow.storage.output_file import write_output
+from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
 from winnow.words import one_line, redacted
 
@@ -111,6 +112,8 @@ def prepare(
                 "begin_again": request.begin_again,
                 "ledger": ledger,
             }
+            if verb == "clean" and not request.yes and not request.output:
+                of_clean["seen"] = confirm
             more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
             function = api.clean if verb == "clean" else api.plan
             result = function(

@@ -77,6 +77,7 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
     row = {column.name: getattr(partition, column.name, None) for column in PARTITION_COLUMNS}
     oldest, removed = partition.oldest_dirty_timestamp, partition.records_removed
     return row | {
+        "reason": _reason(partition),
         "oldest_dirty_at": None if oldest is None else instant(oldest),
         "records_removed": None if removed is None else asdict(removed),
         "segments": [
@@ -85,6 +86,14 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
         ],
         "outputs": [asdict(one) for one in partition.outputs],
     }
+
+
+def _reason(partition: PartitionResult) -> str:
+    """Return the reason, with the options that delete more than the topic's own settings."""
+    more = partition.deletes_more
+    if not more:
+        return partition.reason
+    return f"{partition.reason}; options delete more than its own settings: {', '.join(more)}"
 
 
 def instant(ms: int) -> str | None:

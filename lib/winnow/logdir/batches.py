@@ -110,9 +110,7 @@ def first_headers(buf: Bytes, start: int, least_offset: int, *, most: int) -> Ro
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Whole batches of a file. Positions in `rows` (BATCH) refer to `data`, which begins at byte
-    `start` of the file.
-    """
+    """Whole batches of a file. Positions in `rows` (BATCH) count from byte `start` of the file."""
 
     data: Bytes
     rows: Rows
@@ -133,9 +131,7 @@ class Stop:
 
 
 class TornLogError(CorruptLogError):
-    """The file ends inside a batch, or an entry's length exceeds the rest of the file, or only
-    zeros follow.
-    """
+    """The file ends inside a batch, or only zeros follow."""
 
 
 def read_batches(

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES
 from winnow.state import TopicPartition
-from winnow.storage.absent import read_if_there
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Storage, read_if_there
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1

@@ -20,9 +20,7 @@ from winnow.storage.contract import Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misplaced:
-    """A partition whose entry is in the checkpoint of another log directory of its broker, or in
-    several checkpoints.
-    """
+    """A partition with an entry in another log directory of its broker, or in several."""
 
     topic_partition: TopicPartition
     home: str | None

@@ -33,13 +33,9 @@ class Damage:
     start: int
     end: int
     least_offset: int
-    """The offset after the last batch before these bytes. The segment's base offset if there is
-    none.
-    """
+    """The offset after the last batch before these bytes, else the segment's base offset."""
     end_offset: int
-    """Base offset of the next batch after them, in this segment or another. The lost records lie
-    below it.
-    """
+    """Base offset of the next batch, in this segment or another. The lost records lie below it."""
 
 
 def find_damage(
@@ -86,9 +82,7 @@ def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
 
 
 def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]:
-    """Return where the last batch before the first damage begins (None if there is none), and where
-    it ends.
-    """
+    """Return where the last batch before the first damage begins (None for none), and ends."""
     last, end = None, begin
     for rows in whole_rows(buf, begin.position, begin.least_offset):
         beyond = np.flatnonzero(rows["last_offset"] >= end_offset)[:1].tolist()

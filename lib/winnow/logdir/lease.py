@@ -14,19 +14,18 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pwd
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from winnow.errors import CorruptLogError, LogDirInUseError
-from winnow.storage.fences import lift_fence, put_fence
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 from winnow.storage.own_json import Value, parse_json
+from winnow.storage.permissions import user_name
+from winnow.storage.places import lift_fence, put_fence
 from winnow.words import printable
 
 LENGTH_S = 60.0
@@ -43,9 +42,7 @@ def boot_clock() -> float:
 
 
 class Lease:
-    """A lease, renewed by a thread until `close()` or the end of the `with` block. It is a fence in
-    `winnow.storage.places`.
-    """
+    """A lease, renewed by a thread until `close()` or the end of the `with` block; a fence, too."""
 
     def __init__(
         self,
@@ -119,12 +116,7 @@ class Lease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -135,12 +127,10 @@ def take_lease(
     length_s: float | None = None,
     clock: Callable[[], float] = boot_clock,
 ) -> Lease:
-    """Take the lease. Raises LogDirInUseError, naming the holder, if somebody renews it. A lease
-    that nobody renews is taken over.
-    """
+    """Take the lease. Raises LogDirInUseError, naming the holder, if somebody renews it."""
     length_s = LENGTH_S if length_s is None else length_s
     fields: dict[str, object] = {
-        "owner": _user(),
+        "owner": user_name(os.geteuid()),
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "token": secrets.token_hex(16),
@@ -201,9 +191,7 @@ def _encode(fields: dict[str, object], *, renewals: int) -> bytes:
 
 
 def _field(seen: Seen, name: str) -> Value:
-    """Return a field of the lease, or an empty value if it cannot be read: it may be half written
-    or damaged.
-    """
+    """Return a field of the lease; an empty value if it is half written or damaged."""
     try:
         return parse_json(seen.data, LEASE, most_bytes=_MOST_BYTES).fields({name}, None)[name]
     except CorruptLogError:
@@ -222,11 +210,3 @@ def _holder(seen: Seen) -> str:
     if not all(isinstance(one, str | int) for one in fields):
         return "an unknown process"
     return printable("user {}, process {} on {}, since {}".format(*fields))
-
-
-def _user() -> str:
-    uid = os.geteuid()
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -45,9 +45,7 @@ __all__ = [
 ]
 
 _MAX_TIMESTAMPS_AT = {1: 18, MAX_MAGIC: MAX_TIMESTAMP_AT}
-"""By magic. In a v1 record or wrapper the timestamp follows offset, length, CRC, magic and
-attributes (S2.1).
-"""
+"""By magic. In a v1 record it follows offset, length, CRC, magic and attributes (S2.1)."""
 
 
 @pickled_by_fields

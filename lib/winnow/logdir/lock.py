@@ -11,12 +11,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import pwd
 import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from types import TracebackType
 from typing import Self
 
 from winnow.errors import LogDirInUseError, WinnowError
@@ -25,6 +23,7 @@ from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.names import LOCK
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file, status_of
+from winnow.storage.permissions import user_name
 from winnow.storage.places import Places, lease_file_of
 from winnow.storage.urls import is_remote
 from winnow.words import redacted
@@ -34,9 +33,7 @@ _SECRET = re.compile(
 )
 """A setting or an option of another process that must not be shown."""
 _FLOCK = struct.Struct("hhqqi4x")
-"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end of the file),
-l_pid.
-"""
+"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end), l_pid."""
 
 
 class LogDirLock:
@@ -55,12 +52,7 @@ class LogDirLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -154,16 +146,13 @@ def _in_use(log_dir: str, holder: str) -> LogDirInUseError:
 
 
 def _no_lock(log_dir: str, error: OSError) -> WinnowError:
-    """Return the error. Without the lock Winnow reads nothing, not even for a plan: a broker may be
-    writing.
-    """
+    """Return the error. Without the lock Winnow reads nothing: a broker may be writing."""
     if error.errno in (errno.EACCES, errno.EPERM):
         hint = "Run as the user that the directory belongs to, or as root."
         with suppress(OSError):
             hint = (
-                f"The directory belongs to user {_user(status_of(log_dir).st_uid)}: run as "
-                "that "
-                "user, or as root."
+                f"The directory belongs to user {user_name(status_of(log_dir).st_uid)}: run as "
+                "that user, or as root."
             )
     elif error.errno == errno.EROFS:
         hint = "The file system is mounted read-only; a broker would not start on it either."
@@ -174,20 +163,13 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
         )
     else:
         hint = "A broker would not start on it either."
-    user = _user(os.geteuid())
+    user = user_name(os.geteuid())
     return WinnowError(
         f"the log directory {log_dir} can't be locked by user {user}",
         found=error.strerror,
         where=f"{log_dir}/{LOCK}",
         hint=hint,
     )
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _whole_file(kind: int = fcntl.F_WRLCK) -> bytes:
@@ -249,9 +231,7 @@ def _command_line(pid: int) -> str:
 
 
 def _without_options(words: list[str]) -> list[str]:
-    """Drop the JVM options. A broker's class path fills pages; operators know a broker by its main
-    class and arguments.
-    """
+    """Drop the JVM options: operators know a broker by its main class and arguments."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in {"-cp", "-classpath", "--class-path"} else 1

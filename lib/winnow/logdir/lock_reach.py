@@ -15,9 +15,7 @@ _LOCAL_ONLY = {
     "cifs": frozenset({"nobrl", "forcemandatorylock"}),
     "smb3": frozenset({"nobrl", "forcemandatorylock"}),
 }
-"""File system type -> mount options with which record locks of brokers and Winnow are visible only
-on the host that takes them.
-"""
+"""File system type -> mount options with which only the host that takes a record lock sees it."""
 
 
 def why_seen_here_only(path: str) -> str | None:

@@ -54,9 +54,7 @@ class Found:
     row: int
     """The batch is this row of the piece."""
     record: Record | None
-    """The first matching record at or after the offset or timestamp. None if cleaning left no such
-    record in the batch.
-    """
+    """The first matching record. None if cleaning left no such record in the batch."""
     notes: tuple[str, ...]
     """Why indexes could not be used."""
 
@@ -70,9 +68,7 @@ class Segments:
     """The segments of one partition directory, by their file names."""
 
     def __init__(self, storage: Storage, directory: str) -> None:
-        """Raises CorruptLogError if the name of a log is not an offset, if a log is not a regular
-        file, or if there is none.
-        """
+        """Raises CorruptLogError for no log, one without an offset as name, or no regular file."""
         self._storage = storage
         self.directory = directory
         entries = storage.list_dir(directory)
@@ -134,9 +130,7 @@ class Segments:
         return None
 
     def end_offset(self) -> int:
-        """Return the offset after the last batch of the active segment, or its base offset if it
-        has no batch (S8.3).
-        """
+        """Return the offset after the last batch of the active segment, else its base (S8.3)."""
         last = len(self.bases) - 1
         entry = self._floor(last, MAX_BASE_OFFSET, [])
         pieces = self._pieces(last, entry.position if entry else 0)
@@ -228,9 +222,7 @@ class Segments:
         return times, []
 
     def offset_index(self, number: int) -> tuple[Array, list[str]]:
-        """Return the entries of a segment's offset index, none if the file is missing, and notes on
-        why it could not be used.
-        """
+        """Return the offset index, empty if it is missing, and notes on why it was not used."""
         path, base, size = self.path(number, INDEX), self.bases[number], self.log_bytes(number)
         data = b""
         if self._exists(number, INDEX):

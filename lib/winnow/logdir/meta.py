@@ -9,8 +9,7 @@ import javaproperties
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES, UNFINISHED
-from winnow.storage.absent import entry_if_there, read_if_there
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Storage, entry_if_there, read_if_there
 
 _JAVA_INT = re.compile(r"[+-]?[0-9]+")
 

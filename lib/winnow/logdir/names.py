@@ -80,9 +80,7 @@ class PartitionDirectory:
 
     @property
     def is_canonical(self) -> bool:
-        """Whether a broker would give the partition this name. `t-007` is read as t-7 but never
-        written.
-        """
+        """Whether a broker would write this name. It reads `t-007` as t-7."""
         return self.kind is not DirectoryKind.CURRENT or self.name == str(self.topic_partition)
 
     @property
@@ -127,9 +125,7 @@ def _not_a_partition(name: str, expected: str) -> UsageError:
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """Return the name of a segment's file: 20 digits, then the suffix, which may be composed, such
-    as `.log.swap`.
-    """
+    """Return the name of a segment's file: 20 digits and the suffix, such as `.log.swap`."""
     return f"{base_offset:020d}{suffix}"
 
 

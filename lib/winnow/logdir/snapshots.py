@@ -27,9 +27,7 @@ _CRC_COVERS_FROM = 6
 
 @dataclass(frozen=True, slots=True)
 class ProducerEntry:
-    """State of one producer after its last batch below the snapshot's offset. In every field -1
-    means none.
-    """
+    """State of one producer below the snapshot's offset. -1 means none."""
 
     producer_id: int
     epoch: int
@@ -45,9 +43,7 @@ class ProducerEntry:
 
 
 def read_snapshot(storage: Storage, path: str) -> tuple[ProducerEntry, ...]:
-    """Read a snapshot. Raises CorruptLogError for a wrong version, CRC or size: a broker then uses
-    the next older snapshot.
-    """
+    """Read a snapshot. Raises CorruptLogError where a broker uses the next older one."""
     return decode_snapshot(storage.read_bytes(path), where=path)
 
 

@@ -40,9 +40,7 @@ class Checkpoints:
     """The four offset checkpoints of a log directory. A missing file counts as empty."""
 
     cleaner: dict[TopicPartition, int] = field(default_factory=dict)
-    """For partitions held here: the lowest entry in the checkpoints of all given log directories of
-    the broker.
-    """
+    """For partitions held here: the lowest entry in any log directory of the broker."""
     log_start: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermark: dict[TopicPartition, int] = field(default_factory=dict)
     recovery_point: dict[TopicPartition, int] = field(default_factory=dict)
@@ -176,16 +174,12 @@ def _survey(storage: Storage, path: str) -> LogDir:
 
 
 def _from_zero(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Raise negative offsets to 0, which is also below every log. Only a reset of the cleaner's
-    offset is reported (S3.2).
-    """
+    """Raise negative offsets to 0. Only a reset of the cleaner's is reported (S3.2)."""
     return {key: max(0, offset) for key, offset in offsets.items()}
 
 
 def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
-    """Raise UsageError if log directories of several nodes were given to a verb that works on one
-    node.
-    """
+    """Raise UsageError for log directories of several nodes, for a verb that works on one."""
     for other in log_dirs[1:]:
         _check_same(
             log_dirs[0], other, "node.id", f"{what} takes the directories of one broker at a time."

@@ -141,13 +141,7 @@ def recovered_end(
     kept = reads if cut is None else reads[: cut + 1]
     for read, following in pairwise(kept):
         if read.next_offset > following.base_offset:
-            raise CorruptLogError(
-                "two segments overlap",
-                expected=f"offsets below {following.base_offset}",
-                found=str(read.next_offset - 1),
-                where=f"{directory}/{segment_file(read.base_offset, LOG)}",
-                hint="A broker would read records twice. Copy the partition from another replica.",
-            )
+            raise overlap(directory, read.base_offset, read.next_offset, following.base_offset)
     last = kept[-1]
     removed = {read.base_offset: read.log_bytes for read in reads[len(kept) :]} | dict(behind or {})
     return Recovered(
@@ -158,6 +152,17 @@ def recovered_end(
         why_cut=last.stopped,
         removed=tuple(sorted(removed)),
         lost_bytes=last.log_bytes - last.valid_bytes + sum(removed.values()),
+    )
+
+
+def overlap(directory: str, base_offset: int, next_offset: int, following: int) -> CorruptLogError:
+    """Return the error for a segment that ends behind the base offset of the following one."""
+    return CorruptLogError(
+        "two segments overlap",
+        expected=f"offsets below {following}",
+        found=str(next_offset - 1),
+        where=f"{directory}/{segment_file(base_offset, LOG)}",
+        hint="A broker would read records twice. Copy the partition from another replica.",
     )
 
 

@@ -24,9 +24,7 @@ from winnow.wire.crc import crc32_part, crc32c
 from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 READ_AT_ONCE = 8 << 20
-"""Bytes of a segment whose headers are walked before their checksums are computed: few enough to
-stay in the caches.
-"""
+"""Bytes whose headers are walked before their checksums: few enough for the caches."""
 _ROWS = 4_096
 _MAX_SIGNED = 127
 

@@ -12,8 +12,8 @@ There are two levels, as in Kafka. A setting of a topic overrides one of its bro
                    7. --server-properties FILE
                    8. Kafka's default
 
-`--set` is at broker level even with a topic's name of a key: it changes topics without an override
-and never overrides a topic's own setting. Use `--topic-set` for that. Only server.properties shows
+`--set` takes a broker's name of a key. It changes topics without an override and never overrides a
+topic's own setting. Use `--topic-set` for that. Only server.properties shows
 whether a broker uses the default of a key: neither the metadata log nor a topic's overrides do. So
 a default that deletes, of `cleanup.policy` and of `retention.ms`, is used only if that file was
 given, wherever the topic's other settings come from. `--all` prints a value for each key of a topic
@@ -62,8 +62,6 @@ __all__ = [
     "parse_topic_set",
 ]
 
-_POLICY_KEYS = frozenset({"cleanup.policy", "log.cleanup.policy"})
-
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
@@ -81,15 +79,26 @@ class TopicSet:
 
 
 def parse_set(text: str) -> Entry:
-    """Parse `KEY=VALUE` of --set, a broker's or a topic's name. UsageError for an unknown key."""
+    """Parse `KEY=VALUE` of --set: a broker's name of a key. UsageError for any other key, and for a
+    topic's name: whoever types one may mean all topics or only their defaults.
+    """
     where = f"--set {text}"
     key, value = _split(text, where)
     parsed = parse_broker_value(key, value, where=where)
-    if parsed is None and (key in BY_TOPIC_NAME or key in TOPIC_KEYS):
-        parsed = parse_topic_value(key, value, where=where)
-    if parsed is None:
-        raise unknown_key(key, [*BY_TOPIC_NAME, *BY_BROKER_NAME, *CLEANER_TUNING], where=where)
-    return Entry(key, parsed, where)
+    if parsed is not None:
+        return Entry(key, parsed, where)
+    if key in BY_TOPIC_NAME or key in TOPIC_KEYS:
+        synonyms = BY_TOPIC_NAME[key].synonyms if key in BY_TOPIC_NAME else ()
+        default = (
+            f"--set {synonyms[0].name}={value} sets the broker's default. " if synonyms else ""
+        )
+        raise UsageError(
+            f"{key} is a setting of topics, and --set takes settings of brokers",
+            found=text,
+            hint=f"{default}--topic-set '*:{text}' sets it for all topics, even those with a value "
+            "of their own.",
+        )
+    raise unknown_key(key, [*BY_BROKER_NAME, *CLEANER_TUNING], where=where)
 
 
 def parse_topic_set(text: str) -> TopicSet:
@@ -163,7 +172,7 @@ class Settings:
         }
         has_policy = named or any("cleanup.policy" in level for level in topic_levels)
         missing = None if self.metadata is None else self.metadata.why_unknown(topic)
-        set_for_all = any(e.key in _POLICY_KEYS for e in self.sets)
+        set_for_all = any(entry.key == "log.cleanup.policy" for entry in self.sets)
         if not has_policy and (missing is not None or (self.metadata is None and not set_for_all)):
             return _unknown(topic, missing)
         broker_levels = list(self._broker_levels(topic, node_id))
@@ -189,7 +198,7 @@ class Settings:
                 "and its broker's server.properties was not given: "
                 "Kafka's default would be a guess that could destroy data. Pass "
                 "--server-properties FILE, or "
-                f"--set {guess}=..."
+                f"--set log.{guess}=..."
             )
         default_source = (
             KAFKA_DEFAULT if confirmed or self.metadata is None else UNCONFIRMED_DEFAULT

@@ -21,9 +21,7 @@ _T = TypeVar("_T")
 _LOOK_AGAIN_S = 0.001
 """Poll interval per core: with more cores, each one matters less."""
 MOST_THREADS = 4
-"""Threads of one task. The results of this many chunks, and one more, wait in memory to be
-written.
-"""
+"""Threads of one task. The results of this many chunks, and one more, wait in memory."""
 
 
 @dataclass(frozen=True, slots=True)

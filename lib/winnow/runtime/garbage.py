@@ -1,6 +1,4 @@
-"""Slow down Python's cyclic garbage collector while hundreds of thousands of long-lived values are
-made.
-"""
+"""Collect garbage less often while hundreds of thousands of long-lived values are made."""
 
 from __future__ import annotations
 

@@ -64,9 +64,7 @@ def task_count(total: int, *, per_task: int, items: int, parallelism: int, worth
 
 
 def left_over(weights: Sequence[int], *, cores: int) -> list[int]:
-    """Return the tasks that end when some cores are already idle. Tasks start in the given
-    order.
-    """
+    """Return the tasks, started in this order, that end when some cores are already idle."""
     busy_until = [0] * max(1, cores)
     late = []
     most = _LATE * sum(weights) / len(busy_until)

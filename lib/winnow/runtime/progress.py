@@ -17,9 +17,7 @@ _EVERY_S = 0.5
 
 
 class Progress(Protocol):
-    """Receives progress. Stages follow each other and count bytes or tasks; without a total, a
-    stage only has a name.
-    """
+    """Receives progress in stages that count bytes or tasks, or have only a name."""
 
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None

@@ -63,9 +63,7 @@ def begin_run_directory() -> None:
 
 
 def keep(paths: Sequence[str], ended: int) -> None:
-    """Remove these directories once the pipe `ended` has no writer. Remove leftovers beside them
-    first.
-    """
+    """Remove these directories once the pipe `ended` has no writer; leftovers beside them first."""
     for number in (
         signal.SIGINT,
         signal.SIGTERM,
@@ -87,9 +85,7 @@ def keep(paths: Sequence[str], ended: int) -> None:
 
 
 def remove_leftovers(parent: str, *, now: float | None = None) -> list[str]:
-    """Remove directories of this user's runs that were killed with their keeper. Return what was
-    removed.
-    """
+    """Remove directories of this user's runs that were killed with their keeper. Return them."""
     removed = []
     with os.scandir(parent) as found:
         names = [item.name for item in found if _NAME.fullmatch(item.name)]
@@ -143,9 +139,7 @@ def _lock(path: str) -> int | None:
 
 
 def _remove(path: str) -> None:
-    """Remove a directory, retrying: processes that have not noticed the end of the run may still
-    write there.
-    """
+    """Remove a directory, with retries: processes that miss the end of the run may write there."""
     for _ in range(_REMOVALS):
         shutil.rmtree(path, ignore_errors=True)
         if not os.path.lexists(path):

@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
 
 class WithContext(Protocol):
-    """A SparkSession, or anything else with a SparkContext. Starting Spark SQL as well costs a
-    process one second.
-    """
+    """A SparkSession, or anything with a SparkContext: Spark SQL costs a second to start."""
 
     @property
     def sparkContext(self) -> SparkContext:  # noqa: N802 - Spark's name

@@ -61,9 +61,7 @@ def temporary_directory(sc: SparkContext) -> str | None:
 
 @contextmanager
 def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
-    """Yield a directory in `beside` for the blobs of a job or a run. None if this master runs tasks
-    on other machines.
-    """
+    """Yield a directory in `beside` for blobs; None if tasks run on other machines."""
     if master is None or not (master == "local" or master.startswith("local[")):
         yield None
         return
@@ -103,9 +101,7 @@ def written(directory: str, arrays: Iterable[Array]) -> str:
 
 
 def joined(blobs: Sequence[Blob], dtype: type[np.generic]) -> Array:
-    """Return all bytes, concatenated, as a read-only array. Raises OSError for a file that is too
-    short.
-    """
+    """Return all bytes, concatenated, read-only. Raises OSError for a file that is too short."""
     array = np.empty(sum(map(len, blobs)) // np.dtype(dtype).itemsize, dtype)
     view = array.view(np.uint8).data
     at = 0

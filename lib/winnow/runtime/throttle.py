@@ -41,9 +41,7 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
 
 
 def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:
-    """Wrap a partition function for `mapPartitions`: it keeps to the task's share of I/O and is
-    counted.
-    """
+    """Wrap a function for `mapPartitions`: it keeps to the task's share of I/O and is counted."""
     return metered(partial(_limited, function))
 
 

@@ -36,9 +36,7 @@ class Entry:
     leads_to_dir: bool = False
     """True for a link to a directory, which Kafka would follow. Only `list_dir` sets it."""
     stamp: tuple[int, ...] = field(default=(), compare=False)
-    """Changes with every change of the file, even one that sets size and mtime back. Empty if
-    unknown.
-    """
+    """Changes with every change of the file, even one that sets size and mtime back. Or empty."""
 
     @property
     def mtime_ms(self) -> int:
@@ -48,9 +46,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """The volume that holds a directory's files. Sizes in bytes; an unlimited one is
-    `sys.maxsize`.
-    """
+    """The volume of a directory. Sizes in bytes; an unlimited one is `sys.maxsize`."""
 
     key: Hashable
     """The same for all directories of a volume."""
@@ -71,9 +67,7 @@ class NewFile(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the file. Without a `finish` before it, the caller must remove what was
-        written.
-        """
+        """Release the file. Without a `finish`, the caller must remove what was written."""
         ...
 
 
@@ -97,9 +91,7 @@ class Storage(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Return whether anything has this name. False only if that is certain: errors are
-        raised.
-        """
+        """Return whether anything has this name. Errors are raised, so False is certain."""
         ...
 
     def read_bytes(self, path: str) -> bytes:
@@ -131,9 +123,7 @@ class Storage(Protocol):
         ...
 
     def link(self, source: str, target: str) -> None:
-        """Give the same file a second name on the same file system. FileExistsError if `target`
-        exists.
-        """
+        """Give a file a second name on its file system. FileExistsError if `target` exists."""
         ...
 
     def unlink(self, path: str) -> None: ...
@@ -147,9 +137,7 @@ class Storage(Protocol):
     def fsync_file(self, path: str) -> None: ...
 
     def fsync_dir(self, path: str) -> None:
-        """Make every earlier creation, rename and removal in the directory survive a power
-        failure.
-        """
+        """Make earlier changes of names in the directory survive a power failure."""
         ...
 
     def mkdir(self, path: str) -> None: ...
@@ -183,3 +171,18 @@ class Storage(Protocol):
     def settle(self, directory: str) -> None:
         """Complete a group of changes that has taken effect already. The caller holds the lock."""
         ...
+
+
+def read_if_there(storage: Storage, path: str) -> bytes | None:
+    """Return a whole small file, or None if there is none. An unreadable file is an error."""
+    try:
+        return storage.read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def entry_if_there(storage: Storage, path: str) -> Entry | None:
+    try:
+        return storage.entry(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None

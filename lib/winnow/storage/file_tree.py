@@ -20,9 +20,7 @@ PIECE_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One file. Size in bytes, mtime in ns since the epoch. `stamp` differs after any change that
-    the place can detect.
-    """
+    """One file. Size in bytes, mtime in ns. `stamp` differs after any change that shows."""
 
     name: str
     size: int
@@ -31,9 +29,7 @@ class StoredFile:
 
 
 class FileTree(Protocol):
-    """What Winnow needs to read a log directory from a place or to write one there. Errors are
-    OSErrors.
-    """
+    """What Winnow needs to read or write a log directory somewhere. Errors are OSErrors."""
 
     @property
     def url(self) -> str:
@@ -52,15 +48,11 @@ class FileTree(Protocol):
         ...
 
     def list_top(self) -> tuple[str, ...]:
-        """Return the names of at most 1000 files and directories directly in the place. Directories
-        end with `/`.
-        """
+        """Return at most 1000 names directly in the place. Those of directories end with `/`."""
         ...
 
     def neighbours(self) -> Iterable[str]:
-        """Return names of objects beside and around the place. They help to tell whose storage it
-        is in.
-        """
+        """Return names beside and around the place, which tell whose storage it is in."""
         ...
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
@@ -77,15 +69,11 @@ class FileTree(Protocol):
         ...
 
     def create(self, name: str, data: bytes) -> None:
-        """Create a small file, whole or not at all. FileExistsError if there is one: of two
-        callers, one succeeds.
-        """
+        """Create a small file, whole or not at all. FileExistsError if somebody was faster."""
         ...
 
     def put(self, name: str, path: str) -> None:
-        """Create a file with content and mtime of the local one, which the caller gives up.
-        FileExistsError as above.
-        """
+        """Create a file from a local one that the caller gives up. FileExistsError as above."""
         ...
 
     def delete(self, name: str) -> None:
@@ -93,9 +81,7 @@ class FileTree(Protocol):
         ...
 
     def settle(self) -> None:
-        """Make earlier `put`, `create` and `delete` calls survive a power failure, as far as the
-        place can.
-        """
+        """Make earlier `put`, `create` and `delete` calls durable, as far as the place can."""
         ...
 
 

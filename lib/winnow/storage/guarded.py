@@ -78,9 +78,7 @@ def open_dir(path: str) -> int:
 
 @contextmanager
 def parent_of(path: str) -> Iterator[tuple[int, str]]:
-    """Open the directory of a name. Yield its descriptor and the name, for calls on the name
-    itself.
-    """
+    """Open the directory of a name. Yield its descriptor and the name, for calls on the name."""
     directory, _, name = path.rstrip("/").rpartition("/")
     descriptor = open_guarded(
         directory or ("/" if path.startswith("/") else "."), os.O_PATH | os.O_DIRECTORY
@@ -128,9 +126,7 @@ def not_a_file(path: str, status: os.stat_result) -> CorruptLogError:
 
 
 def link_on(path: str) -> CorruptLogError:
-    """Return the error for a path that leads through a link. It names the link if that can be
-    found.
-    """
+    """Return the error for a path through a link. It names the link if that can be found."""
     parts = path.split("/")
     starts = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
     return CorruptLogError(
@@ -179,9 +175,7 @@ _AT_FDCWD = -100
 
 
 def _open_by_steps(path: str, flags: int) -> int:
-    """The plain twin of `_openat2`: opens one directory after the other, each relative to
-    the last.
-    """
+    """The plain twin of `_openat2`: opens each directory relative to the last."""
     *steps, name = [step for step in path.split("/") if step not in {"", "."}] or ["."]
     at = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Moved:
-    """Sums that only grow: subtract two values to measure a piece of work. Exact if one thread does
-    the work, as in a task.
-    """
+    """Sums that only grow: subtract two to measure the work between them, of one thread."""
 
     read: int = 0
     """Bytes. Mapped bytes count as read."""

@@ -14,18 +14,14 @@ LEASE = ".winnow-lease"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The file as it was at one moment. If two have the same `version`, the file was not renewed in
-    between.
-    """
+    """The file at one moment. The same `version` twice: it was not renewed in between."""
 
     data: bytes
     version: str
 
 
 class LeaseFile(Protocol):
-    """Access to a lease file. Errors are OSErrors. Every method relies on the one before; none
-    looks at a clock.
-    """
+    """Access to a lease file. Errors are OSErrors. No method looks at a clock."""
 
     def look(self) -> Seen | None:
         """Return the current lease, or None if nobody holds it."""

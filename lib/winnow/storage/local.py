@@ -1,6 +1,4 @@
-"""The local POSIX file system behind the storage contract. `winnow.storage.guarded` opens every
-path.
-"""
+"""The local POSIX file system, every path opened by `winnow.storage.guarded`."""
 
 from __future__ import annotations
 

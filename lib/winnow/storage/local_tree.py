@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from winnow.errors import UsageError
-from winnow.storage.absent import entry_if_there
+from winnow.storage.contract import entry_if_there
 from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.file_tree import StoredFile, size_changed
 from winnow.storage.guarded import open_dir, open_file, status_of
@@ -126,9 +126,7 @@ class LocalTree:
 
 
 def make_directory(path: str, *, like: str | None) -> None:
-    """Create a directory and its missing parents. `like`: the directory whose owner and mode a new
-    one gets.
-    """
+    """Create a directory and its parents. `like`: whose owner and mode a new one gets."""
     if not _is_dir(path):
         ensure_directories(path)
         if like is not None:

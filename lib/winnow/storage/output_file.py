@@ -56,9 +56,7 @@ def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[
 
 
 def append_output(path: str | os.PathLike[str], data: bytes) -> None:
-    """Append to a regular file; create it if it is missing. Raises OSError, also for any other kind
-    of file.
-    """
+    """Append to a regular file; create a missing one. Raises OSError for any other kind."""
     fd = os.open(path, _FLAGS | os.O_APPEND | os.O_NONBLOCK, PRIVATE)
     try:
         _check_regular(fd, path)
@@ -70,9 +68,7 @@ def append_output(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_output(path: str | os.PathLike[str]) -> bytes:
-    """Return what an earlier run wrote, up to `MOST_READ` bytes. Raises OSError, also if it is not
-    a regular file.
-    """
+    """Return what an earlier run wrote, up to `MOST_READ` bytes. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         _check_regular(fd, path)
@@ -80,9 +76,7 @@ def read_output(path: str | os.PathLike[str]) -> bytes:
 
 
 def open_lock(path: str | os.PathLike[str]) -> int:
-    """Return the descriptor of an empty lock file. Any user who may read its directory can
-    lock it.
-    """
+    """Return the descriptor of an empty lock file, for any user who may read its directory."""
     return os.open(
         path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, READABLE
     )

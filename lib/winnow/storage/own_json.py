@@ -29,9 +29,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of such a file. Each method returns it as the type it must have, or raises
-    CorruptLogError.
-    """
+    """A value of such a file. Each method returns it as one type, or raises CorruptLogError."""
 
     raw: object
     path: str
@@ -43,9 +41,7 @@ class Value:
     def fields(
         self, needed: Collection[str], allowed: Collection[str] | None = ()
     ) -> Mapping[str, Value]:
-        """Return an object that has all fields of `needed` and no others than those of `allowed`.
-        None allows any.
-        """
+        """Return an object with all fields of `needed`, others only of `allowed`; None: any."""
         if not isinstance(self.raw, dict):
             raise self.refused("an object")
         missing = [name for name in needed if name not in self.raw]
@@ -97,9 +93,7 @@ class Value:
         return float(self.raw)
 
     def text(self, *, shortest: int = 1, longest: int = _LONGEST_TEXT) -> str:
-        """Return a text without lone surrogates: it may become part of a path. Lengths in
-        characters.
-        """
+        """Return a text without lone surrogates, fit for a path. Lengths in characters."""
         if (
             not isinstance(self.raw, str)
             or not shortest <= len(self.raw) <= longest
@@ -127,9 +121,7 @@ class Value:
             raise self.refused("bytes in base64") from None
 
     def refused(self, expected: str, found: str | None = None) -> CorruptLogError:
-        """Return the error for this value. Callers raise it if they expect more of the value than
-        its type.
-        """
+        """Return the error for this value, also for callers that expect more than its type."""
         name = f" ({printable(self.name)})" if self.name else ""
         return CorruptLogError(
             f"a file of Winnow can't be understood{name}",
@@ -143,9 +135,7 @@ class Value:
 def read_json(
     storage: Storage, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES
 ) -> Value:
-    """Read a whole file. Raises CorruptLogError, also if it is missing or not a regular file;
-    OSError.
-    """
+    """Read a whole file. Raises CorruptLogError, also for none, or no regular one; OSError."""
     whole = Value(None, path, hint=hint)
     try:
         entry = storage.entry(path)

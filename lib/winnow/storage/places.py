@@ -1,20 +1,38 @@
-"""Give access to every path through one storage: plain paths are local, URLs belong to their
-scheme.
-"""
+"""Give access to every path: plain ones are local, URLs belong to their scheme."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
 from winnow.storage.contract import Entry, NewFile, Storage, Volume
-from winnow.storage.fences import check_fences
+from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
-from winnow.storage.urls import is_remote, not_installed, unsupported
+from winnow.storage.local_tree import LocalTree
+from winnow.storage.urls import is_remote, local_path, not_installed, unsupported
 
 _LOCAL = LocalStorage()
+_FENCES: dict[str, Callable[[], None]] = {}
+"""By directory: checks whether this process may still change it. Tasks are other processes and have
+no fences. They write into a staging directory, which a new owner of the log directory takes away.
+"""
+
+
+def put_fence(directory: str, check: Callable[[], None]) -> None:
+    """Add a fence. `check` raises an error if nothing in or below the directory may be changed."""
+    _FENCES[directory] = check
+
+
+def lift_fence(directory: str) -> None:
+    _FENCES.pop(directory, None)
+
+
+def check_fences(path: str) -> None:
+    for directory, check in tuple(_FENCES.items()):
+        if path == directory or path.startswith(f"{directory}/"):
+            check()
 
 
 def storage_of(path: str) -> Storage:
@@ -47,9 +65,7 @@ def _remote(scheme: str, authority: str) -> Storage:
 
 
 def lease_file_of(log_dir: str) -> LeaseFile:
-    """Return the lease file of a log directory that is a canonical URL. UsageError like
-    `storage_of`.
-    """
+    """Return the lease file of a canonical URL. UsageError like `storage_of`."""
     scheme = log_dir.partition("://")[0].lower()
     storage_of(log_dir)
     if scheme == "hdfs":
@@ -72,7 +88,7 @@ class Places:
     """Implements `winnow.storage.contract.Storage` for paths and URLs alike. It keeps no state, so
     tasks can receive it.
 
-    Before every change it checks that this process still may make it (`winnow.storage.fences`).
+    Before every change it checks that this process still may make it .
     """
 
     def canonical(self, path: str) -> str:
@@ -143,3 +159,33 @@ class Places:
 
     def settle(self, directory: str) -> None:
         _to_change(directory).settle(directory)
+
+
+KEEP_FREE_BYTES = 2**16
+"""Default of what stays free on every disk, for checkpoints, journals and other writers."""
+
+
+def free_bytes(directory: str, *, keep_free: int = KEEP_FREE_BYTES) -> int:
+    """Return how many bytes this process may still write to the directory's file system, less
+    `keep_free`. Below 0 if less than that is free.
+    """
+    return Places().volume(directory).free_bytes - keep_free
+
+
+def open_tree(path: str) -> FileTree:
+    """Return the file tree of a path or URL. UsageError for a scheme without one."""
+    if not is_remote(path):
+        return LocalTree(local_path(path))
+    scheme = path.partition(":")[0].lower()
+    try:
+        if scheme in {"s3", "s3a"}:
+            from winnow.storage.s3.tree import S3Tree  # noqa: PLC0415 - only who needs it has to have obstore
+
+            return S3Tree(path)
+        if scheme == "hdfs":
+            from winnow.storage.hdfs.tree import HdfsTree  # noqa: PLC0415 - likewise hdfs-native
+
+            return HdfsTree(path)
+    except ImportError as missing:
+        raise not_installed(scheme, missing) from None
+    raise unsupported(scheme)

@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -106,9 +105,7 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
 
 
 def _fetched(path: str, start: int, end: int) -> Bytes:
-    """Copy a remote range to an unnamed local file. The system can write it out when memory is
-    short.
-    """
+    """Copy a remote range to an unnamed local file, which the system can write out."""
     storage, throttle = Places(), current_throttle()
     with tempfile.TemporaryFile(prefix="winnow-") as copy:
         for at in range(start, end, _FETCHED_AT_ONCE):
@@ -185,12 +182,7 @@ class SegmentWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._file.finish()
@@ -199,9 +191,7 @@ class SegmentWriter:
 
 
 def drop_cached(path: str) -> None:
-    """Ask the system to drop its cached copy of a written file, so that a later read reads the
-    disk.
-    """
+    """Drop the system's copy of a written file, so that a later read reads the disk."""
     if is_remote(path):
         return  # nothing of it is cached here
     fd = open_file(path)

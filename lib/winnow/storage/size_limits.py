@@ -28,9 +28,7 @@ _OTHERS = 64 * _MIB
 
 
 def size_limit(path: str) -> int:
-    """Return the maximum size in bytes of a file of this name. Suffixes for staged and deleted
-    files don't change the kind.
-    """
+    """Return the maximum bytes of a file of this name, staged, deleted or neither."""
     name = path.rpartition("/")[2]
     return next((limit for part, limit in _LIMITS if part in name), _OTHERS)
 

@@ -45,9 +45,7 @@ def read_small_files(
 
 @njit(cache=True, nogil=True)
 def _read_all(directory: int, names: Bytes, most: int, room: Bytes, bounds: Offsets) -> bool:
-    """`names`: each ends with a zero byte. The arrays outlive the call, so their addresses may be
-    passed on.
-    """
+    """`names`: each ends with a zero byte. The arrays outlive the call."""
     name = at = 0
     for number in range(bounds.size - 1):
         file = _openat(np.int32(directory), names.ctypes.data + name, np.int32(_FLAGS))

@@ -12,15 +12,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 PIECE_BYTES = 2**20
-"""Bytes passed at once: the size of one write to the disk. It also bounds how long a slow run
-sleeps.
-"""
+"""Bytes passed at once, as in one write. It bounds how long a slow run sleeps."""
 
 
 class Throttle:
-    """Make N bytes take as long as the rate says. What a pause leaves unused is not saved for a
-    burst.
-    """
+    """Make N bytes take as long as the rate says. A pause saves nothing for later."""
 
     def __init__(
         self,

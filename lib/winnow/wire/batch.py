@@ -108,9 +108,7 @@ BATCH = np.dtype(
 
 
 def is_wrapper(batches: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which rows are compressed batches of v0 and v1. Their headers don't have a record
-    count.
-    """
+    """Return which rows are compressed batches of v0 and v1, whose headers lack a record count."""
     wrapper: NDArray[np.bool_] = (batches["magic"] < MAX_MAGIC) & (
         (batches["attributes"] & CODEC_MASK) != Codec.NONE
     )

@@ -6,7 +6,7 @@ so kernels read only what `as_bytes` or `as_rows` returns. All of it is read-onl
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview | NDArray[np.uint8]
 Bytes: TypeAlias = NDArray[np.uint8]
 Rows: TypeAlias = NDArray[Any]
 """Rows of dtype BATCH."""
+_Item = TypeVar("_Item", bound=np.generic)
 
 
 def as_bytes(data: Buffer) -> Bytes:
@@ -47,12 +48,15 @@ def as_view(data: Buffer) -> memoryview:
 
 
 def as_rows(batches: Rows) -> Rows:
-    """Return a read-only, contiguous view of BATCH rows, or a copy if rows were picked with a
-    stride.
-    """
+    """Return a read-only, contiguous view of BATCH rows; a copy of rows picked with a stride."""
     if batches.dtype != BATCH or batches.ndim != 1:
         message = f"expected rows of dtype BATCH, found {batches.dtype} with shape {batches.shape}"
         raise ValueError(message)
-    view = np.ascontiguousarray(batches)[:]
+    return read_only(batches)
+
+
+def read_only(array: NDArray[_Item]) -> NDArray[_Item]:
+    """Return a read-only view of a contiguous array, else a copy."""
+    view = np.ascontiguousarray(array)[:]
     view.flags.writeable = False
     return view

@@ -238,9 +238,7 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
 
 
 def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:
-    """Return the position after the header, the largest block, and the sizes of the checksums of
-    blocks and of the content.
-    """
+    """Return the end of the header, the largest block, the sizes of block and content checksums."""
     if len(data) < len(_LZ4_HEADER) or bytes(data[:4]) != _LZ4_MAGIC:
         raise _refuse(Codec.LZ4, "a frame's magic", bytes(data[:4]).hex() or "nothing")
     flags, size_id = int(data[4]), int(data[5])
@@ -301,18 +299,14 @@ def _zstd(sink: Sink, data: memoryview) -> None:
 
 
 def _zstd_cut(sink: Sink, data: memoryview) -> None:
-    """Append what there is of a later frame whose end is missing. Kafka's reader accepts this as
-    the end.
-    """
+    """Append what there is of a cut later frame. Kafka's reader accepts this as the end."""
     with _local.decompressor.stream_reader(data) as reader:
         while piece := reader.read(min(_PIECE, sink.room + 1)):
             sink.write(piece)
 
 
 def _zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
-    """Return (end, most raw bytes) of the frame at `start`, from the headers of its blocks
-    alone.
-    """
+    """Return (end, most raw bytes) of the frame at `start`, from its blocks' headers alone."""
     if bytes(data[start : start + 4]) != _ZSTD_MAGIC:
         raise _refuse(
             Codec.ZSTD, "a frame's magic", bytes(data[start : start + 4]).hex() or "nothing"

@@ -57,9 +57,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPlaces:
-    """One item per record, in file order over all batches. Parts that were not requested are
-    empty.
-    """
+    """One item per record, in file order over all batches. Parts not requested are empty."""
 
     batch: NDArray[np.int32]
     """Row of the batch."""
@@ -179,6 +177,4 @@ def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], B
 
 
 class TooManyBytesError(CorruptLogError):
-    """More bytes than an Arrow array holds: retry with fewer batches. A single batch that raises it
-    is corrupt.
-    """
+    """More bytes than an Arrow array holds: retry with fewer batches; one alone is corrupt."""

@@ -29,9 +29,7 @@ class ControlType(IntEnum):
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """Return the type in the key of a control record; UNKNOWN if Kafka would not know or not read
-    it.
-    """
+    """Return the type in the key of a control record; UNKNOWN if Kafka could not read it."""
     if key is None or len(key) < _KEY.size:
         return ControlType.UNKNOWN
     version, kind = _KEY.unpack_from(key)
@@ -44,9 +42,7 @@ _KINDS = frozenset(ControlType)
 
 
 def coordinator_epoch(value: bytes | None) -> int | None:
-    """Return the epoch in the value of an ABORT or a COMMIT (`EndTxnMarker`); None if it can't be
-    read.
-    """
+    """Return the epoch in the value of an ABORT or a COMMIT (`EndTxnMarker`), else None."""
     if value is None or len(value) < _END_MARKER.size:
         return None
     version, epoch = _END_MARKER.unpack_from(value)

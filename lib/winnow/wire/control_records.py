@@ -1,6 +1,4 @@
-"""Read the control records of many batches as columns: their types and what end markers say
-(S2.3).
-"""
+"""Read control records of many batches as columns: types, and what end markers say (S2.3)."""
 
 from __future__ import annotations
 
@@ -24,14 +22,10 @@ if TYPE_CHECKING:
     from winnow.wire.inflate import RecordBlocks
 
 EMPTY = -2
-"""Type of a control batch without a record: a marker that was removed, but whose header was kept
-(S5.6).
-"""
+"""Type of a control batch without a record: its marker was removed, its header kept (S5.6)."""
 
 MAX_CONTROL_BYTES = 64 * 1024
-"""Maximum decompressed size of a control batch. Brokers do not compress them, and write less than a
-hundred bytes of records.
-"""
+"""Maximum decompressed size of a control batch. Brokers write less, and uncompressed."""
 
 _UNKNOWN = int(ControlType.UNKNOWN)
 _LAST_TYPE = int(ControlType.KRAFT_VOTERS)

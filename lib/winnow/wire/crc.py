@@ -89,38 +89,40 @@ def _word_step(typingctx: Any, crc: Any, word: Any) -> Any:
 _crc_word: Any = intrinsic(_word_step)
 
 
-@njit(cache=True, nogil=True)
-def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
-    """Compute `crc32c` with eight tables: for CPUs without the instruction, and the reference in
-    tests.
-    """
-    crc = np.uint32(0xFFFFFFFF)
-    pos = start
-    byte = np.uint64(0xFF)
-    while pos + 8 <= end:
-        word = load_word(buf, pos) ^ np.uint64(crc)
-        crc = (
-            _TABLES[7, word & byte]
-            ^ _TABLES[6, (word >> np.uint64(8)) & byte]
-            ^ _TABLES[5, (word >> np.uint64(16)) & byte]
-            ^ _TABLES[4, (word >> np.uint64(24)) & byte]
-            ^ _TABLES[3, (word >> np.uint64(32)) & byte]
-            ^ _TABLES[2, (word >> np.uint64(40)) & byte]
-            ^ _TABLES[1, (word >> np.uint64(48)) & byte]
-            ^ _TABLES[0, word >> np.uint64(56)]
-        )
-        pos += 8
-    while pos < end:
-        crc = _TABLES[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
-            crc >> np.uint32(8)
-        )
-        pos += 1
-    return crc ^ np.uint32(0xFFFFFFFF)
+def _by_tables(tables: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Any:
+    @njit(cache=True, nogil=True)
+    def advanced(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
+        short = np.uint32(crc)
+        byte = np.uint64(0xFF)
+        while pos + 8 <= end:
+            word = load_word(buf, pos) ^ np.uint64(short)
+            short = (
+                tables[7, word & byte]
+                ^ tables[6, (word >> np.uint64(8)) & byte]
+                ^ tables[5, (word >> np.uint64(16)) & byte]
+                ^ tables[4, (word >> np.uint64(24)) & byte]
+                ^ tables[3, (word >> np.uint64(32)) & byte]
+                ^ tables[2, (word >> np.uint64(40)) & byte]
+                ^ tables[1, (word >> np.uint64(48)) & byte]
+                ^ tables[0, word >> np.uint64(56)]
+            )
+            pos += 8
+        while pos < end:
+            short = tables[0, (short ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
+                short >> np.uint32(8)
+            )
+            pos += 1
+        return short ^ np.uint32(0xFFFFFFFF)
+
+    return advanced
 
 
-@njit(cache=True, nogil=True)
-def _continued(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
-    """Return the CRC after buf[pos:end], continued from state `crc`."""
+_advanced_by_tables = _by_tables(_TABLES)
+_advanced_ieee = _by_tables(_TABLES_IEEE)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _advanced_by_instruction(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
     while pos + 8 <= end:
         crc = _crc_word(crc, load_word(buf, pos))
         pos += 8
@@ -133,65 +135,49 @@ def _continued(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
     return short ^ np.uint32(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
-def _crc32c_by_instruction(buf: Bytes, start: int, end: int) -> np.uint32:
-    return _continued(np.uint64(0xFFFFFFFF), buf, start, end)
-
-
 _folded = folded_by(_FOLDED_WORDS or min(FEATURES))
 _STEP_BYTES = step_bytes(_FOLDED_WORDS or min(FEATURES))
 
 
-@njit(cache=True, nogil=True)
-def _crc32c_by_folding(buf: Bytes, start: int, end: int) -> np.uint32:
-    crc = np.uint64(0xFFFFFFFF)
-    steps = (end - start) // _STEP_BYTES
+@njit(cache=True, nogil=True, forceinline=True)
+def _advanced_by_folding(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
+    steps = (end - pos) // _STEP_BYTES
     if steps > 0:
-        crc = _folded(crc, buf, start, steps)
-    return _continued(crc, buf, start + steps * _STEP_BYTES, end)
+        crc = _folded(crc, buf, pos, steps)
+    return _advanced_by_instruction(crc, buf, pos + steps * _STEP_BYTES, end)
 
 
-crc32c: Any = {"folding": _crc32c_by_folding, "tables": crc32c_by_tables}.get(
-    CRC32C_BY, _crc32c_by_instruction
+_advanced: Any = {"folding": _advanced_by_folding, "tables": _advanced_by_tables}.get(
+    CRC32C_BY, _advanced_by_instruction
 )
-"""Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]. The caller has checked 0 <= start
-<= end <= size.
-"""
+"""Return the CRC-32C after buf[pos:end], continued from a state, whose upper half is 0."""
 
 
 @njit(cache=True, nogil=True)
-def _extended_by_tables(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
-    crc = crc ^ np.uint32(0xFFFFFFFF)
-    for pos in range(start, end):
-        crc = _TABLES[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
-            crc >> np.uint32(8)
-        )
-    return crc ^ np.uint32(0xFFFFFFFF)
+def crc32c(buf: Bytes, start: int, end: int) -> np.uint32:
+    """Return the CRC-32C of buf[start:end]. The caller has checked 0 <= start <= end <= size."""
+    return _advanced(np.uint64(0xFFFFFFFF), buf, start, end)  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True)
-def _extended_by_instruction(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
-    return _continued(np.uint64(crc ^ np.uint32(0xFFFFFFFF)), buf, start, end)
+def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
+    """Compute `crc32c` with eight tables: for old CPUs, and the reference in tests."""
+    return _advanced_by_tables(np.uint64(0xFFFFFFFF), buf, start, end)  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True)
-def _extended_by_folding(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
-    state = np.uint64(crc ^ np.uint32(0xFFFFFFFF))
-    steps = (end - start) // _STEP_BYTES
-    if steps > 0:
-        state = _folded(state, buf, start, steps)
-    return _continued(state, buf, start + steps * _STEP_BYTES, end)
+def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
+    """Return the CRC-32 (IEEE) of buf[start:end]. The caller has checked these bounds."""
+    return _advanced_ieee(np.uint64(0xFFFFFFFF), buf, start, end)  # type: ignore[no-any-return]
 
 
-_extended: Any = {"folding": _extended_by_folding, "tables": _extended_by_tables}.get(
-    CRC32C_BY, _extended_by_instruction
-)
+@njit(cache=True, nogil=True)
+def _extended(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
+    return _advanced(np.uint64(crc ^ np.uint32(0xFFFFFFFF)), buf, start, end)  # type: ignore[no-any-return]
 
 
 def crc32c_extended(crc: int, data: Buffer) -> int:
-    """Return the CRC-32C of some bytes followed by `data`. `crc` is that of the first bytes; 0 for
-    none.
-    """
+    """Return the CRC-32C of some bytes, whose own is `crc` (0 for none), followed by `data`."""
     part = as_bytes(data)
     return int(_extended(np.uint32(crc), part, 0, len(part)))
 
@@ -202,35 +188,6 @@ def crc32c_plain(data: Buffer) -> int:
     for byte in bytes(data):
         crc = crc >> 8 ^ _BYTE_TABLE[(crc ^ byte) & 0xFF]
     return crc ^ 0xFFFFFFFF
-
-
-@njit(cache=True, nogil=True)
-def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
-    """Return the CRC-32 (IEEE) of buf[start:end]. The caller has checked 0 <= start <= end
-    <= size.
-    """
-    crc = np.uint32(0xFFFFFFFF)
-    pos = start
-    byte = np.uint64(0xFF)
-    while pos + 8 <= end:
-        word = load_word(buf, pos) ^ np.uint64(crc)
-        crc = (
-            _TABLES_IEEE[7, word & byte]
-            ^ _TABLES_IEEE[6, (word >> np.uint64(8)) & byte]
-            ^ _TABLES_IEEE[5, (word >> np.uint64(16)) & byte]
-            ^ _TABLES_IEEE[4, (word >> np.uint64(24)) & byte]
-            ^ _TABLES_IEEE[3, (word >> np.uint64(32)) & byte]
-            ^ _TABLES_IEEE[2, (word >> np.uint64(40)) & byte]
-            ^ _TABLES_IEEE[1, (word >> np.uint64(48)) & byte]
-            ^ _TABLES_IEEE[0, word >> np.uint64(56)]
-        )
-        pos += 8
-    while pos < end:
-        crc = _TABLES_IEEE[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
-            crc >> np.uint32(8)
-        )
-        pos += 1
-    return crc ^ np.uint32(0xFFFFFFFF)
 
 
 def crc32(data: Buffer) -> int:

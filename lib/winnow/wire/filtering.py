@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Codec
-from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
+from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import compress
 from winnow.wire.kernels.codec import compress_many
 from winnow.wire.kernels.filter import (
@@ -164,9 +164,7 @@ def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[
             f"expected {size} of {dtype.__name__}, found {array.dtype} with shape {array.shape}"
         )
         raise ValueError(message)
-    view = np.ascontiguousarray(array)[:]
-    view.flags.writeable = False
-    return view
+    return read_only(array)
 
 
 def _no_verdict(size: int) -> Verdict:

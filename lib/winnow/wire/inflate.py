@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from winnow.wire.batch import (
     RECORD_OVERHEAD_V0,
     Codec,
 )
-from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
+from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import decompress_into
 from winnow.wire.kernels.codec import decompress_many
 from winnow.wire.legacy import batch_error, convert_legacy
@@ -48,9 +48,7 @@ class RecordBlocks:
     """
 
     unread: NDArray[np.bool_]
-    """Batches that the caller left compressed. Their areas are empty, whatever their headers
-    count.
-    """
+    """Batches that the caller left compressed. Their areas are empty, whatever their counts."""
     rows: Rows
     """The batches, with the fields that a v0 or v1 header lacks. Code that reads `area` needs these
     rows, not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they
@@ -66,13 +64,11 @@ class RecordBlocks:
     def __post_init__(self) -> None:
         # Kernels are compiled for read-only arrays, and nobody may change these.
         for name in ("compressed", "unread", "begin", "end"):
-            object.__setattr__(self, name, _read_only(getattr(self, name)))
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
     def areas(self) -> tuple[Bytes, Bytes, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """First arguments of the kernels that read records: `raw, inflated, compressed, begin,
-        end`.
-        """
+        """First arguments of kernels that read records: `raw, inflated, compressed, begin, end`."""
         return self.raw, self.inflated, self.compressed, self.begin, self.end
 
     def area(self, i: int) -> Bytes:
@@ -163,12 +159,6 @@ def _inflate(
         unread=unread[: len(rows)],
         rows=rows,
     )
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = np.ascontiguousarray(array)[:]
-    view.flags.writeable = False
-    return view
 
 
 @cache

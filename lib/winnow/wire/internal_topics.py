@@ -50,9 +50,7 @@ class InternalKey:
 
 
 def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
-    """Decode a key. None for a key that does not belong to this topic, an unknown type, and any
-    other topic.
-    """
+    """Decode a key. None for one that is not of this topic, or of an unknown type."""
     types = _KEYS.get(topic)
     if types is None or key is None:
         return None
@@ -73,9 +71,7 @@ def key_types(topic: str) -> frozenset[int]:
 
 
 def decode_value(topic: str, key: InternalKey | None, value: bytes | None) -> Fields | None:
-    """Decode the fields of offset commits, classic groups (without their members) and transactions;
-    None for others.
-    """
+    """Decode offset commits, classic groups (without members), transactions; None for others."""
     if key is None or value is None:
         return None
     decode = _VALUES.get((topic, key.type))

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
-from winnow.wire.kernels.memory import load_byte, load_word
-from winnow.wire.kernels.record import AHEAD, check_area, kernel, parse_record, prefetch
+from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
+from winnow.wire.kernels.record import (
+    AHEAD,
+    check_area,
+    kernel,
+    parse_record,
+    prefetch,
+    same_bytes,
+)
 from winnow.wire.kernels.siphash import siphash
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
@@ -25,7 +31,6 @@ if TYPE_CHECKING:
 
     from winnow.wire.inflate import RecordBlocks
 
-_Item = TypeVar("_Item", bound=np.generic)
 _LEFT_OVER, _ORDER = int(Fault.LEFT_OVER), int(Fault.ORDER)
 _MOST_BITS = 26
 NOT_FOUND = -1
@@ -71,23 +76,23 @@ def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> Ke
         message = f"{n} keys don't lie in {len(data)} bytes"
         raise ValueError(message)
     hashes = np.empty(n, np.uint64)
-    _hash_all(data, _read_only(ends), np.uint64(secret[0]), np.uint64(secret[1]), hashes)
+    _hash_all(data, read_only(ends), np.uint64(secret[0]), np.uint64(secret[1]), hashes)
     order = np.argsort(hashes, kind="stable")
     sizes = np.diff(ends)[order]
     sorted_ends = np.zeros(n + 1, np.int64)
     np.cumsum(sizes, out=sorted_ends[1:])
     sorted_data = np.empty(int(sorted_ends[-1]), np.uint8)
-    _gather(data, _read_only(ends[:-1][order]), _read_only(sorted_ends), sorted_data)
+    _gather(data, read_only(ends[:-1][order]), read_only(sorted_ends), sorted_data)
     hashes = hashes[order]
     bits = min(max(1, int(n).bit_length() - 1), _MOST_BITS)
     firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
     buckets = np.append(np.searchsorted(hashes, firsts), n).astype(np.int32)
     return KeySet(
         secret,
-        _read_only(hashes),
-        _read_only(sorted_ends),
+        read_only(hashes),
+        read_only(sorted_ends),
         as_bytes(sorted_data),
-        _read_only(buckets),
+        read_only(buckets),
     )
 
 
@@ -112,10 +117,10 @@ def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
         rows,
         np.uint64(keys.secret[0]),
         np.uint64(keys.secret[1]),
-        _read_only(keys.hashes),
-        _read_only(keys.ends),
+        read_only(keys.hashes),
+        read_only(keys.ends),
         as_bytes(keys.data),
-        _read_only(keys.buckets),
+        read_only(keys.buckets),
         64 - (len(keys.buckets) - 1).bit_length() + 1,
         found.number,
         found.size,
@@ -123,12 +128,6 @@ def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
     if fault:
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
     return found
-
-
-def _read_only(array: NDArray[_Item]) -> NDArray[_Item]:
-    view = np.ascontiguousarray(array)[:]
-    view.flags.writeable = False
-    return view
 
 
 @kernel
@@ -147,21 +146,6 @@ def _gather(
     for i in range(starts.size):
         for at in range(ends[i + 1] - ends[i]):
             out[ends[i] + at] = data[starts[i] + at]
-
-
-@kernel
-def _same(one: Bytes, at: int, other: Bytes, start: int, size: int) -> bool:
-    """Return whether `size` bytes are equal. The caller has checked that they exist."""
-    done = 0
-    while done + 8 <= size:
-        if load_word(one, at + done) != load_word(other, start + done):
-            return False
-        done += 8
-    while done < size:
-        if load_byte(one, at + done) != load_byte(other, start + done):
-            return False
-        done += 1
-    return True
 
 
 @kernel
@@ -209,7 +193,7 @@ def _find(
                 bucket = np.int64(first >> np.uint64(shift))
                 for at in range(buckets[bucket], buckets[bucket + 1]):
                     same_hash = hashes[at] == first and ends[at + 1] - ends[at] == key_size
-                    if same_hash and _same(data, ends[at], area, key, key_size):
+                    if same_hash and same_bytes(data, ends[at], area, key, key_size):
                         number = at
                         break
             numbers[n] = number

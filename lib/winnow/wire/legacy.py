@@ -116,9 +116,7 @@ def _unwrap(sink: Sink, raw: Bytes, row: np.void, limit: int) -> None:
 
 
 def _field(raw: Bytes, at: int, end: int) -> tuple[Bytes | None, int]:
-    """Return the bytes after the int32 length at `at` (None for -1), and the position after
-    them.
-    """
+    """Return the bytes after the int32 length at `at` (None for -1), and their end."""
     size = struct.unpack_from(">i", raw.data, at)[0] if at + 4 <= end else -2
     if not -1 <= size <= end - at - 4:
         raise CorruptLogError(

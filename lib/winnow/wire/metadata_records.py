@@ -36,9 +36,7 @@ MAX_UVARINT_SIZE = 5
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-"""Resource types of ConfigRecord that concern logs; loggers, client metrics and groups have
-others.
-"""
+"""Resource types of ConfigRecord that concern logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +268,7 @@ class _Kind:
     read: Callable[[_Fields], MetadataRecord | None]
     max_version: int = 0
     ids_only: bool = False
-    """Only names and ids are read, which other records confirm: a newer version may have more
-    fields.
-    """
+    """Only names and ids are read, which other records confirm: a newer version is readable."""
     has_more: bool = False
     """Fields after those that are read are ignored."""
 

@@ -1,6 +1,4 @@
-"""Count which groups and transactional ids fill one of Kafka's own topics, by the names in the
-keys.
-"""
+"""Count the groups and transactional ids of one of Kafka's own topics, by the names in keys."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ import numpy as np
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.internal_topics import key_types
-from winnow.wire.kernels.memory import load_be16, load_byte, load_word
-from winnow.wire.kernels.record import check_area, inlined, kernel, parse_record
+from winnow.wire.kernels.memory import load_be16
+from winnow.wire.kernels.record import check_area, inlined, kernel, parse_record, same_bytes
 from winnow.wire.kernels.siphash import siphash
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
@@ -33,7 +31,6 @@ _FULL = -1
 _SEEN_PAIRS = 8_192
 """Rows of the table of seen keys, two keys in each. A power of 2."""
 _NAMELESS, _NOT_SEEN = -1, -2
-_WORD = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +40,7 @@ class NameCounts:
     names: tuple[bytes, ...]
     records: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    """On disk. A batch is shared among its runs of records with one name by their sizes, rounded
-    down.
-    """
+    """On disk. A batch is shared among its runs of one name by their sizes, rounded down."""
 
 
 def count_names(
@@ -116,16 +111,6 @@ def _name_size(area: Bytes, key: int, key_size: int, types: NDArray[np.bool_]) -
 
 
 @inlined
-def _same(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
-    k = 0
-    while k + _WORD <= size and load_word(a, a_at + k) == load_word(b, b_at + k):
-        k += _WORD
-    while k < size and load_byte(a, a_at + k) == load_byte(b, b_at + k):
-        k += 1
-    return k == size
-
-
-@inlined
 def _is_name(
     number: int,
     where: NDArray[np.int64],
@@ -139,14 +124,12 @@ def _is_name(
     if where[number, 2] != size:
         return False
     first = inflated if where[number, 0] != 0 else raw
-    return _same(first, where[number, 1], area, name, size)  # type: ignore[no-any-return]
+    return same_bytes(first, where[number, 1], area, name, size)  # type: ignore[no-any-return]
 
 
 @inlined
 def _name_of_key(low: np.uint64, seen: NDArray[np.uint64]) -> int:
-    """Return the number of the name, _NAMELESS if there is none, _NOT_SEEN unless the key was seen
-    shortly before.
-    """
+    """Return the number of the name; _NAMELESS without one, _NOT_SEEN for a new key."""
     at = low & np.uint64(seen.shape[0] - 1)
     way = 0 if seen[at, 0] == low else 2
     return np.int64(seen[at, way + 1]) + _NOT_SEEN if seen[at, way] == low else _NOT_SEEN  # type: ignore[return-value]

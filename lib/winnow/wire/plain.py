@@ -41,9 +41,7 @@ MAX_VARLONG_SIZE = 10
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record with absolute offset and timestamp (ms). Key, value and a header's value may be
-    None (null).
-    """
+    """One record with absolute offset and timestamp (ms). None is null."""
 
     offset: int
     timestamp: int
@@ -191,16 +189,12 @@ def _write_bytes(out: bytearray, data: bytes | None) -> None:
 
 
 def read_varint(buf: Buffer, pos: int, end: int | None = None) -> tuple[int, int]:
-    """Return the value and the position after it. Raises CorruptLogError beyond 5 bytes or
-    `end`.
-    """
+    """Return the value and its end. Raises CorruptLogError beyond 5 bytes or `end`."""
     return _read_number(buf, pos, len(buf) if end is None else end, MAX_VARINT_SIZE, 32)
 
 
 def read_varlong(buf: Buffer, pos: int, end: int | None = None) -> tuple[int, int]:
-    """Return the value and the position after it. Raises CorruptLogError beyond 10 bytes or
-    `end`.
-    """
+    """Return the value and its end. Raises CorruptLogError beyond 10 bytes or `end`."""
     return _read_number(buf, pos, len(buf) if end is None else end, MAX_VARLONG_SIZE, 64)
 
 

@@ -1,6 +1,4 @@
-"""Check whether the records of many batches match their headers, for each batch separately
-(S2.2).
-"""
+"""Check, batch by batch, whether the records of many batches match their headers (S2.2)."""
 
 from __future__ import annotations
 

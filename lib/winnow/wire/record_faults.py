@@ -54,9 +54,7 @@ _SAID = {
 
 
 def record_error(fault: Fault, row: np.void, position: int) -> CorruptLogError:
-    """Return the error for a batch (a BATCH row) whose record at `position` of its records area has
-    the fault.
-    """
+    """Return the error for the record at `position` of the area of a batch (a BATCH row)."""
     return CorruptLogError(
         "records can't be read",
         expected=_SAID[fault],

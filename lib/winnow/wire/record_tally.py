@@ -23,9 +23,7 @@ _NONE, _ORDER, _LEFT_OVER = int(Fault.NONE), int(Fault.ORDER), int(Fault.LEFT_OV
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTally:
-    """One item per batch; all 0 for a control batch. A record without a key and a value is not a
-    tombstone (S5.5).
-    """
+    """One item per batch; 0 for control batches. A record without both is keyless (S5.5)."""
 
     keyless: NDArray[np.int32]
     keyless_bytes: NDArray[np.int64]

@@ -1,6 +1,4 @@
-"""Read all records of many batches as columns, in one pass: what decisions about keys need. Values
-are not copied.
-"""
+"""Read what decisions about keys need of all records of many batches, as columns, in one pass."""
 
 # ruff: noqa: FBT001 - a kernel takes its columns one by one
 from __future__ import annotations
@@ -34,9 +32,7 @@ class RecordColumns:
     """One row per record, in file order over all batches. Includes records of control batches."""
 
     hash: NDArray[np.uint64]
-    """Shape (n, 2): SipHash-1-3-128 of the key's bytes under the run's secret; 0, 0 for a
-    null key.
-    """
+    """Shape (n, 2): SipHash-1-3-128 of the key under the run's secret; 0, 0 for a null key."""
     offset: NDArray[np.int64]
     null_key: NDArray[np.bool_]
     null_value: NDArray[np.bool_]

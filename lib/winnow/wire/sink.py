@@ -1,6 +1,4 @@
-"""Collect decompressed bytes in one array for all batches of a buffer, so that none is allocated
-per batch.
-"""
+"""Collect the decompressed bytes of all batches of a buffer in one array."""
 
 from __future__ import annotations
 
@@ -61,9 +59,7 @@ class Sink:
         return self._view[self._used : end]
 
     def rest(self) -> Bytes:
-        """Return all the room behind the written bytes, ignoring the limit. Call `commit` with the
-        number of bytes used.
-        """
+        """Return all the room behind the written bytes, whatever the limit. Then call `commit`."""
         return np.frombuffer(self._view[self._used :], np.uint8)
 
     def commit(self, size: int) -> None:

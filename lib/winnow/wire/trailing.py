@@ -1,6 +1,4 @@
-"""What may follow the first member or frame of a compressed payload, as Java's readers handle it
-(S2.4).
-"""
+"""What may follow the first member or frame of a compressed payload, as Java reads it (S2.4)."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ _SKIPPABLE_MOST = 2**32 - _SKIPPABLE_HEADER
 
 
 def another_gzip_member(data: memoryview) -> bool:
-    """Return whether `data`, which follows a gzip member, begins another one. Java ignores anything
-    else as padding.
-    """
+    """Return whether `data`, behind a gzip member, begins another one. Java ignores all else."""
     if len(data) <= _GZIP_LEAST_MEMBER or bytes(data[:3]) != _GZIP_START:
         return False
     flags, at = data[3], _GZIP_FIXED

@@ -76,9 +76,7 @@ _V1_BITS = CODEC_MASK | LOG_APPEND_TIME
 _SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
 _SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
 _MOST_SUMMED = 32
-"""Maximum bytes to checksum, as a multiple of the bytes searched: crafted bytes could require any
-number of checksums.
-"""
+"""Maximum bytes to checksum per byte searched: hostile bytes could require any number."""
 
 
 def walk_batches(
@@ -219,9 +217,7 @@ def _field(data: Bytes, at: int, size: int, name: str) -> str:
 
 
 def first_bad_crc(buf: Buffer, batches: Rows) -> int:
-    """Return the index of the first of `batches` (all inside `buf`) whose bytes don't match its
-    CRC, else -1 (S5.3).
-    """
+    """Return the index of the first of `batches` that does not match its CRC, else -1 (S5.3)."""
     return int(_first_bad_crc(as_bytes(buf), as_rows(batches)))
 
 

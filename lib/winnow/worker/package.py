@@ -96,7 +96,7 @@ def make_package(path: str) -> Package:
             tarfile.open(fileobj=file, mode="w:gz", compresslevel=_FASTEST) as archive,
         ):
             for name, content in _content(packages):
-                _add(archive, normpath(f"{SITE}/{name}"), content)
+                add_entry(archive, normpath(f"{SITE}/{name}"), content)
         size = target.stat().st_size
     except OSError as error:
         raise WinnowError(
@@ -179,13 +179,15 @@ def _kernels() -> Iterator[_Content]:
             yield f"../.cache/numba/{file.name}", file
 
 
-def _add(archive: tarfile.TarFile, name: str, content: Path | bytes) -> None:
+def add_entry(archive: tarfile.TarFile, name: str, content: Path | bytes) -> None:
+    """Add a file or its bytes to an archive, readable for everybody."""
     entry = tarfile.TarInfo(name)
     entry.mode = 0o644
     if isinstance(content, bytes):
         entry.size = len(content)
         archive.addfile(entry, io.BytesIO(content))
         return
-    entry.size = content.stat().st_size
+    status = content.stat()
+    entry.size, entry.mode = status.st_size, 0o644 | (status.st_mode & 0o111)
     with content.open("rb") as file:
         archive.addfile(entry, file)

@@ -12,7 +12,7 @@ def warm_up() -> None:
     # Not at the top: importing this module must not pay for numba.
     from winnow.clean.scan import cut  # noqa: PLC0415
     from winnow.clean.scan import last_offsets as kernels  # noqa: PLC0415
-    from winnow.logdir import fast_listing_kernels as sound_kernels  # noqa: PLC0415
+    from winnow.logdir import fast_listing  # noqa: PLC0415
     from winnow.logdir.indexes import index  # noqa: PLC0415
     from winnow.storage import small_files  # noqa: PLC0415
     from winnow.wire import warm_up as wire  # noqa: PLC0415
@@ -20,7 +20,7 @@ def warm_up() -> None:
     wire.warm_up()
     small_files.warm_up()
     index.warm_up()
-    sound_kernels.warm_up()
+    fast_listing.warm_up()
     cut.warm_up()
     kernels.warm_up()
 

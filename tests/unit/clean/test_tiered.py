@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from winnow.clean.tiered import refuse_tiered, refuse_tiered_around
+from winnow.clean.in_place import refuse_tiered, refuse_tiered_around
 from winnow.errors import UsageError
 from winnow.storage.local_tree import LocalTree
 

@@ -9,7 +9,7 @@ import typer
 
 from tests.pages import DOCS, blocks, commands
 from winnow.cli.app import app
-from winnow.storage.open_tree import open_tree
+from winnow.storage.places import open_tree
 
 LINES = [command.line for block in blocks(DOCS / "output.md") for command in commands(block)]
 

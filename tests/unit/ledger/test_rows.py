@@ -18,6 +18,14 @@ from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS
 GOLDEN = Path(__file__).parent / "partitions-v1.txt"
 
 
+def test_reason_names_options_that_delete_more() -> None:
+    run = run_of(partition("t", deletes_more=("retention.ms=1 instead of 2",)))
+    entry = entry_of(run, log_dirs=["/k"], started=NOW, ended=NOW)
+    (row,) = map(json.loads, json_rows(entry))
+    more = "; options delete more than its own settings: retention.ms=1 instead of 2"
+    assert row["reason"].endswith(more)
+
+
 def test_schema_matches_existing_tables() -> None:
     """If you change it, rename the table (`place.TABLE`): tables with the old schema exist."""
     assert LEDGER.treeString() == GOLDEN.read_text(encoding="utf-8")

@@ -91,7 +91,7 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
     middle = metadata(all_brokers=all_brokers, brokers=brokers)
     strong = metadata(own, all_brokers=all_brokers, brokers=brokers)
     dump = parse_topic_configs(described, file="dump")
-    sets = [parse_set("retention.ms=5")]
+    sets = [parse_set("log.retention.ms=5")]
     named = parse_topic_configs(described + "t retention.ms=8\n", file="dump")
     topic_sets = [parse_topic_set("t:retention.ms=10")]
     for settings, value, source in (
@@ -118,7 +118,7 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
         (
             Settings(server_properties=server, metadata=middle, topic_configs=dump, sets=sets),
             5,
-            "--set retention.ms=5",
+            "--set log.retention.ms=5",
         ),
         (
             Settings(server_properties=server, metadata=strong, topic_configs=dump, sets=sets),
@@ -150,7 +150,7 @@ def test_broker_policy_is_unknown_without_its_properties_file() -> None:
     assert reason.startswith(
         "topic t has no cleanup.policy of its own, and its broker's server.properties was not given"
     )
-    assert "Pass --server-properties FILE, or --set cleanup.policy=..." in reason
+    assert "Pass --server-properties FILE, or --set log.cleanup.policy=..." in reason
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_retention_time_is_unknown_without_the_properties_file(policy: str) -> N
     [
         Settings(metadata=metadata()),
         Settings(metadata=metadata(), server_properties=NO_PROPERTIES),
-        Settings(metadata=metadata(), sets=[parse_set("cleanup.policy=delete")]),
+        Settings(metadata=metadata(), sets=[parse_set("log.cleanup.policy=delete")]),
         Settings(metadata=metadata(all_brokers=texts(log_cleanup_policy="delete"))),
     ],
 )
@@ -244,7 +244,9 @@ def test_operator_may_configure_a_topic_missing_from_the_log() -> None:
 def test_unreadable_metadata_log_makes_policies_unknown() -> None:
     broken = MetadataSettings(log="__cluster_metadata-0", problem="wrong CRC (x at byte 7)")
     settings = Settings(
-        metadata=broken, server_properties=NO_PROPERTIES, sets=[parse_set("cleanup.policy=delete")]
+        metadata=broken,
+        server_properties=NO_PROPERTIES,
+        sets=[parse_set("log.cleanup.policy=delete")],
     )
     assert "__cluster_metadata-0 can't be read: wrong CRC (x at byte 7)" in unknown(settings)
     assert (

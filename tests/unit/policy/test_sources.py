@@ -77,12 +77,12 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
         )
         steps.append((settings, number, source))
     described = parse_topic_configs(text, file="dump")
-    sets = [parse_set("retention.ms=5")]
+    sets = [parse_set("log.retention.ms=5")]
     steps.append(
         (
             Settings(topic_configs=described, server_properties=server, sets=sets),
             5,
-            "--set retention.ms=5",
+            "--set log.retention.ms=5",
         ),
     )
     described = parse_topic_configs(text + "t retention.ms=6\n", file="dump")
@@ -158,7 +158,7 @@ def test_stronger_source_applies_for_any_synonym() -> None:
         Settings(topic_configs=parse_topic_configs("other cleanup.policy=compact")),
         Settings(topic_sets=[parse_topic_set("t:segment.bytes=1048576")]),
         Settings(topic_sets=[parse_topic_set("u*:cleanup.policy=delete")]),
-        Settings(sets=[parse_set("retention.ms=1")]),
+        Settings(sets=[parse_set("log.retention.ms=1")]),
         Settings(topic_configs=parse_topic_configs("Default configs for brokers in the cluster are:\n  log.cleanup.policy=compact")),  # noqa: E501
     ],
 )  # fmt: skip
@@ -188,7 +188,7 @@ def test_policy_without_any_source_is_unknown(settings: Settings, topic: str) ->
             ),
             "compact",
         ),
-        (Settings(sets=[parse_set("cleanup.policy=compact")]), "compact"),
+        (Settings(sets=[parse_set("log.cleanup.policy=compact")]), "compact"),
         (Settings(sets=[parse_set("log.cleanup.policy=")]), ""),
         (Settings(topic_sets=[parse_topic_set("t:cleanup.policy=compact")]), "compact"),
         (
@@ -220,7 +220,7 @@ def test_policy_from_any_source_is_known(settings: Settings, policy: str) -> Non
         ),
         (Settings(topic_configs=parse_topic_configs("t retention.ms=1")), "cleanup.policy"),
         (Settings(topic_configs=parse_topic_configs("t cleanup.policy=delete")), "retention.ms"),
-        (Settings(sets=[parse_set("cleanup.policy=compact,delete")]), "retention.ms"),
+        (Settings(sets=[parse_set("log.cleanup.policy=compact,delete")]), "retention.ms"),
         (Settings(topic_sets=[parse_topic_set("t:cleanup.policy=delete")]), "retention.ms"),
         (
             Settings(topic_configs=parse_topic_configs(ALL.partition("  retention.ms")[0])),
@@ -254,6 +254,15 @@ def test_section_of_the_owning_broker_applies() -> None:
 def test_malformed_set_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--set"):
         parse_set(text)
+
+
+@pytest.mark.parametrize("text", ["retention.ms=1000", "cleanup.policy=delete", "flush.ms=1"])
+def test_topic_level_name_is_refused_with_both_ways_to_set_it(text: str) -> None:
+    with pytest.raises(UsageError, match="setting of topics") as caught:
+        parse_set(text)
+    assert f"--topic-set '*:{text}'" in str(caught.value)
+    key = text.partition("=")[0]
+    assert key == "flush.ms" or f"--set log.{text}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +323,7 @@ def test_settings_can_be_pickled() -> None:
     settings = Settings(
         topic_configs=parse_topic_configs("t cleanup.policy=compact"),
         server_properties=parse_server_properties("log.retention.ms=1"),
-        sets=[parse_set("retention.bytes=1")],
+        sets=[parse_set("log.retention.bytes=1")],
         topic_sets=[parse_topic_set("t:segment.index.bytes=96")],
     )
     assert pickle.loads(pickle.dumps(settings)).resolve("t") == settings.resolve("t")  # noqa: S301

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import UsageError
-from winnow.storage.open_tree import open_tree
+from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from winnow.errors import CorruptLogError, LogDirInUseError
-from winnow.storage.fences import lift_fence, put_fence
 from winnow.storage.io_counters import MOVED
+from winnow.storage.places import lift_fence, put_fence
 from winnow.storage.segment_io import SegmentWriter, map_range, release
 
 SIZE = 40 * mmap.PAGESIZE

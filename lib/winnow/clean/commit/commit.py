@@ -128,9 +128,7 @@ def kept_by(
 
 
 def kept_bytes(request: Request, directory: str, *, run_id: str) -> int | None:
-    """Return the bytes that a run keeps of a partition and has not freed. None if it keeps
-    nothing.
-    """
+    """Return the bytes that a run keeps of a partition. None if it keeps nothing."""
     if not request.keep_replaced:
         return None
     try:

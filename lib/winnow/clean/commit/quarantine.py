@@ -31,7 +31,7 @@ from winnow.runtime.failed_job import cause_of
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState, Segment, TopicPartition
-from winnow.storage.free_space import free_bytes
+from winnow.storage.places import free_bytes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -178,9 +178,7 @@ def _each(
     items: Sequence[tuple[Any, ...]],
     request: Request,
 ) -> list[_T]:
-    """Apply the function to each item, in tasks. Raises CorruptLogError for the first item on which
-    it fails.
-    """
+    """Apply the function to each item, in tasks. Raises CorruptLogError for the first failure."""
     request.stop.check()
 
     def guarded(item: tuple[Any, ...]) -> _T | Failure:

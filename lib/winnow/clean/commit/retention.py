@@ -73,9 +73,7 @@ def retain_from(
 
 
 def _may_follow(item: PartitionWork, request: Request) -> bool:
-    """Return whether side files may be updated: only where a broker would apply retention to this
-    log.
-    """
+    """Return whether side files may be updated: only where a broker applies retention."""
     if request.only == "compaction" or item.state.trusted_end is not None:
         return False
     return item.config.log_cleaner_enable or not item.config.cleanup_compact

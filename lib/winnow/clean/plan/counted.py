@@ -3,38 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
 
 from winnow.clean.plan.prepared import PartitionWork
 from winnow.clean.result import Fate, RecordsRemoved, SegmentFate
+from winnow.clean.rewrite.output import CleanedGroup
 from winnow.clean.scan.topic_usage import Holdings
 from winnow.policy.plan import RetentionPlan
 from winnow.state import PartitionState
-
-
-class CleanedGroup(Protocol):
-    """A group that became one segment, or would."""
-
-    @property
-    def base_offset(self) -> int: ...
-    @property
-    def source_bases(self) -> tuple[int, ...]: ...
-    @property
-    def records_before(self) -> int: ...
-    @property
-    def records_after(self) -> int: ...
-    @property
-    def bytes_after(self) -> int: ...
-    @property
-    def removed(self) -> RecordsRemoved: ...
-    @property
-    def tombstones(self) -> tuple[int, ...]: ...
-    @property
-    def checksum(self) -> int: ...
-    @property
-    def source_checksums(self) -> Mapping[int, int]: ...
-    @property
-    def holdings(self) -> Holdings | None: ...
 
 
 def records_counted(item: PartitionWork, groups: Sequence[CleanedGroup] = ()) -> int | None:

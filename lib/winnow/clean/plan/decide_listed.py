@@ -15,6 +15,7 @@ from winnow.clean.plan.prepared import (
     PartitionWork,
     Prepared,
     after_unclean_shutdown,
+    why_unwritable,
 )
 from winnow.clean.request import Request
 from winnow.clean.survey.place import Listed
@@ -75,6 +76,10 @@ def partition_work(known: Known, state: PartitionState, request: Request) -> Pre
         plan = rest_of_round(plan, known.goes_on.journal)
     if is_tiered(place.topic_partition.topic, config):
         return LeftAlone(place, config.policy, Reason(plan.rule, plan.reason), state=state)
+    if request.touch and has_work(plan):
+        unwritable = why_unwritable(place, [segment.base_offset for segment in state.segments])
+        if unwritable is not None:
+            return LeftAlone(place, config.policy, unwritable, state=state)
     snapshot = Snapshot(state.log_end_offset, ())
     if needs_walk(plan):
         try:
@@ -93,6 +98,12 @@ def partition_work(known: Known, state: PartitionState, request: Request) -> Pre
         finished=known.finished,
         goes_on=known.goes_on,
     )
+
+
+def has_work(plan: PartitionPlan) -> bool:
+    """Return whether carrying out the plan changes the partition or its checkpoints."""
+    work = (plan.compaction, plan.retention, plan.checkpoint_reset)
+    return any(part is not None for part in work)
 
 
 def _nothing_trusted(state: PartitionState, trusted_end: int) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from winnow.clean.plan.counted import (
-    CleanedGroup,
     holdings_after,
     holdings_before,
     records_after,
@@ -25,6 +24,7 @@ from winnow.clean.result import (
     PartitionResult,
     Setting,
 )
+from winnow.clean.rewrite.output import CleanedGroup
 from winnow.clean.scan.topic_usage import top_holders
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default

@@ -18,12 +18,13 @@ from winnow.clean.plan.prepared import (
     Prepared,
     known_or_left_alone,
     place_of,
+    why_unwritable,
 )
 from winnow.clean.request import Request
 from winnow.clean.scan.prefetch import Expected, Prefetch, prefetch_of
 from winnow.clean.survey.place import Listed
 from winnow.clean.survey.survey import list_partitions, walk_partitions
-from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError
+from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.listing import LogDir
@@ -133,6 +134,10 @@ def list_known(
     for number, (item, listed) in found.items():
         if isinstance(listed, Listed) and listed.listing.leftovers:
             request.stop.check()
+            unwritable = why_unwritable(item.place)
+            if unwritable is not None:
+                found[number] = item, Failure(unwritable.words, WinnowError.exit_code)
+                continue
             try:
                 again[number] = _put_right(item, request)
             except LogDirInUseError:  # the lease on the log directory is lost: stop changing it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from winnow.clean.request import Request
@@ -11,12 +12,21 @@ from winnow.clean.survey.walk import SegmentWalk
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.roll_forward import Finished, OpenRound
 from winnow.logdir.listing import LogDir
+from winnow.logdir.names import (
+    CLEANER_CHECKPOINT,
+    LEADER_EPOCHS,
+    LOG,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    segment_file,
+)
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import PartitionPlan, Reason
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import failure
 from winnow.state import PartitionState, TopicPartition
+from winnow.storage.permissions import why_not_replaceable
 from winnow.words import counted, size
 
 UNCLEAN = Reason(
@@ -140,6 +150,20 @@ def _why_foreign(place: Place, request: Request) -> Reason | None:
         place.topic_partition.topic, place.topic_partition.partition, topic_id
     )
     return None if why is None else Reason("S9.3", why)
+
+
+def why_unwritable(place: Place, bases: Iterable[int] = ()) -> Reason | None:
+    """Return why this process could not finish a commit of the partition, or None (S8.5).
+
+    Everything that a commit replaces is checked before the first rename: the segments at `bases`,
+    leader epochs, and the checkpoints of the log directory.
+    """
+    checkpoints = (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, META_PROPERTIES)
+    names = [*(segment_file(base, LOG) for base in bases), LEADER_EPOCHS]
+    why = why_not_replaceable(place.directory, names) or why_not_replaceable(
+        place.log_dir, checkpoints
+    )
+    return None if why is None else Reason("S8.5", why)
 
 
 def _policy(config: TopicConfig | Unknown) -> str | None:

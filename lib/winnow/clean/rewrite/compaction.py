@@ -43,13 +43,9 @@ if TYPE_CHECKING:
 
 _SCAN_BYTES = 2**28
 _REWRITE_BYTES = 2**30
-"""Maximal log bytes of a task, if there are more tasks than cores. A task has a split in memory, or
-one chunk.
-"""
+"""Maximal log bytes of a task, if there are more tasks than cores."""
 _SPOOLED_BUCKETS = 16
-"""Maximal buckets of a task, which has one of them in memory. With few keys, a bucket takes less
-time than a task costs.
-"""
+"""Maximal buckets of a task: with few keys, a bucket takes less time than a task costs."""
 
 
 _At = tuple[int, int]
@@ -89,16 +85,12 @@ class _Assignment:
     cores: Cores | None
     """Shared among the rewrites, if any is `helped`."""
     helped: frozenset[int]
-    """Rewrite tasks that end when other cores are already idle: those cores help with their
-    groups.
-    """
+    """Rewrite tasks that end when other cores are idle, which then help with their groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ticks:
-    """Marks pieces of work as done (`winnow.runtime.ticks`): first each split scanned, then each
-    split rewritten.
-    """
+    """Marks pieces of work as done: first each split scanned, then each split rewritten."""
 
     path: str
     pieces: dict[_At, int]
@@ -115,9 +107,7 @@ _Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, _Ticks, str | 
 
 
 def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
-    """Run the job. Return, for each partition in the given order, the outcome of each of its
-    groups.
-    """
+    """Run the job. Return the outcome of each group, by partition in the given order."""
     return _run(sc, job, "compacting", rewrite_group, progress)
 
 
@@ -177,9 +167,7 @@ def _run_with(
 def _scanned(
     sc: SparkContext, shared: _Shared, assignment: _Assignment
 ) -> RDD[tuple[int, tuple[int, int, _Item]]]:
-    """Return what each resolve task is sent. Prefetched keys are not sent: the task knows their
-    files.
-    """
+    """Return what resolve tasks are sent. Prefetched keys are not: the task knows their files."""
     if not assignment.scan_tasks:
         return sc.parallelize((), assignment.resolve_tasks)
     splits = _by_task(assignment.split_task, assignment.scan_tasks)
@@ -192,9 +180,7 @@ def _scanned(
 def _scan(
     shared: _Shared, items: Iterable[list[_At]]
 ) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
-    """Yield (resolve task, (partition, bucket, keys)). A failure is sent to the partition's first
-    bucket.
-    """
+    """Yield (resolve task, (partition, bucket, keys)). A failure goes to the first bucket."""
     job, assignment, ticks, spool = shared.value
     for partition, split in (at for task in items for at in task):
         try:
@@ -227,9 +213,7 @@ def _read_ahead(
 def _resolve(
     shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Item]]]
 ) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
-    """Yield (rewrite task, (partition, group, survivors)). A failure is sent to each group of its
-    partition.
-    """
+    """Yield (rewrite task, (partition, group, survivors)). A failure goes to each group."""
     job, assignment, _, spool = shared.value
     blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
     for partition, bucket, item in chain(
@@ -262,9 +246,7 @@ def _finish(
     task: int,
     items: Iterable[tuple[int, tuple[int, int, _Kept]]],
 ) -> Iterator[tuple[_At, _Group_co | Failure]]:
-    """Yield ((partition, group), its outcome) for every group of this task, including groups
-    without survivors.
-    """
+    """Yield ((partition, group), outcome) for every group of this task."""
     job, assignment, ticks, _ = shared.value
     kept: dict[_At, list[Survivors]] = defaultdict(list)
     failed: dict[_At, Failure] = {}

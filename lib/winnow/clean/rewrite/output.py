@@ -1,11 +1,9 @@
-"""Produce the output of one group of segments: its surviving bytes in order, and the counts on the
-way (S5.3-S5.7).
-"""
+"""Produce a group's output: its surviving bytes in order, and their counts (S5.3-S5.7)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,6 +14,7 @@ from winnow.clean.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chu
 from winnow.clean.scan.cut import Split
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
+from winnow.clean.scan.topic_usage import Holdings
 from winnow.clean.survey.gather import control_columns
 from winnow.clean.tally import batches_checksum, by_age, none_of_any_age, removed_records
 from winnow.logdir.indexes.index import IndexBuilder
@@ -57,6 +56,25 @@ class _Part:
         return self.filtered.data.nbytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedGroup:
+    """A group that became one segment, or would."""
+
+    base_offset: int
+    source_bases: tuple[int, ...]
+    records_before: int
+    records_after: int
+    bytes_after: int
+    removed: RecordsRemoved
+    tombstones: tuple[int, ...]
+    """See `PartitionResult.tombstones`."""
+    checksum: int
+    """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
+    source_checksums: Mapping[int, int]
+    holdings: Holdings | None
+    """See `holdings_of`."""
+
+
 class GroupOutput:
     """Reads the splits of a group once, in order, and counts what it returns."""
 
@@ -92,15 +110,9 @@ class GroupOutput:
         self.records_after = 0
         self.removed = RecordsRemoved()
         self.checksum = 0
-        """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
         self.source_checksums = dict.fromkeys(
             (segment.base_offset for segment in group.segments), 0
         )
-
-    @property
-    def tombstones(self) -> tuple[int, ...]:
-        """See `PartitionResult.tombstones`."""
-        return tuple(self._tombstones.tolist())
 
     def of_split(self, number: int) -> Iterator[Bytes]:
         """Yield the next bytes of the output. The caller must drop each item before it asks for the
@@ -210,11 +222,24 @@ class GroupOutput:
                 del result
 
     def indexes(self) -> tuple[bytes, bytes, bytes | None]:
-        """Return the content of `.index`, `.timeindex` and, if it has entries, `.txnindex`. Call
-        this after all splits.
-        """
+        """Return `.index`, `.timeindex` and, with entries, `.txnindex`, after all splits."""
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
+
+    def counts(self, holdings: Holdings | None) -> dict[str, Any]:
+        """Return the fields of `CleanedGroup`. Call this after all splits."""
+        return {
+            "base_offset": min(self.source_checksums),
+            "source_bases": tuple(self.source_checksums),
+            "records_before": self.records_before,
+            "records_after": self.records_after,
+            "bytes_after": self.log_bytes,
+            "removed": self.removed,
+            "tombstones": tuple(self._tombstones.tolist()),
+            "checksum": self.checksum,
+            "source_checksums": self.source_checksums,
+            "holdings": holdings,
+        }
 
     def _count(self, part: _Part) -> None:
         filtered = part.filtered
@@ -230,9 +255,7 @@ class GroupOutput:
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
-    """Return, for each split, whether each record survives, by record number. Records after the
-    last survivor are left out.
-    """
+    """Return which records of each split survive, by record number, up to the last survivor."""
     parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
     for some in survivors:
         parts.setdefault(some.split, []).append(joined([some.numbers], np.uint32))
@@ -294,16 +317,12 @@ class BatchFates:
         self.discard: _Bits = np.empty(0, np.bool_)
         """Per batch of the last judged split: all its records are dropped."""
         self.horizon_cause: _Bits = np.empty(0, np.bool_)
-        """Per batch of the last judged split: a marker without remaining data, which gets a delete
-        horizon if it has none.
-        """
+        """Per batch of that split: a marker without remaining data, which gets a delete horizon."""
         self.indexed: list[AbortedTransaction] = []
         """The entries for the transaction index of the group's output, so far."""
 
     def judge(self, buf: Bytes, batches: Array, path: str) -> None:
-        """Judge all `batches` (dtype BATCH) of one split, which are in `buf`. Raises
-        CorruptLogError.
-        """
+        """Judge all `batches` (dtype BATCH) of one split, in `buf`. Raises CorruptLogError."""
         if not (batches["attributes"] & (TRANSACTIONAL | CONTROL)).any():
             self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)
             return

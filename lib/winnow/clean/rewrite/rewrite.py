@@ -5,18 +5,17 @@ staged and verified, and not part of the log yet (S5.3-S5.9).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from winnow.clean.result import RecordsRemoved
-from winnow.clean.rewrite.output import GroupOutput
+from winnow.clean.rewrite.output import CleanedGroup, GroupOutput
 from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
 from winnow.clean.scan.topic_usage import Holdings, holdings_of
 from winnow.clock import ms_since
 from winnow.java_long import delete_horizon
-from winnow.logdir.commit.staged_segment import StagedSegment, source_mtime_ns, staged_segment
+from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.cores import Cores
@@ -25,34 +24,15 @@ from winnow.storage.segment_io import drop_cached, map_range
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
-@dataclass(frozen=True, slots=True)
-class RewrittenGroup:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenGroup(CleanedGroup):
     """A staged segment that was read back from the disk and verified."""
 
     staged: StagedGroup
-    records_before: int
-    records_after: int
-    bytes_after: int
     bytes_staged: int
     """Including its index files."""
-    tombstones: tuple[int, ...]
-    """See `PartitionResult.tombstones`."""
     duration_ms: int
     """From the first byte read to the last one verified."""
-    removed: RecordsRemoved
-    checksum: int
-    """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
-    source_checksums: Mapping[int, int]
-    holdings: Holdings | None = None
-    """See `holdings_of`."""
-
-    @property
-    def base_offset(self) -> int:
-        return self.staged.base_offset
-
-    @property
-    def source_bases(self) -> tuple[int, ...]:
-        return self.staged.source_bases
 
 
 def rewrite_group(
@@ -104,35 +84,19 @@ def rewrite_group(
             else None,
         )
         checksums = verify_staged(staged.paths, meant)
-        return _rewritten(job, group, output, staged, checksums, began)
-
-
-def _rewritten(
-    job: PartitionJob,
-    group: GroupJob,
-    output: GroupOutput,
-    staged: StagedSegment,
-    checksums: Mapping[str, int],
-    began: float,
-) -> RewrittenGroup:
-    return RewrittenGroup(
-        staged=StagedGroup(
-            base_offset=group.base_offset,
-            sources=tuple(segment for segment in group.segments),
-            paths=staged.paths,
-            checksums=checksums,
-        ),
-        records_before=output.records_before,
-        records_after=output.records_after,
-        bytes_after=output.log_bytes,
-        bytes_staged=staged.bytes(),
-        tombstones=output.tombstones,
-        duration_ms=ms_since(began),
-        removed=output.removed,
-        checksum=output.checksum,
-        source_checksums=output.source_checksums,
-        holdings=_holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic),
-    )
+        return RewrittenGroup(
+            **output.counts(
+                _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic)
+            ),
+            staged=StagedGroup(
+                base_offset=group.base_offset,
+                sources=tuple(group.segments),
+                paths=staged.paths,
+                checksums=checksums,
+            ),
+            bytes_staged=staged.bytes(),
+            duration_ms=ms_since(began),
+        )
 
 
 def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdings | None:

@@ -42,9 +42,7 @@ class Meant:
     index_interval_bytes: int
     segment_index_bytes: int
     same_txn_index: bytes | None = None
-    """The transaction index must be these bytes, or be missing if they are empty: no transaction
-    has changed.
-    """
+    """The transaction index must be these bytes, or missing: no transaction has changed."""
     without_horizons: bytes | None = None
     """No batch can get a delete horizon (`winnow.java_long`), so a marker without an entry has
     none; the transaction index must be these bytes.
@@ -115,9 +113,7 @@ def _whole(walk: HeaderWalk, path: str) -> Iterator[Array]:
 
 
 def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
-    """Do as `first_bad_crc`, with a limited part of the log in memory. Also return `checksum`
-    extended by these batches.
-    """
+    """Do as `first_bad_crc`, piece by piece. Also return `checksum` extended by these batches."""
     start = 0
     while start < len(rows):
         limit = int(rows["position"][start]) + _AT_ONCE
@@ -173,9 +169,7 @@ def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:
 def _check_txn_index(
     paths: Mapping[str, str], markers: Array, bounds: tuple[int, int], *, horizons: bool
 ) -> None:
-    """Compare the transaction index with the markers. `horizons`: a marker without one must have an
-    entry.
-    """
+    """Compare the transaction index with the markers. One without a horizon must have an entry."""
     path = paths.get(TXNINDEX)
     base_offset, end_offset = bounds
     entries: Array = np.empty(0, ABORTED)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from winnow.clean.result import RecordsRemoved
-from winnow.clean.rewrite.output import GroupOutput
+from winnow.clean.rewrite.output import CleanedGroup, GroupOutput
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
 from winnow.clean.scan.topic_usage import Holdings, added, holdings_of
@@ -18,31 +17,12 @@ from winnow.wire.batch import NO_TIMESTAMP
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
-@dataclass(frozen=True, slots=True)
-class WeighedGroup:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeighedGroup(CleanedGroup):
     """The segment with which a rewrite would replace a group."""
 
     segment: Segment
     """As a listing would find it, except for the timestamp of its first batch."""
-    source_bases: tuple[int, ...]
-    records_before: int
-    records_after: int
-    removed: RecordsRemoved
-    tombstones: tuple[int, ...]
-    """See `PartitionResult.tombstones`."""
-    checksum: int
-    """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
-    source_checksums: Mapping[int, int]
-    holdings: Holdings | None = None
-    """See `holdings_of`."""
-
-    @property
-    def base_offset(self) -> int:
-        return self.segment.base_offset
-
-    @property
-    def bytes_after(self) -> int:
-        return self.segment.log_bytes
 
 
 def weigh_group(
@@ -67,6 +47,7 @@ def weigh_group(
     path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
     times = decode_time_index(timeindex, path, base_offset=group.base_offset)
     return WeighedGroup(
+        **output.counts(added(held) if job.topic in INTERNAL_TOPICS else None),
         # The output inherits the age of its last source (S5.9).
         segment=replace(
             group.segments[-1],
@@ -79,12 +60,4 @@ def weigh_group(
             first_batch_max_timestamp=NO_TIMESTAMP,
             log_stamp=(),
         ),
-        source_bases=tuple(segment.base_offset for segment in group.segments),
-        records_before=output.records_before,
-        records_after=output.records_after,
-        removed=output.removed,
-        tombstones=output.tombstones,
-        checksum=output.checksum,
-        source_checksums=output.source_checksums,
-        holdings=added(held) if job.topic in INTERNAL_TOPICS else None,
     )

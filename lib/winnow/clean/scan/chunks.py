@@ -1,6 +1,4 @@
-"""Read the batches of a split in chunks, so that memory does not grow with the decompressed
-size.
-"""
+"""Read a split in chunks: memory does not grow with the decompressed size."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ _ALL = 2**62
 
 
 def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]:
-    """Return BATCH rows of all batches in `buf`, positions relative to it. Raises
-    CorruptLogError.
-    """
+    """Return BATCH rows of all batches in `buf`, with positions in it. Raises CorruptLogError."""
     walk = HeaderWalk(buf, least_offset, most=buf.shape[0] // SMALLEST_ENTRY + 1)
     return next(walk.whole(path), np.empty(0, BATCH))
 

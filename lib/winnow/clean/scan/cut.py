@@ -20,14 +20,10 @@ from winnow.wire.buffers import Rows, as_rows
 from winnow.wire.kernels.record import SMALLEST_RECORD
 
 SPLIT_BYTES = 64 * 2**20
-"""Log bytes that one scan task reads: enough to make a task's fixed cost negligible, few enough to
-spread one partition.
-"""
+"""Log bytes of a scan task: many enough to make its fixed cost small, few enough to spread."""
 
 SPLIT_RECORDS = 2**24
-"""Records that one scan task counts. Data compressed a thousandfold would otherwise exceed the
-memory.
-"""
+"""Records of a scan task: data compressed a thousandfold would otherwise exceed the memory."""
 
 DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
 """Bytes to which one byte can expand, by codec (S2.4): an end of block of gzip, copies of snappy
@@ -88,9 +84,7 @@ class Cutter:
         return bool(self._flags & GUESSED)
 
     def add(self, rows: Rows) -> None:
-        """Add at least one row. Raises CorruptLogError for a batch that can't hold as many records
-        as it says.
-        """
+        """Add rows, at least one. Raises CorruptLogError for a batch too small for its count."""
         cuts = np.empty((len(rows), 4), np.int64)
         wild, count, self._start, self._in_split, self._plain, records, attributes, flags = sum_up(
             as_rows(rows),
@@ -147,9 +141,7 @@ def _most_records(row: np.void) -> int:
 
 
 def _wild_count(row: np.void, path: str) -> CorruptLogError:
-    """Return the error for an impossible record count. Counts decide on memory and tasks long
-    before records are read.
-    """
+    """Return the error for an impossible record count, on which memory and tasks depend."""
     return CorruptLogError(
         "a batch can't hold as many records as it says",
         expected=f"at most {_most_records(row)}",

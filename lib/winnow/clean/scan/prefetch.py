@@ -20,7 +20,7 @@ from winnow.clean.scan.topic_usage import HoldingsCounter
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.packing import TASKS_PER_CORE
 from winnow.runtime.spool import Spooled, StoredKeys, joined, written
-from winnow.storage.free_space import free_bytes
+from winnow.storage.places import free_bytes
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows
@@ -122,9 +122,7 @@ class KeyKeeper:
         return self._rows[self._filled : needed]
 
     def add(self, count: int, ended: Sequence[Split]) -> None:
-        """Add the first `count` rows of the last room. `ended`: all splits that are now
-        complete.
-        """
+        """Add the first `count` rows of the last room. `ended`: all splits complete by now."""
         self._filled += count
         first = 0
         for split in ended[len(self._kept) :]:
@@ -175,9 +173,7 @@ class KeyKeeper:
 
 
 def _stored(prefetch: Prefetch, parts: Sequence[PackedKeys]) -> StoredKeys:
-    """Store the parts in one file: each part's bucket starts, hashes and numbers. Raises
-    OSError.
-    """
+    """Store in one file each part's bucket starts, hashes and numbers. Raises OSError."""
     wanted = prefetch.wanted
     return StoredKeys(
         path=written(

@@ -1,6 +1,4 @@
-"""Resolve: collect all keys of one bucket of one partition; the last offset of each key decides
-which records survive.
-"""
+"""Resolve: of all keys of one bucket of one partition, the last offset of each key survives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Scan: parse the records of one split and send, per bucket of keys, a hash and a record number
-each. Never a value.
-"""
+"""Scan: parse a split and send, by bucket of keys, a hash and a record number; never a value."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
 
 MOST_RECORDS = 2**26
-"""Maximal records of one split, at 25 bytes of memory each. Seven times what an uncompressed split
-can hold.
-"""
+"""Maximal records of one split, at 25 bytes of memory each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,10 @@ from winnow.wire.walk import first_bad_crc
 
 SHOWN = 5
 MOST_NAMES = 16_384
-"""Names kept of one segment. Beyond that, names with the fewest bytes are dropped, to keep a walk
-small.
-"""
+"""Names kept of one segment: those with the most bytes."""
 _CHUNK_BYTES = 8 * 2**20
 _MOST_BYTES = 32 * 2**20
-"""Decompressed bytes of a batch, and of those before it in a part. No broker writes larger batches
-to these topics.
-"""
+"""Decompressed bytes of a batch, and of a part: no broker writes more to these topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +101,7 @@ class HoldingsCounter:
 
 
 def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
-    """Count a whole log that was walked before. None for other topics than Kafka's own, and for
-    damaged records.
-    """
+    """Count a walked log. None for topics other than Kafka's own, and for damaged records."""
     if topic not in INTERNAL_TOPICS:
         return None
     counter = HoldingsCounter(buf, topic)
@@ -157,9 +151,7 @@ def top_holders(
 
 
 def _chunks(buf: Bytes, rows: Rows) -> Iterable[Rows]:
-    """Cut rows into chunks, so that little is decompressed at once. Raises CorruptLogError for a
-    damaged compressed batch.
-    """
+    """Cut rows into chunks, to decompress little at once. Raises CorruptLogError for damage."""
     compressed = rows[(rows["attributes"] & CODEC_MASK) != 0]
     wrong = first_bad_crc(buf, compressed)
     if wrong >= 0:

@@ -1,6 +1,4 @@
-"""Gather the producers and transactions of one segment during the walk over its batch headers
-(S4.1, S8.4).
-"""
+"""Gather a segment's producers and transactions from its batch headers (S4.1, S8.4)."""
 
 from __future__ import annotations
 
@@ -109,9 +107,7 @@ class Gatherer:
         self._last, self._last_ends = last[kept], last_ends[kept]
 
     def last_batches(self) -> tuple[Array, dict[int, Marker]]:
-        """Return the batches whose replay gives the state of each producer, and the markers among
-        them by base offset.
-        """
+        """Return the batches that give each producer's state, and markers among them by offset."""
         if not len(self._last):
             return NO_BATCHES, {}
         ends = self._last[self._last_ends]
@@ -139,7 +135,5 @@ class Gatherer:
         return self._last, markers
 
     def events(self) -> Array:
-        """Return dtype EVENT: the transactional data and the markers that count (see
-        `transaction_runs.reduced`).
-        """
+        """Return dtype EVENT: transactional data, and markers as in `transaction_runs.reduced`."""
         return reduced(np.concatenate(self._events)) if self._events else _NO_EVENTS

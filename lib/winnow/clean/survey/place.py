@@ -20,9 +20,7 @@ class Place:
     trusted_end: int | None = None
     """See `PartitionState.trusted_end`."""
     recovery_point: int | None = None
-    """Set after an unclean shutdown if the log is to be read from there on, as a broker reads it
-    (S8.2).
-    """
+    """Set after an unclean shutdown if the log is to be read from there on (S8.2)."""
     index_interval_bytes: int = 4096
     """`index.interval.bytes`, from which the sizes of rebuilt indexes follow."""
     goes_on: str | None = None

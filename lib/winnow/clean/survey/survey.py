@@ -5,8 +5,10 @@ for partitions to compact, read every batch header, and the keys where that save
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.clean.scan.prefetch import Prefetch
@@ -16,14 +18,13 @@ from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, not_walked
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
-from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
-from winnow.logdir.unflushed import lost_bytes, whole_end
-from winnow.pickling import pickled_by_fields
+from winnow.logdir.names import KEEPING_SUFFIX, STAGING_PREFIX
+from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
-from winnow.runtime.packing import ITEM_BYTES, packed, task_count
-from winnow.runtime.progress import Progress, watched
+from winnow.runtime.packing import ITEM_BYTES, task_count
+from winnow.runtime.progress import Progress
+from winnow.runtime.spread import spread
 from winnow.runtime.throttle import in_task
-from winnow.runtime.ticks import TickSheet, tick
 from winnow.state import PartitionState
 from winnow.storage.places import Places
 from winnow.words import counted
@@ -133,87 +134,43 @@ def walk_partitions(
         for number, at in keys
     }
     walked: dict[tuple[int, int], SegmentWalk | Failure] = {
-        (number, at): not_walked(states[number].segments[at].base_offset)
-        for (number, at), work in works.items()
-        if work is None
+        (number, at): not_walked(states[number].segments[at].base_offset) for number, at in keys
     }
-    items = [(key, work) for key, work in works.items() if work is not None]
-    if items:
-        what = "batch headers and keys" if prefetch else "batch headers"
-        walked |= _walk_all(
-            sc, items, f"reading {what} of {counted(len(states), 'partition')}", progress
-        )
+    asked = {key: work for key, work in works.items() if work is not None}
+    what = "batch headers and keys" if prefetch else "batch headers"
+    found = spread(
+        sc,
+        operator.call,
+        [*asked.values()],
+        weights=[states[number].segments[at].log_bytes for number, at in asked],
+        each=ITEM_BYTES,
+        per_task=_WALK_BYTES,
+        name=f"reading {what} of {counted(len(states), 'partition')}",
+        progress=progress,
+    )
+    walked |= dict(zip(asked, found, strict=True))
     return [
         _together([walked[number, at] for at in range(len(state.segments))], state)
         for number, state in enumerate(states)
     ]
 
 
-@pickled_by_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """Everything that the walk of one segment needs."""
-
-    directory: str
-    topic: str
-    base_offset: int
-    log_bytes: int
-    check_index: bool
-    producers_from: int | None
-    transactions: TransactionsWanted
-    prefetch: Prefetch | None
-
-
-_Piece = tuple[int, tuple[int, int], _Work]
-"""A segment to walk: its number among them, and the numbers of its partition and of the segment in
-the partition.
-"""
-
-
-def _walk_all(
-    sc: SparkContext, items: Sequence[tuple[tuple[int, int], _Work]], name: str, progress: Progress
-) -> dict[tuple[int, int], SegmentWalk | Failure]:
-    sizes = [work.log_bytes for _, work in items]
-    tasks = task_count(
-        sum(sizes), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism
-    )
-    # Not broadcast: on a node with many partitions, each worker would hold all items and need few.
-    lists = packed(
-        [(piece, *item) for piece, item in enumerate(items)], sizes, tasks=tasks, each=ITEM_BYTES
-    )
-    with TickSheet(sizes) as sheet:
-        ticks = sheet.path
-
-        def walk(
-            assigned: Iterable[list[_Piece]],
-        ) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
-            for piece, key, work in (one for task in assigned for one in task):
-                try:
-                    yield key, _walk_one(work)
-                except FAILS_ONE_PARTITION as error:
-                    yield key, failure(error)
-                tick(ticks, piece)
-
-        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
-            return dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
-
-
 def _work(
     state: PartitionState, at: int, producers_from: int, prefetch: Prefetch | None
-) -> _Work | None:
-    """Return the work for a segment, or None if it must not be read."""
+) -> Callable[[], SegmentWalk] | None:
+    """Return the walk of a segment, or None if it must not be read."""
     segment = state.segments[at]
     following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
     end = state.log_end_offset if following is None else following
     if state.trusted_end is not None and (following is None or end > state.trusted_end):
         return None
-    return _Work(
-        directory=state.directory,
-        topic=state.topic_partition.topic,
-        base_offset=segment.base_offset,
-        log_bytes=segment.log_bytes,
-        check_index=bool(segment.index_bytes) and segment.rebuilt is None,
+    return partial(
+        walk_segment,
+        state.directory,
+        segment.base_offset,
+        segment.log_bytes,
         producers_from=producers_from if end > producers_from else None,
+        check_index=bool(segment.index_bytes) and segment.rebuilt is None,
         transactions=TransactionsWanted(
             high_watermark=state.high_watermark,
             log_start_offset=state.log_start_offset,
@@ -221,29 +178,15 @@ def _work(
             txn_index=segment.txnindex_bytes is not None,
             unflushed_end=None if segment.rebuilt is None else state.log_end_offset,
         ),
+        topic=state.topic_partition.topic,
         prefetch=prefetch
         if prefetch is not None and segment.base_offset < prefetch.end_offset
         else None,
     )
 
 
-def _walk_one(work: _Work) -> SegmentWalk:
-    return walk_segment(
-        work.directory,
-        work.base_offset,
-        work.log_bytes,
-        producers_from=work.producers_from,
-        check_index=work.check_index,
-        transactions=work.transactions,
-        topic=work.topic,
-        prefetch=work.prefetch,
-    )
-
-
 def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
-    """List a partition after a crash. The active segment may end anywhere: its walk only says how
-    far it can be read.
-    """
+    """List a partition after a crash: the walk only says how far the active segment is readable."""
     active = listing.segments[-1]
     end = whole_end(place.directory, active)
     ends = [segment.base_offset for segment in listing.segments[1:]]
@@ -265,14 +208,7 @@ def _together(
             return walk
         if following is not None and walk.next_offset > following.base_offset:
             return failure(
-                CorruptLogError(
-                    "two segments overlap",
-                    expected=f"offsets below {following.base_offset}",
-                    found=f"{walk.next_offset - 1}",
-                    where=f"{state.directory}/{segment_file(walk.base_offset, LOG)}",
-                    hint="A broker would read records twice. "
-                    "Copy the partition from another replica.",
-                )
+                overlap(state.directory, walk.base_offset, walk.next_offset, following.base_offset)
             )
         sound.append(walk)
     return tuple(sound)

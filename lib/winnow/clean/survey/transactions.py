@@ -1,6 +1,4 @@
-"""Combine the walks over all segments of a log: its producers and transactions (S3.2, S4.1,
-S8.4).
-"""
+"""Combine the walks of a log: its producers and transactions (S3.2, S4.1, S8.4)."""
 
 from __future__ import annotations
 

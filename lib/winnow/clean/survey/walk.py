@@ -42,9 +42,7 @@ _INDEXED = np.dtype(
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class SegmentWalk:
-    """What the headers of one segment say. `next_offset` is the base offset if the segment is
-    empty.
-    """
+    """What the headers of a segment say. `next_offset` of an empty one: its base offset."""
 
     base_offset: int
     next_offset: int

@@ -35,13 +35,15 @@ PARTITION_KEYS = (
     "kept_bytes",
     "quarantined_bytes",
     "duration_ms",
+    "deletes_more",
     "error",
 )
 """`holders`: for a compacted partition of `__consumer_offsets`, `__transaction_state` or
 `__share_group_state`, the five names with the most bytes (`Holder`; `_after` is null in a plan
 without an estimate). Otherwise an empty list. `holders_total`: the number of names, null if
 unknown. `records_removed`: by reason (`RecordsRemoved`). Null if not every batch header was read,
-and if a plan without an estimate compacts.
+and if a plan without an estimate compacts. `deletes_more`: options that let more be deleted than
+the topic's own settings, as `KEY=VALUE instead of VALUE`.
 """
 RUN_KEYS = ("run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions")
 """`peak_extra_bytes`: the most space that new files needed beside the logs at one time, before they

@@ -41,6 +41,8 @@ def show(result: RunResult, paper: Paper) -> None:
         paper.print(line)
     for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
         paper.print(line)
+    for line in _deletes_more(active):
+        paper.print(line)
     if active and result.verb == "plan" and result.peak_extra_bytes is not None:
         paper.print(f"\nExtra space needed: up to {size(result.peak_extra_bytes)}.")
     kept = sum(p.kept_bytes or 0 for p in result.partitions)
@@ -154,6 +156,15 @@ def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
     defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
     yield Text("  everything else", style="dim")
     yield Text(f"      {'; '.join(defaults)}", style="dim")
+
+
+def _deletes_more(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+    """Yield, by topic, the options that delete more than its own settings (decision 47)."""
+    topics = {p.topic: p.deletes_more for p in partitions if p.deletes_more}
+    if topics:
+        yield Text("\nOptions delete more than the topics' own settings", style="bold yellow")
+    for topic, settings in sorted(topics.items()):
+        yield Text(f"  {one_line(topic)}: {', '.join(settings)}")
 
 
 def _has_replicas(result: RunResult) -> bool:

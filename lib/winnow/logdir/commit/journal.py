@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.checksums import file_crc32c
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.contract import Entry, Storage
 from winnow.storage.own_json import MAX_LONG, Value, read_json
+from winnow.wire.crc import crc32c_extended
 
 JOURNAL = "round.json"
 VERSION = 1
@@ -152,6 +152,18 @@ def _output(storage: Storage, group: StagedGroup) -> Output:
 def _checksum(storage: Storage, group: StagedGroup, suffix: str) -> int:
     known = group.checksums.get(suffix)
     return file_crc32c(storage, group.paths[suffix]) if known is None else known
+
+
+_READ_BYTES = 8 << 20
+
+
+def file_crc32c(storage: Storage, path: str) -> int:
+    """Return the CRC-32C of all bytes in the file."""
+    checksum, at = 0, 0
+    while piece := storage.read_range(path, at, _READ_BYTES):
+        checksum = crc32c_extended(checksum, piece)
+        at += len(piece)
+    return checksum
 
 
 def write_journal(storage: Storage, staging: str, journal: Journal) -> None:

@@ -121,9 +121,7 @@ def kept_path(directory: str, run_id: str) -> str:
 
 
 def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Return the ids of all runs that keep something of a partition, ascending. Ids that Winnow
-    made begin with the time.
-    """
+    """Return the ids of all runs that keep something of a partition, ascending."""
     entries = storage.list_dir(directory)
     return tuple(
         entry.name.removeprefix(KEPT_PREFIX)
@@ -133,9 +131,7 @@ def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
 
 
 def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
-    """Raises CorruptLogError for manifests that cannot be understood, and for files that do not
-    match them.
-    """
+    """Raises CorruptLogError for unreadable manifests, and files that do not match them."""
     path = kept_path(directory, run_id)
     fields = read_manifest(storage, f"{path}/{RUN_JSON}", _RUN_FIELDS)
     steps = tuple(

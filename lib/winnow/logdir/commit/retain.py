@@ -207,9 +207,7 @@ def lags_behind(state: PartitionState) -> bool:
 
 
 def drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition) -> None:
-    """Drop the log start entry of a partition if its first segment begins there or later: the entry
-    is then redundant.
-    """
+    """Drop the log start entry of a partition if its first segment begins there or later."""
     path = f"{log_dir}/{LOG_START_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     files = {
@@ -233,9 +231,7 @@ def raise_log_start_entry(
 def raise_cleaner_entry(
     storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int
 ) -> None:
-    """Raise the first dirty offset of a partition to its log start offset if it has a lower one
-    (S7.6, 5).
-    """
+    """Raise the first dirty offset of a partition to its log start offset, if lower (S7.6, 5)."""
     path = f"{log_dir}/{CLEANER_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     if entry is not None and entry < log_start_offset:

@@ -15,12 +15,12 @@ from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
-from winnow.logdir.checksums import file_crc32c
 from winnow.logdir.commit.journal import (
     Journal,
     JournalGroup,
     Output,
     StagedFile,
+    file_crc32c,
     leave_journal,
     read_journal,
 )
@@ -71,13 +71,9 @@ class PutRight:
     recovery: RecoveryReport
     finished: Finished | None = None
     goes_on: OpenRound | None = None
-    """A round that this run continues. Its staging directory still exists, with only the journal in
-    it.
-    """
+    """A round that this run continues. Its staging directory has only the journal."""
     given_up: str | None = None
-    """The run whose round was given up. Each of its groups is old or new, and the checkpoint has
-    not moved.
-    """
+    """The run whose round was given up: each group is old or new, the checkpoint unmoved."""
 
 
 def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> OpenRound | None:
@@ -230,9 +226,7 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
 
 
 def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
-    """Do the last step of a swap: remove the sources beyond the end of their output (S6.2), and
-    their snapshots.
-    """
+    """Do the last step of a swap: remove sources beyond the output (S6.2), and their snapshots."""
     files = _files(storage, directory)
     others = group.source_bases[1:]
     left = [segment_file(base, suffix) for base in others for suffix in SEGMENT_SUFFIXES]
@@ -250,9 +244,7 @@ def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output)
 def _pending(
     storage: Storage, directory: str, staging: str, journal: Journal
 ) -> list[JournalGroup] | None:
-    """Return the groups that are staged and not in place. None if the partition is not as the round
-    left it.
-    """
+    """Return the groups that are staged and not in place. None if anything else has changed."""
     files, staged = _files(storage, directory), _files(storage, staging)
     bases = log_bases(files)
     if not bases or bases[-1] < journal.end_offset:
@@ -319,9 +311,7 @@ def _check_staged(storage: Storage, staging: str, group: JournalGroup) -> None:
 def _check_output(
     storage: Storage, directory: str, base_offset: int, output: Output, swaps: Sequence[str]
 ) -> None:
-    """Do the same check for an output in the partition directory. `swaps`: the files that still
-    have the `.swap` suffix.
-    """
+    """Check an output in the partition directory. `swaps`: its files that still end in `.swap`."""
     for suffix, file in output.files.items():
         name = segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
         _check_file(storage, f"{directory}/{name}", file)

@@ -38,16 +38,12 @@ from winnow.wire.inflate import inflate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSplit:
-    """The replacement of an overflowed segment: finished, synced and verified, but not in its
-    directory yet.
-    """
+    """The replacement of an overflowed segment: synced and verified, not yet in its directory."""
 
     source: Segment
     """As it was when it was read."""
     parts: Mapping[int, Mapping[str, str]]
-    """The staged file per suffix, by base offset. The lowest base is the source's; see
-    `placeholder`.
-    """
+    """The staged file per suffix, by base offset, from that of the source on."""
     placeholder: bool
     """The first batch begins above the source's base. Kafka lets the first part begin there. If it
     dies during the swap, its loader finds the source beside the parts. Here an empty segment at the
@@ -166,9 +162,7 @@ def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
 
 
 def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> None:
-    """It holds no record, so it may be removed at any instant, with the producer snapshot at its
-    base.
-    """
+    """It holds no record, so it may go at any instant, with the snapshot at its base."""
     files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
     removed = [segment_file(base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
     removed = [

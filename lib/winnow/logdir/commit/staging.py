@@ -12,9 +12,7 @@ _GONE = ".gone"
 
 
 def move_aside(storage: Storage, path: str, staging: str) -> None:
-    """Move a directory into a staging directory, to be removed with it. The move is durable when
-    this returns.
-    """
+    """Move a directory, durably, into a staging directory, to be removed with it."""
     storage.rename(path, f"{staging}/{uuid.uuid4().hex}")
     storage.fsync_dir(staging)
     storage.fsync_dir(path.rpartition("/")[0])

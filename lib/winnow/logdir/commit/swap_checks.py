@@ -127,9 +127,7 @@ def check_swaps(
 
 
 class _Outputs:
-    """The batches of all `.swap` logs, ascending. `end` is the offset after the last one once all
-    are read.
-    """
+    """The batches of all `.swap` logs, ascending. `end`: the offset after those read so far."""
 
     def __init__(self, storage: Storage, directory: str, logs: Sequence[tuple[str, int]]) -> None:
         self._storage, self._directory, self._logs = storage, directory, logs
@@ -167,9 +165,7 @@ class _Outputs:
 
 
 class _Sources:
-    """The batches of the segments from `first` on, including those marked as deleted, as far as
-    they can be read.
-    """
+    """The readable batches of the segments from `first` on, including those marked as deleted."""
 
     def __init__(
         self, storage: Storage, directory: str, first: int, sizes: Mapping[str, int]
@@ -209,9 +205,7 @@ class _Found:
 
 
 def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
-    """Compare two ascending sequences. Memory holds at most a piece of a file of each. Nothing
-    beyond the outputs is read.
-    """
+    """Compare two ascending sequences, a piece of a file of each at a time."""
     found = _Found()
     out, src, out_before, src_before = _NO_BATCHES, _NO_BATCHES, -1, -1
     while True:
@@ -270,9 +264,7 @@ def _columns(rows: Rows, file: int, start: int) -> Batches:
 def _check_indexes(
     storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]
 ) -> None:
-    """Check the indexes of each `.swap` log that are still `.swap` files: a broker trusts every
-    byte of them (S8.5).
-    """
+    """Check the indexes that are still `.swap` files: a broker trusts every byte of them (S8.5)."""
     for log, following in zip_longest(logs, logs[1:]):
         base, end = base_offset_of(log), None if following is None else base_offset_of(following)
         paths = {suffix: segment_file(base, suffix) + SWAP for suffix in INDEX_SUFFIXES}

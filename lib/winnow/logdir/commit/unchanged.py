@@ -42,9 +42,7 @@ def check_unchanged(
 
 
 def difference(files: Mapping[str, Entry], segment: Segment) -> tuple[str, str, str] | None:
-    """Return the first file of a segment that has changed since it was listed: its name, what was
-    expected, what was found.
-    """
+    """Return the first changed file of a segment: its name, what was expected, what was found."""
     name = segment_file(segment.base_offset, LOG)
     log = files.get(name)
     if log is None or (log.size, log.mtime_ms) != (segment.log_bytes, segment.log_mtime_ms):

@@ -61,9 +61,7 @@ class UndoPlan:
     steps: tuple[TakenBack, ...]
     """In the order in which they are undone."""
     log: Mapping[int, str]
-    """The log as it will be: the current path of each `.log`, its indexes beside it, by base
-    offset.
-    """
+    """The log as it will be: the current path of each `.log`, indexes beside it, by base offset."""
 
     @property
     def restored(self) -> Mapping[int, int]:
@@ -211,9 +209,7 @@ def _is_as_old(storage: Storage, path: str, file: KeptFile) -> bool:
 
 
 def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan) -> None:
-    """Undo the run. Hold the lock. After a crash, `recovery.recover`, a new plan and another call
-    complete the rest.
-    """
+    """Undo the run. Hold the lock. After a crash: `recovery.recover`, a new plan, another call."""
     directory, run = f"{log_dir}/{topic_partition}", plan.run
     _restore_checkpoints(storage, log_dir, topic_partition, plan)
     staging = f"{directory}/{STAGING_PREFIX}{run.run_id}{_UNDO_SUFFIX}"
@@ -232,9 +228,7 @@ def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: 
 
 
 def purge(storage: Storage, directory: str, run: str) -> None:
-    """Remove what a run kept. `run`: its path. An undo can no longer use it at once; after a crash
-    the recovery removes the rest.
-    """
+    """Remove what a run kept. `run`: its path. After a crash the recovery removes the rest."""
     staging = f"{directory}/{STAGING_PREFIX}{uuid.uuid4().hex}{_PURGE_SUFFIX}"
     storage.rename(run, staging)
     storage.fsync_dir(directory)
@@ -279,9 +273,7 @@ def _unfolded(
 
 
 def _prepend(storage: Storage, directory: str, taken: TakenBack) -> None:
-    """Reverse a deletion: highest first, and of each segment the log last. Loaders sweep an index
-    without a log.
-    """
+    """Reverse a deletion: highest first, logs last. Loaders sweep an index without a log."""
     for base in reversed(taken.restored):
         files = {
             file.suffix: file.name for file in taken.step.files if base_offset_of(file.name) == base
@@ -308,9 +300,7 @@ def _swap_back(storage: Storage, directory: str, staging: str, taken: TakenBack)
 
 
 def _restore_snapshots(storage: Storage, directory: str, step: Step) -> None:
-    """Restore the snapshots that were removed with the step, and those that a loader swept when it
-    finished the swap (S6.3).
-    """
+    """Restore the snapshots that went with the step, or that a loader swept afterwards (S6.3)."""
     for file in step.files:
         if file.suffix == SNAPSHOT and not storage.exists(f"{directory}/{file.name}"):
             storage.link(f"{step.path}/{file.name}", f"{directory}/{file.name}")

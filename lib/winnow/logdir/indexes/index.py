@@ -151,9 +151,7 @@ def _entries(data: bytes, dtype: np.dtype[Any], path: str) -> Array:
 
 
 def _ascend_within(values: Array, least: int, end: int | None, *, strictly: bool = True) -> bool:
-    """Check one or more values. Nearly all indexes are sound, and this check takes a third of the
-    time of finding the fault.
-    """
+    """Check one or more values: three times as fast as finding a fault, which is rare."""
     if values[0] < least or (end is not None and values[-1] >= end):
         return False
     if values.shape[0] == 1:
@@ -307,9 +305,7 @@ class IndexBuilder:
         self._time_parts.append(times[:time_count].astype(TIME_ENTRY_ON_DISK).tobytes())
 
     def finish(self) -> tuple[bytes, bytes]:
-        """Return the content of the `.index` and of the `.timeindex`, which ends with its forced
-        last entry (S1.7).
-        """
+        """Return the `.index` and the `.timeindex`, with its forced last entry (S1.7)."""
         timestamp = int(self._state[self._kernels.MAX_TIMESTAMP])
         offset = int(self._state[self._kernels.OFFSET_OF_MAX])
         last = b""

@@ -18,9 +18,7 @@ BYTES_SINCE_ENTRY = 0
 MAX_TIMESTAMP = 1
 OFFSET_OF_MAX = 2
 LAST_TIME_ENTRY = 3
-"""Timestamp of the last time-index entry. An empty time index counts as -1, so that -1 never gets
-an entry.
-"""
+"""Timestamp of the last time-index entry. Without one it is -1, so that -1 never gets an entry."""
 WITHOUT_TIME = 4
 """Entries of the offset index since the last one of the time index."""
 

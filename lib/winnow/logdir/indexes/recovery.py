@@ -1,6 +1,4 @@
-"""The indexes of a segment as a broker builds them when it recovers it (S8.9, Kafka's
-`LogSegment.recover`).
-"""
+"""The indexes of a segment as a broker rebuilds them (S8.9, Kafka's `LogSegment.recover`)."""
 
 from __future__ import annotations
 

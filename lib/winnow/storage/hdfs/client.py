@@ -23,9 +23,7 @@ _PATIENCE = {
     "dfs.client.failover.max.attempts": "6",
     "dfs.client.failover.sleep.max.millis": "2000",
 }
-"""About ten seconds, not the usual three minutes: a retried change must not take effect long after
-its lease was taken over.
-"""
+"""Ten seconds, not three minutes: a retried change must not outlast its lease."""
 _REFUSAL = re.compile(r'RPCError\("(?P<kind>[\w.$]+)", "(?P<why>.*?)(?:\\n|"\))', re.DOTALL)
 _NUMBERS = {
     "AccessControlException": errno.EACCES,
@@ -80,9 +78,7 @@ def canonical_url(url: str) -> str:
 
 @contextmanager
 def hdfs_errors(where: str) -> Iterator[None]:
-    """Raise every error of hdfs-native as an OSError with the number that a file system would use.
-    `where`: the URL.
-    """
+    """Raise every error of hdfs-native as an OSError with the usual number. `where`: the URL."""
     try:
         yield
     except FileNotFoundError:

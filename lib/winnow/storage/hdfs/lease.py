@@ -22,9 +22,7 @@ _MS = 10**6
 
 
 class HdfsLeaseFile:
-    """Implements `winnow.storage.lease_file.LeaseFile`. A version is a name and a modification time
-    in ns.
-    """
+    """Implements `LeaseFile`. A version is a name and a modification time in ns."""
 
     def __init__(self, log_dir: str) -> None:
         self._directory = log_dir

@@ -25,9 +25,7 @@ _ERASURE_CODED = "hsync is not supported"
 
 
 class HdfsStorage:
-    """Implements `winnow.storage.contract.Storage` for the URLs of one name node. Its client is its
-    only state.
-    """
+    """Implements `Storage` for the URLs of one name node. Its client is its only state."""
 
     def __init__(self, authority: str) -> None:
         self._url = f"{SCHEME}://{authority}"
@@ -146,9 +144,7 @@ class HdfsStorage:
             self._client.set_times(_path(path), mtime_ns // _NS, mtime_ns // _NS)
 
     def volume(self, path: str) -> Volume:
-        """Return an unlimited volume. Quotas are not checked: HDFS refuses writes beyond one, like
-        a full disk.
-        """
+        """Return an unlimited volume: HDFS itself refuses writes beyond a quota."""
         del path
         return Volume(key=self._url, free_bytes=sys.maxsize, total_bytes=sys.maxsize)
 
@@ -198,9 +194,7 @@ class _NewFile:
 
 
 def _path(url: str) -> str:
-    """Return the path of a URL. A file may have any name; the given directories are canonical
-    already.
-    """
+    """Return the path of a URL. The given directories are canonical already."""
     return "/" + url.partition("://")[2].partition("/")[2]
 
 

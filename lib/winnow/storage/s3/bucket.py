@@ -32,9 +32,7 @@ _AT_ONCE = 16
 _CLIENT = {"timeout": timedelta(minutes=2)}
 """S3 answers a copy when it is complete: perhaps after half a minute for a segment of 2 GiB."""
 _RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
-"""Not the usual three minutes: a retried change must not take effect long after its lease was taken
-over.
-"""
+"""Not the usual three minutes: a retried change must not outlast its lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +117,7 @@ class S3Bucket:
         return data, _stored(answer.meta)
 
     def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
-        """Return up to `length` bytes from `start`. ObjectChangedError if the object has another
-        tag.
-        """
+        """Return up to `length` bytes from `start`. ObjectChangedError for another tag."""
         if length <= 0:
             return b""
         wanted: Any = {"range": (start, start + length)} | (
@@ -141,15 +137,11 @@ class S3Bucket:
         return data
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
-        """Create an object and return its tag. FileExistsError if there is one; of several callers,
-        one succeeds.
-        """
+        """Create an object and return its tag. FileExistsError if somebody was faster."""
         return self._put(key, data, mtime_ns, "create")
 
     def replace(self, key: str, data: bytes, *, etag: str, mtime_ns: int | None = None) -> str:
-        """Overwrite the object if it has this tag, and return the new tag. ObjectChangedError
-        otherwise.
-        """
+        """Overwrite the object with this tag, and return the new one; else ObjectChangedError."""
         try:
             return self._put(key, data, mtime_ns, {"e_tag": etag})
         except FileNotFoundError:

@@ -90,9 +90,7 @@ class Change:
         return {key: node for key in keys if (node := self.find(key)) is not None}
 
     def _names(self, directory: str) -> tuple[set[str], set[str]]:
-        """Return the sub-directories that exist now or did before, and those in which something has
-        changed.
-        """
+        """Return the sub-directories of now and before, and those with changes."""
         start = inside(directory)
         deep = (key for key in self._now if key.startswith(start) and parent(key) != directory)
         touched = {key.removeprefix(start).partition("/")[0] for key in deep}
@@ -143,9 +141,7 @@ class Change:
         return Record(id=uuid.uuid4().hex, state="prepared", puts=puts, deletes=deletes)
 
     def _prepare(self, record: Record) -> str:
-        """Write the prepared record and return its tag. From here on, nobody else can decide; they
-        get an error.
-        """
+        """Write the prepared record and return its tag. From here on, nobody else can decide."""
         path, data = self._key(COMMIT_RECORD), encode(record)
         try:
             return self._bucket.create(path, data)

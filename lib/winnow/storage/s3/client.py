@@ -1,17 +1,18 @@
 """Connect to S3 and translate its answers: credentials, errors, and file times as object metadata.
 
-Credentials and the endpoint come from where AWS's own tools look: the environment, a profile
-(`winnow.storage.s3.aws`), the role of the machine or container. They are never part of a URL or of
-a message.
+Credentials and the endpoint come from where AWS's own tools look: the environment, a profile in
+~/.aws, the role of the machine or container. They are never part of a URL or of a message.
 """
 
 from __future__ import annotations
 
+import configparser
 import errno
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +20,6 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, Pre
 from obstore.store import S3Store as Bucket
 
 from winnow.errors import UsageError
-from winnow.storage.s3.aws import aws_settings
 
 MTIME = "mtime"
 """Metadata of an object: seconds since the epoch with nine decimals, in rclone's format."""
@@ -77,9 +77,7 @@ def connect(
 
 @contextmanager
 def errors(where: str) -> Iterator[None]:
-    """Raise every error as an OSError. Report only the code of an answer: the rest may hold a key's
-    id or a signature.
-    """
+    """Raise OSErrors. Report only an answer's code: the rest may hold a key's id or a signature."""
     try:
         yield
     except AlreadyExistsError:
@@ -118,10 +116,71 @@ def with_mtime(mtime_ns: int | None) -> Any:  # noqa: ANN401 - obstore's Attribu
 
 
 def mtime_of(attributes: Mapping[Any, str], otherwise: int) -> int:
-    """Return the time in the metadata, in ns since the epoch; `otherwise` if the object
-    has none.
-    """
+    """Return the time in the metadata, in ns since the epoch, else `otherwise`."""
     found = re.fullmatch(r"([0-9]{1,11})(?:\.([0-9]{1,9}))?", attributes.get(MTIME) or "")
     return (
         otherwise if found is None else int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0"))
     )
+
+
+_OF_PROFILE = {
+    "aws_access_key_id": "access_key_id",
+    "aws_secret_access_key": "secret_access_key",
+    "aws_session_token": "token",
+    "region": "region",
+    "endpoint_url": "endpoint",
+}
+"""Name in the files -> name in the client."""
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+
+
+def aws_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return settings for obstore, which reads the rest of the environment itself. The role of a
+    machine or container needs none.
+
+    Raises UsageError if AWS_PROFILE names no profile.
+    """
+    settings = {} if "AWS_ACCESS_KEY_ID" in environment else _profile(environment)
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    if region:
+        settings["region"] = region
+    endpoint = next((environment[name] for name in _ENDPOINTS if environment.get(name)), None)
+    if endpoint:
+        settings["endpoint"] = endpoint
+    settings.setdefault("region", "us-east-1")
+    return settings
+
+
+def _profile(environment: Mapping[str, str]) -> dict[str, str]:
+    home = Path(environment.get("HOME") or "~").expanduser()
+    name = environment.get("AWS_PROFILE") or "default"
+    files = (
+        (
+            environment.get("AWS_CONFIG_FILE") or str(home / ".aws/config"),
+            name if name == "default" else f"profile {name}",
+        ),
+        (environment.get("AWS_SHARED_CREDENTIALS_FILE") or str(home / ".aws/credentials"), name),
+    )
+    settings: dict[str, str] = {}
+    found = False
+    for file, section in files:
+        parser = configparser.ConfigParser(interpolation=None)
+        try:
+            parser.read(file, encoding="utf-8")
+        except (configparser.Error, UnicodeDecodeError):
+            # The parser's own message would quote the line.
+            raise UsageError(
+                "an AWS settings file can't be parsed",
+                expected="[sections] of lines name = value",
+                where=file,
+            ) from None
+        if parser.has_section(section):
+            found = True
+            settings |= {
+                _OF_PROFILE[key]: value
+                for key, value in parser.items(section)
+                if key in _OF_PROFILE
+            }
+    if not found and environment.get("AWS_PROFILE"):
+        raise UsageError("no such profile", expected="the one that AWS_PROFILE names", found=name)
+    return settings

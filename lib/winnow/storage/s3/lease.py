@@ -1,6 +1,4 @@
-"""The lease on a log directory in S3: an object that is created or overwritten only by conditional
-writes.
-"""
+"""The lease on a log directory in S3: an object, written only on a condition."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 
 
 class S3LeaseFile:
-    """Implements `winnow.storage.lease_file.LeaseFile`. A version is a tag, so it differs if the
-    content does.
-    """
+    """Implements `LeaseFile`. A version is a tag, so it differs if the content does."""
 
     def __init__(self, log_dir: str) -> None:
         name, directory = bucket_and_key(log_dir)

@@ -35,9 +35,7 @@ _Found = Stored | Copied | Content
 
 
 class S3Storage:
-    """Implements `winnow.storage.contract.Storage` for one bucket. Each process has one; only one
-    thread makes changes.
-    """
+    """Implements `Storage` for one bucket. Each process has one; one thread makes changes."""
 
     def __init__(self, bucket: S3Bucket) -> None:
         self._bucket = bucket
@@ -177,9 +175,7 @@ class S3Storage:
         """Nothing to do: S3 has no attributes."""
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
-        """Set the time. Rewrites the object if its time differs, because metadata can't be
-        changed.
-        """
+        """Set the time. Rewrites the object if it differs: metadata can't be changed."""
         key = _key(path)
         change = self._change_of(key)
         node = None if change is None else self._find_or_raise(key)
@@ -204,9 +200,7 @@ class S3Storage:
 
     @contextmanager
     def changing(self, directory: str) -> Iterator[None]:
-        """Group changes of a directory. A change inside an open one that covers its directory joins
-        that one.
-        """
+        """Group changes of a directory. A change inside an open one joins that one."""
         key = _key(directory)
         if self._change_of(key) is not None:
             yield

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from winnow.errors import UsageError
 from winnow.logdir.survey import LogDir
+from winnow.logdir.topic_globs import check_globs
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.state import TopicPartition
@@ -52,6 +53,8 @@ def compare(
     broken = next((log_dir.error for log_dir in log_dirs if log_dir.error is not None), None)
     if broken is not None:
         raise broken
+    every = {partition.topic for log_dir in log_dirs for partition in log_dir.partitions}
+    check_globs(topics, every, option="--topics")
     homes: dict[TopicPartition, list[Home]] = defaultdict(list)
     for log_dir in log_dirs:
         for topic_partition in log_dir.partitions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
+from winnow.errors import CorruptLogError, NoSpaceError, UsageError, VerificationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,9 @@ class EraseResult:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 or 3; 4 if the proof failed; 6 if lack of space is the only problem."""
+        """Return 0 or 3; 4 if the proof failed; 6 if lack of space is the only problem; 2 if all
+        was searched and none of the keys is there: they may be mistyped.
+        """
         if self.proven is False:
             return VerificationError.exit_code
         codes = {
@@ -143,4 +145,6 @@ class EraseResult:
         left_alone = any(partition.why_left_alone is not None for partition in self.partitions)
         if codes == {NoSpaceError.exit_code} and not left_alone:
             return NoSpaceError.exit_code
-        return 0 if self.complete else CorruptLogError.exit_code
+        if not self.complete:
+            return CorruptLogError.exit_code
+        return 0 if self.keys_found else UsageError.exit_code

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -24,9 +24,9 @@ from winnow.runtime.run_directory import run_directory
 from winnow.runtime.stop import Stop
 from winnow.storage.creating import create_directory
 from winnow.storage.file_tree import FileTree, StoredFile
-from winnow.storage.free_space import free_bytes
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree, make_directory
+from winnow.storage.places import free_bytes
 from winnow.verbs.output.batches import Unit, batches
 from winnow.verbs.output.carry import fetch, publish
 from winnow.verbs.output.destination import Destination, begin, check_free, clear, work_beside
@@ -75,9 +75,16 @@ class Elsewhere:
 
 
 def clean_elsewhere(
-    asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress
+    asked: Elsewhere,
+    in_place: InPlace,
+    *,
+    check: Callable[[Collection[str]], None],
+    run_id: str,
+    stop: Stop,
+    progress: Progress,
 ) -> RunResult:
     """Run `in_place` on private copies, batch by batch, and write the results to the destinations.
+    `check` is called first, with all topics.
 
     Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched. Raises
     StoppedError if the run was stopped, CorruptLogError if a source changed, and WinnowError for an
@@ -85,7 +92,7 @@ def clean_elsewhere(
     unfinished.
     """
     try:
-        return _clean(asked, in_place, run_id=run_id, stop=stop, progress=progress)
+        return _clean(asked, in_place, check, run_id=run_id, stop=stop, progress=progress)
     except StoppedError:
         if not asked.destinations:
             raise
@@ -105,7 +112,13 @@ def clean_elsewhere(
 
 
 def _clean(
-    asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress
+    asked: Elsewhere,
+    in_place: InPlace,
+    check: Callable[[Collection[str]], None],
+    *,
+    run_id: str,
+    stop: Stop,
+    progress: Progress,
 ) -> RunResult:
     with ExitStack() as stack:
         for tree in asked.sources:
@@ -115,7 +128,9 @@ def _clean(
         sources = [look_at(tree) for tree in asked.sources]
         _check_room(asked, sources)
         # One empty batch if there is no partition: the files beside the partitions count, too.
-        found = list(batches(_units(sources), _space(asked))) or [()]
+        units = list(_units(sources))
+        check({unit.directory.rpartition("-")[0] for unit in units})
+        found = list(batches(units, _space(asked))) or [()]
         destinations = []
         for source, tree in zip(sources, asked.destinations, strict=bool(asked.destinations)):
             check_free(tree, begin_again=asked.begin_again)

@@ -15,8 +15,7 @@ from winnow.clean.run import new_run_id, run
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings
 from winnow.runtime.session import WithContext
-from winnow.storage.open_tree import open_tree
-from winnow.storage.places import Places
+from winnow.storage.places import Places, open_tree
 from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
 
 
@@ -61,6 +60,7 @@ def run_anywhere(
     return clean_elsewhere(
         elsewhere,
         lambda copies: run(spark, copies, asked),
+        check=request.check_globs,
         run_id=new_run_id(),
         stop=request.stop,
         progress=request.progress,

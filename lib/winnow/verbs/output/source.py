@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from winnow.clean.tiered import refuse_tiered
+from winnow.clean.in_place import refuse_tiered
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.meta import no_log_dir
 from winnow.logdir.names import (

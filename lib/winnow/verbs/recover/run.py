@@ -18,6 +18,7 @@ from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
 from winnow.logdir.lock import lock_log_dir, lock_to_read
 from winnow.logdir.survey import LogDir, survey_log_dirs
+from winnow.logdir.topic_globs import check_globs
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
@@ -74,6 +75,8 @@ def recover_log_dirs(
             for topic_partition in log_dir.partitions
             if not topics or any(fnmatchcase(topic_partition.topic, glob) for glob in topics)
         ]
+        every = {at.topic for log_dir in surveyed for at in log_dir.partitions}
+        check_globs(topics, every, option="--topics")
         run_id = undo_run or purge_run
         if run_id not in {None, ALL}:
             places = _places_of(storage, places, run_id)

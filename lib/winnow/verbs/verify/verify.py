@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.errors import FAILS_ONE_PARTITION, VerificationError, failure_of
+from winnow.logdir.topic_globs import check_globs
 from winnow.runtime.meter import metered
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
@@ -66,6 +67,7 @@ def sweep(
     """Sweep log directories. `log_dirs` come from `find_log_dirs`; the caller holds their locks."""
     checked = [check_log_dir(Places(), path, topics=topics) for path in log_dirs]
     places = [place for log_dir in checked for place in log_dir.partitions]
+    check_globs(topics, {place.scope.topic or "" for place in places}, option="--topics")
     directories = _directories(sc, places, progress)
     logs = _logs(sc, directories, max_decompressed_bytes, progress)
     findings: list[Finding] = []

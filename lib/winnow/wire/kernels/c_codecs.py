@@ -31,26 +31,20 @@ class Lz4:
 
 @dataclass(frozen=True, slots=True)
 class Zstd:
-    """Addresses of `size_t f(context, destination, room, source, source size)`. The result is
-    negative on failure.
-    """
+    """Addresses of `size_t f(context, destination, room, source, source size)`; below 0: failed."""
 
     library: ctypes.CDLL
     decompress: int
     compress: int
 
     def decompressor(self) -> int:
-        """Return this thread's context for `decompress`. It is expensive to make and freed with the
-        thread.
-        """
+        """Return this thread's context for `decompress`, which is expensive to make."""
         if not hasattr(_local, "decompressor"):
             _local.decompressor = _Context(self.library, "DCtx")
         return int(_local.decompressor.address)
 
     def compressor(self) -> int:
-        """Return this thread's context for `compress`, at ZSTD_LEVEL, which writes neither size nor
-        checksum.
-        """
+        """Return this thread's context for `compress`: ZSTD_LEVEL, no size, no checksum."""
         if not hasattr(_local, "compressor"):
             context = _Context(self.library, "CCtx")
             for parameter, value in ((_COMPRESSION_LEVEL, ZSTD_LEVEL), (_CONTENT_SIZE, 0)):

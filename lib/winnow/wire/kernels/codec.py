@@ -43,9 +43,7 @@ _LZ4_SMALLEST = _LZ4_HEADER_SIZE + 4
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK = 128 * 1024
 _ZSTD_LARGEST_WINDOW = 26
-"""As a power of 2. A library refuses a stream beyond the next power unless it is told to
-accept it.
-"""
+"""As a power of 2. Libraries refuse streams beyond the next power unless told otherwise."""
 _ZSTD_RLE, _ZSTD_COMPRESSED = 1, 2
 _ZSTD_SMALLEST = 9
 """Bytes of a frame with an empty block."""
@@ -53,9 +51,7 @@ _UNUSUAL = -1
 
 
 def _c_function(result: int, *arguments: int) -> Any:
-    """Generate code that calls a function whose address is known at run time. All arguments are
-    integers of the given bits.
-    """
+    """Generate a call of a function at an address. Arguments are integers of these bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         del context, signature
@@ -184,9 +180,7 @@ def _decompress(
     function: int,
     context: int,
 ) -> tuple[int, int]:
-    """Return (batches finished, bytes filled of `out`), for a sink that had `before` bytes. Stops
-    before a batch of another codec.
-    """
+    """Return (batches finished, bytes filled of `out`). Stops before a batch of another codec."""
     used = 0
     for k in range(chosen.size):
         i = chosen[k]
@@ -249,9 +243,7 @@ def _zstd_frame(
 
 @inlined
 def _zstd_bound(raw: Bytes, begin: int, end: int) -> int:
-    """Return the maximum decompressed bytes by the headers of its blocks; _UNUSUAL if it is not one
-    frame.
-    """
+    """Return the maximum decompressed bytes by its blocks' headers; _UNUSUAL if not one frame."""
     if end - begin < _ZSTD_SMALLEST or load_le32(raw, begin) != _ZSTD_MAGIC:
         return _UNUSUAL
     flags = load_byte(raw, begin + 4)

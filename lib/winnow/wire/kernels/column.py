@@ -105,9 +105,7 @@ def locate_headers(
     value_at: NDArray[np.int64],
     value_sizes: NDArray[np.int32],
 ) -> int:
-    """Fill one item per header of the records given by the columns of `locate`. Return a fault, or
-    0.
-    """
+    """Fill one item per header of the records in columns of `locate`. Return a fault, or 0."""
     n = 0
     for i in range(batch_of.size):
         area = inflated if compressed[batch_of[i]] else raw
@@ -142,9 +140,7 @@ def gather(
     ends: NDArray[np.int32],
     out: NDArray[np.uint8],
 ) -> int:
-    """Join the bytes of all items. `ends` (n + 1) receives where each begins and ends. Return a
-    fault, or 0.
-    """
+    """Join all items. `ends` (n + 1): where each begins and ends. Return a fault, or 0."""
     end = 0
     ends[0] = 0
     for i in range(batch_of.size):

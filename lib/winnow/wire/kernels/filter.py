@@ -78,9 +78,7 @@ class Verdict(NamedTuple):
 
 @kernel
 def expires(row: Any, now: int) -> bool:
-    """Return whether null values of this batch are dropped: it has a delete horizon, and that has
-    passed (S5.5).
-    """
+    """Return whether null values of this batch are dropped: its horizon has passed (S5.5)."""
     bits = int(row.attributes)
     return (
         (bits & DELETE_HORIZON) != 0 and (bits & CONTROL) == 0 and bool(now >= row.base_timestamp)

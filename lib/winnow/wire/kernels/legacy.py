@@ -81,9 +81,7 @@ def _signed64(value: np.uint64) -> int:
 
 @kernel
 def _hop(area: Bytes, begin: int, end: int) -> tuple[int, int, int, int]:
-    """Walk from frame to frame. Return (fault, position, entries, stored offset of the last
-    one).
-    """
+    """Walk from frame to frame. Return (fault, position, entries, stored offset of the last)."""
     pos = begin
     count = 0
     last = -1

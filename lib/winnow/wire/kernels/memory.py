@@ -28,9 +28,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, 
 def check_bounds(
     context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: Any
 ) -> None:
-    """Check `size` bytes from `pos` on, as numba checks an index when it is told to check
-    bounds.
-    """
+    """Check `size` bytes from `pos` on, if numba is told to check bounds."""
     if not context.enable_boundscheck:
         return
     room = builder.sub(context.make_array(array_type)(context, builder, array).nitems, pos)

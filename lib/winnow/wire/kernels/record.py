@@ -59,9 +59,7 @@ SMALLEST_RECORD = 7
 
 _WORD = 8
 _LONGEST_START = 3 + 1 + 3 + 3 + _WORD
-"""Bytes from a record's start to the end of the last word that `_parse_usual` reads before it
-checks again.
-"""
+"""Bytes that `_parse_usual` may read from a record's start before it checks again."""
 _SMALLEST_END = 2
 """Bytes of a null value's length and the header count."""
 
@@ -74,14 +72,23 @@ _AREA, _TOO_MANY = int(Fault.AREA), int(Fault.TOO_MANY)
 
 @inlined
 def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
-    """Return the fault of a records area as a whole: not inside its array, or too small for `count`
-    records.
-    """
+    """Return the fault of a whole records area: not in its array, or too small for `count`."""
     if begin < 0 or begin > end or end > area.size:
         return _AREA
     if count < 0 or count > (end - begin) // SMALLEST_RECORD:
         return _TOO_MANY
     return _NONE
+
+
+@inlined
+def same_bytes(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
+    """Return whether `size` bytes are equal. The caller has checked that they exist."""
+    k = 0
+    while k + _WORD <= size and load_word(a, a_at + k) == load_word(b, b_at + k):
+        k += _WORD
+    while k < size and load_byte(a, a_at + k) == load_byte(b, b_at + k):
+        k += 1
+    return k == size
 
 
 @inlined

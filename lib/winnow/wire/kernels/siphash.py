@@ -27,9 +27,7 @@ _State: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 def siphash_plain(
     data: bytes, secret: tuple[int, int], *, per_word: int = 1, at_end: int = FINAL_ROUNDS
 ) -> tuple[int, int]:
-    """Return the (first, second) 64 bits of SipHash-`per_word`-`at_end`-128 of `data`. `secret` is
-    two uint64.
-    """
+    """Return both halves of SipHash-`per_word`-`at_end`-128 of `data`. `secret`: two uint64."""
     k0, k1 = secret
     v = [key ^ first for key, first in zip((k0, k1, k0, k1), INITIAL, strict=True)]
     padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) & 0xFF])
@@ -87,9 +85,7 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> _State
 def siphash(
     buf: Bytes, pos: int, size: int, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
-    """Return the (uint64, uint64) of SipHash-1-3-128 of buf[pos : pos + size], which the caller has
-    checked. k0, k1: uint64.
-    """
+    """Return SipHash-1-3-128 of buf[pos : pos + size], which the caller has checked: two uint64."""
     v0 = k0 ^ np.uint64(INITIAL[0])
     v1 = k1 ^ np.uint64(INITIAL[1])
     v2 = k0 ^ np.uint64(INITIAL[2])

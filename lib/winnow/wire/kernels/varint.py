@@ -66,9 +66,7 @@ def size_of_varint(value: int) -> int:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def write_varint(out: Bytes, at: int, value: int) -> int:
-    """Write the shortest form of an int64 and return the position after it; `out` has room for 10
-    bytes.
-    """
+    """Write the shortest form of an int64 into `out`, with room for 10 bytes. Return its end."""
     left = np.uint64((value << 1) ^ (value >> 63))
     while left >= np.uint64(0x80):
         store_byte(out, at, np.int64(left & np.uint64(0x7F)) | 0x80)

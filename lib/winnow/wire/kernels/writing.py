@@ -1,6 +1,4 @@
-"""Write records and v2 headers in jitted code (S2.2). The callers have checked that there is
-room.
-"""
+"""Write records and v2 headers in jitted code (S2.2). The callers have checked the room."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ from winnow.wire.kernels.record import kernel
 from winnow.wire.kernels.varint import read_varint, size_of_varint, write_varint
 
 GROWTH = 13
-"""Most bytes by which a rewritten record grows: its timestamp delta from 1 to 10 bytes, its length
-from 1 to 5.
-"""
+"""Most bytes by which a rewritten record grows: 9 of its timestamp delta, 4 of its length."""
 
 
 @kernel
@@ -79,9 +75,7 @@ def _write_field(
     out: Bytes,
     at: int,
 ) -> tuple[int, int]:
-    """Write one length and its bytes, with the shortest form of the length. Return (end in `out`,
-    end in the area).
-    """
+    """Write one length, shortest form, and its bytes. Return (end in `out`, end in the area)."""
     size, start = read_varint(area, pos, after)
     at = write_varint(out, at, size)
     size = max(size, 0)
@@ -95,9 +89,7 @@ def _tail_size(
     tail: int,
     after: int,
 ) -> int:
-    """Return the bytes from the key's length to the last header if every number has its shortest
-    form.
-    """
+    """Return the bytes from the key's length to the last header, in the shortest form."""
     pos = tail
     total = 0
     for _ in range(2):

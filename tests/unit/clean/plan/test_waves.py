@@ -9,7 +9,7 @@ import pytest
 from tests.unit.clean.partitions import batch, job_of, make_partition, record
 from winnow.clean.scan.job import PartitionJob
 from winnow.clean.space import WAVE_BYTES, Room, waves
-from winnow.storage.free_space import free_bytes
+from winnow.storage.places import free_bytes
 
 SPARE = 2**16
 SIZE = len(batch(record(0)))

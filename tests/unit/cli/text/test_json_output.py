@@ -31,6 +31,7 @@ PARTITION_KEYS = {
     "kept_bytes",
     "quarantined_bytes",
     "duration_ms",
+    "deletes_more",
     "error",
 }
 

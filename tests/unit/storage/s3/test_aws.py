@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import UsageError
-from winnow.storage.s3.aws import aws_settings
+from winnow.storage.s3.client import aws_settings
 
 
 @pytest.fixture

@@ -1,0 +1,83 @@
+"""Ask before options delete more than the topics' own settings (decision 47)."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from winnow.cli.out import Errors
+from winnow.errors import UsageError
+from winnow.words import one_line
+
+if TYPE_CHECKING:
+    from winnow.clean.request import Request
+
+MOST_NAMES = 3
+"""Topics whose names are typed. More need --yes."""
+_EVERY_S = 0.2
+
+
+def confirm(prepared: Sequence[Any], request: Request) -> None:
+    """Return if the run may delete more than the topics' own settings do. Raises UsageError
+    otherwise, before anything is changed, and StoppedError if the run is stopped meanwhile.
+    """
+    from winnow.clean.plan.overridden import overridden  # noqa: PLC0415 - it loads numba
+
+    found = overridden(prepared, request.settings)
+    topics = {topic: settings for (_, topic), settings in found.items()}
+    if not topics:
+        return
+    terminal = _terminal() if len(topics) <= MOST_NAMES else None
+    if terminal is None:
+        raise _refused("needs --yes", topics)
+    try:
+        _ask(terminal, topics, request)
+    finally:
+        os.close(terminal)
+
+
+def _ask(terminal: int, topics: Mapping[str, Sequence[str]], request: Request) -> None:
+    errors = Errors()
+    for topic, settings in topics.items():
+        errors.lines(
+            [
+                "",
+                f"These options delete more than the own settings of topic {topic}:",
+                *(f"  {one}" for one in settings),
+                "Type the name of the topic to go on:",
+            ]
+        )
+        if _line(terminal, request) != topic:
+            raise _refused("was not confirmed", topics)
+
+
+def _line(terminal: int, request: Request) -> str:
+    """Read a line from the terminal. A signal that asks the run to stop ends the wait."""
+    while not select.select([terminal], [], [], _EVERY_S)[0]:
+        request.stop.check()
+    return os.read(terminal, 4096).decode(errors="replace").strip()
+
+
+def _terminal() -> int | None:
+    """Open the terminal of this process. spark-submit gives its job no other stdin. None if there
+    is none, or if nobody would see the question.
+    """
+    if not sys.stderr.isatty():
+        return None
+    with suppress(OSError):
+        return os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    return None
+
+
+def _refused(what: str, topics: Mapping[str, Sequence[str]]) -> UsageError:
+    named = [f"{one_line(topic)}: {', '.join(settings)}" for topic, settings in topics.items()]
+    few, more = named[:MOST_NAMES], len(named) - MOST_NAMES
+    return UsageError(
+        f"deleting more than the topics' own settings {what}",
+        found="; ".join(few) + (f"; and {more} more topics" if more > 0 else ""),
+        hint="Look at `plan` with the same options. If it is right, add --yes.",
+    )

@@ -1,0 +1,66 @@
+"""Do the same work on many items, spread over Spark's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.runtime.failure import Failure, failure
+from winnow.runtime.packing import packed, task_count
+from winnow.runtime.progress import Progress, watched
+from winnow.runtime.throttle import in_task
+from winnow.runtime.ticks import TickSheet, tick
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_Item = TypeVar("_Item")
+_Done = TypeVar("_Done")
+
+
+def spread(
+    sc: SparkContext,
+    do: Callable[[_Item], _Done],
+    items: Sequence[_Item],
+    *,
+    weights: Sequence[int] | None = None,
+    each: int = 0,
+    per_task: int,
+    name: str,
+    progress: Progress,
+) -> list[_Done | Failure]:
+    """Return what `do` makes of each item, in the order of `items`; a Failure if it raises.
+
+    `weights`: bytes of each item, which progress counts; None if all items take as long. `each`:
+    the cost of an item besides its weight, in bytes. `per_task`: the most bytes, or items, of a
+    task, unless one item has more. `name`: what is done, for the progress display.
+    """
+    if not items:
+        return []
+    costs = [weight + each for weight in weights] if weights else [1] * len(items)
+    tasks = task_count(
+        sum(costs), per_task=per_task, items=len(items), parallelism=sc.defaultParallelism
+    )
+    lists = packed(list(enumerate(items)), costs, tasks=tasks)
+    with (
+        TickSheet(weights) if weights else nullcontext() as sheet,
+        watched(sc, progress, name, tasks=tasks, ticks=sheet),
+    ):
+        work = partial(_each, do, None if sheet is None else sheet.path)
+        done = dict(sc.parallelize(lists, tasks).mapPartitions(in_task(work)).collect())
+    return [done[number] for number in range(len(items))]
+
+
+def _each(
+    do: Callable[[_Item], _Done], ticks: str | None, tasks: Iterable[list[tuple[int, _Item]]]
+) -> Iterator[tuple[int, _Done | Failure]]:
+    for number, item in (numbered for task in tasks for numbered in task):
+        try:
+            yield number, do(item)
+        except FAILS_ONE_PARTITION as error:
+            yield number, failure(error)
+        if ticks is not None:
+            tick(ticks, number)

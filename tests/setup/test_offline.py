@@ -1,0 +1,65 @@
+"""`package --offline` sets up a host that has no network: nothing but loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ALONE = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """The unpacked archive."""
+    if subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no network namespace can be made here")
+    archive = tmp_path / "winnow.tar.gz"
+    pack = [sys.executable, str(ROOT / "jobs/winnow_job.py"), "package", "--offline"]
+    subprocess.run(
+        [*pack, "--output", str(archive)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "lib")},
+        check=True,
+        capture_output=True,
+    )
+    assert archive.stat().st_size < 500 * 2**20
+    subprocess.run(["tar", "-xzf", str(archive)], cwd=tmp_path, check=True)
+    archive.unlink()
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_unpacked_archive_cleans_and_keeps_a_ledger_without_network(host: Path) -> None:
+    log_dir = host / "logs"
+    subprocess.run(["tar", "-xzf", str(host / "winnow/demo/log-dir.tar.gz")], cwd=host, check=True)
+    (host / "log-dir").rename(log_dir)
+    given = ["--topic-configs", str(host / "winnow/demo/topic-configs.txt")]
+    told = start(host, "clean", str(log_dir), *given, "--ledger", str(host / "ledger"))
+    assert "could not" not in told
+    assert "c-none-0" in start(host, "history", "--ledger", str(host / "ledger"))
+    assert not (host / "winnow/.cache/offline/site").exists()
+
+
+def start(host: Path, *arguments: str) -> str:
+    python, java = Path(sys.executable).resolve().parent, shutil.which("java")
+    assert java is not None
+    ended = subprocess.run(
+        [*ALONE, str(host / "winnow/spark-submit.sh"), *arguments],
+        cwd=host,
+        env={
+            "PATH": f"{python}:/usr/sbin:/usr/bin:/bin:{Path(java).parent}",
+            "HOME": str(host / "home"),
+            "LANG": "C.UTF-8",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode in {0, 3}, ended.stdout[-2000:] + ended.stderr[-4000:]
+    return ended.stdout
