@@ -107,6 +107,7 @@ ALLOWED = {
     "cli/session.py": "the place of sockets",
     "cli/streams.py": "standard output",
     "cli/out.py": "standard output",
+    "cli/confirm.py": "the terminal",
     "cli/demo.py": "the demo's own files",
 }
 
