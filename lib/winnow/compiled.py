@@ -39,7 +39,7 @@ _RUN_DIRECTORY = "WINNOW_RUN_DIR"
 _WITH_KERNELS = (
     "clean/scan/cut_kernel.py",
     "clean/scan/last_offsets.py",
-    "logdir/fast_listing_kernels.py",
+    "logdir/fast_listing.py",
     "logdir/indexes/kernels.py",
     "storage/small_files.py",
     "wire/control_records.py",
