@@ -9,15 +9,12 @@ batch size always give the same lives. `--first-life` continues where a run ende
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,9 +27,9 @@ from tests.kafka.lives.life import Life
 from tests.kafka.lives.lives import draw_lives
 from tests.kafka.lives.machine import run
 from tests.kafka.lives.outcome import Difference, Outcome, Run
+from tests.kafka.lives.record import record, row
 from tests.kafka.lives.shrink import shrunk
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 MEMORY = Path("/dev/shm")  # noqa: S108 - both sync each file
 APART = 1_000_000
 """Between the numbers of two seeds: no seed has so many batches."""
@@ -82,11 +79,14 @@ def _judged(
         _say(
             f"\nthe smallest of its kind, {difference.when}: {difference.what}\n{difference.life!r}"
         )
-    line = row(outcome, options, kafka.version, minutes=(time.monotonic() - began) / 60)
+    arguments = (
+        f"--lives {options.lives} --seed {options.seed} --first-life {options.first_life} "
+        f"--batch {options.batch}"
+    )
+    line = row(outcome, kafka.version, arguments, minutes=(time.monotonic() - began) / 60)
     _say(line)
     if options.record:
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(line)
+        record(line)
     return bool(outcome.differences)
 
 
@@ -131,38 +131,6 @@ def _smallest(live: Run, differences: list[Difference]) -> list[Difference]:
     return [shrunk(live, difference, say=_say) for difference in kinds.values()]
 
 
-def row(outcome: Outcome, options: argparse.Namespace, version: str, *, minutes: float) -> str:
-    """A line of the table in RESULTS.md."""
-    ended = ", ".join(f"{count} {why}" for why, count in sorted(outcome.ended.items()))
-    cells = (
-        f"{datetime.now(UTC):%Y-%m-%d}",
-        f"{_machine()}, {minutes:.0f} minutes",
-        version,
-        (
-            f"`--lives {options.lives} --seed {options.seed} --first-life {options.first_life} "
-            "--batch "
-            f"{options.batch}`"
-        ),
-        f"{outcome.lives:,}",
-        f"{outcome.passes:,} ({outcome.compacted:,} / {outcome.retained:,})",
-        f"{outcome.batches:,}",
-        f"{outcome.records:,}",
-        f"{outcome.bytes / 2**20:.1f}",
-        ended or "none",
-        f"{len(outcome.differences)}",
-    )
-    return f"| {' | '.join(cells)} |\n"
-
-
-def _machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    model = next(
-        (line.partition(":")[2].strip() for line in lines if "model name" in line),
-        platform.machine(),
-    )
-    return f"{os.cpu_count()} cores ({model})"
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.kafka.lives", description=__doc__)
     parser.add_argument("--lives", type=int, default=150)
@@ -176,7 +144,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first-life", type=int, default=0, help="a multiple of --batch")
     parser.add_argument("--batch", type=int, default=150, help="lives at once, each a partition")
-    parser.add_argument("--record", action="store_true", help="add the result to RESULTS.md")
+    parser.add_argument("--record", action="store_true", help="keep the result")
     parser.add_argument(
         "--shrink", action="store_true", help="make one life of each kind of difference small"
     )
