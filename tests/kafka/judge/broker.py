@@ -22,6 +22,8 @@ CLUSTER_ID = "V2lubm93T3JhY2xlMDAwMQ"
 STARTED = "Kafka Server started"
 LOGGING = HERE / "conf" / "log4j2-broker.properties"
 START_SECONDS = 90
+CONFIG_COMMANDS = {"4.4.0": "4.3.1"}
+"""Whose `kafka-configs` asks a broker of another version: that of 4.4.0 is not on Maven Central."""
 TOO_EARLY = re.compile(
     r"^\S+ ERROR ControllerApis - .* handling request "
     r"RequestHeader\(apiKey=CONTROLLER_REGISTRATION,.*\n"
@@ -91,6 +93,8 @@ class Broker:
     `settings` (server.properties) make it. `version`: one of those in `jars/`.
     """
 
+    _started = STARTED
+
     def __init__(
         self,
         log_dir: Path,
@@ -102,7 +106,7 @@ class Broker:
     ) -> None:
         self.log_dir = log_dir
         self.home = home
-        self._settings = dict(settings or {})
+        self.settings = dict(settings or {})
         self._heap = heap
         self._version = version
         self._archive = installation(version).archive
@@ -143,15 +147,9 @@ class Broker:
         self.home.mkdir(parents=True, exist_ok=True)
         self.log_dir.mkdir(parents=True, exist_ok=True)
         properties = self.home / "server.properties"
-        properties.write_text(
-            "".join(f"{key}={value}\n" for key, value in self._properties().items())
-        )
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
         if not (self.log_dir / "meta.properties").exists():
-            self._tool(
-                "kafka.tools.StorageTool",
-                *("format", "-t", CLUSTER_ID, "-c", str(properties)),
-                version=self._version,
-            )
+            self._format(properties)
         flags = [f"-Xms{self._heap}", f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={LOGGING}"]
         command = [
             *quick_java(*flags, archive_at_exit=self._new_archive, version=self._version),
@@ -204,11 +202,13 @@ class Broker:
             for line in self._tool("Consume", self.bootstrap, isolation).splitlines()
         )
 
-    def records(self) -> list[str]:
+    def records(self, *, offsets: bool = False) -> list[str]:
         """Every record that consumers of both isolation levels get, a line each, see
-        Records.java.
+        Records.java. They are consumers of the broker's version. `offsets`: those of each
+        partition, too.
         """
-        return self._tool("Records", self.bootstrap).splitlines()
+        more = ["offsets"] if offsets else []
+        return self._tool("Records", self.bootstrap, *more, version=self._version).splitlines()
 
     def seek(self, questions: Sequence[str]) -> list[str]:
         """A consumer's answers to lines `topic partition offset|timestamp value`, see
@@ -250,7 +250,7 @@ class Broker:
         return self._tool(
             "kafka.admin.ConfigCommand",
             *("--bootstrap-server", self.bootstrap, *arguments),
-            version=self._version,
+            version=CONFIG_COMMANDS.get(self._version, self._version),
         )
 
     def __enter__(self) -> Self:
@@ -267,8 +267,20 @@ class Broker:
         else:
             self.kill()
 
-    def _properties(self) -> dict[str, str]:
-        identity = {
+    def _format(self, properties: Path) -> None:
+        self._tool(
+            "kafka.tools.StorageTool",
+            *("format", "-t", CLUSTER_ID, "-c", str(properties)),
+            version=self._version,
+        )
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Its server.properties. `settings` may change between two starts."""
+        return self._identity() | SMALL | NEVER_CLEANS | self.settings
+
+    def _identity(self) -> dict[str, str]:
+        return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
@@ -277,11 +289,10 @@ class Broker:
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.log_dir),
         }
-        return identity | SMALL | NEVER_CLEANS | self._settings
 
     def _wait_until_started(self) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while STARTED not in self.log:
+        while self._started not in self.log:
             if self._process is None or self._process.poll() is not None:
                 message = f"the broker stopped while starting\n{self.log[-4000:]}"
                 raise BrokerFailedError(message)

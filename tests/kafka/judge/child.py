@@ -10,17 +10,19 @@ from types import TracebackType
 from typing import Self
 
 from tests.kafka.judge.broker import BrokerFailedError
-from tests.kafka.judge.jars import quick_java
+from tests.kafka.judge.jars import KAFKA_VERSION, quick_java
 
 
 class Child:
-    """Lives until the `with` block ends. `patience`: seconds after which an answer is given up."""
+    """Lives until the `with` block ends. `patience`: seconds after which an answer is given up.
+    `version`: that of the class path.
+    """
 
-    def __init__(self, *program: str, patience: float) -> None:
+    def __init__(self, *program: str, patience: float, version: str = KAFKA_VERSION) -> None:
         self._patience = patience
         self._log = tempfile.NamedTemporaryFile(prefix="kafka-clients-", suffix=".log")  # noqa: SIM115 - lives as long as the JVM
         self._process = subprocess.Popen(
-            [*quick_java("-Xmx256m"), *program],
+            [*quick_java("-Xmx256m", version=version), *program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -102,8 +102,8 @@ def installation(version: str = KAFKA_VERSION) -> KafkaInstallation:
     """Kafka's jars and our classes, fetched and compiled on first use (some seconds), found in no
     time afterwards.
 
-    `version` as for `release`. Clients and tools are in that of `KAFKA_VERSION` only: they talk to
-    all brokers, and read all files.
+    `version` as for `release`. The classes of `java/every` are in all, the others in that of
+    `KAFKA_VERSION` only: its clients talk to all brokers, its tools read all files.
     """
     version = release(version)
     CACHE.mkdir(exist_ok=True)
@@ -129,7 +129,7 @@ def _fetched_jars(version: str) -> Path:
 
 
 def _sources(version: str) -> list[Path]:
-    """What judges by the cleaner compiles against every version, the rest against one only."""
+    """What judges and fills compiles against every version, the rest against one only."""
     return sorted((HERE / "java").glob("**/*.java" if version == KAFKA_VERSION else "every/*.java"))
 
 

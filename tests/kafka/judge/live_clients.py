@@ -13,11 +13,15 @@ ANSWER_SECONDS = 240
 
 
 class LiveClients(Child):
-    """`with LiveClients(broker.bootstrap) as clients: clients.ask("before")`."""
+    """`with LiveClients(broker.bootstrap) as clients: clients.ask("before")`. `segment_key`: the
+    setting that makes small segments.
+    """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, segment_key: str = "internal.segment.bytes") -> None:
         super().__init__(
-            "org.apache.kafka.storage.internals.log.GoOn", bootstrap, patience=ANSWER_SECONDS
+            "org.apache.kafka.storage.internals.log.GoOn",
+            *(bootstrap, segment_key),
+            patience=ANSWER_SECONDS,
         )
 
     def ask(self, what: str) -> dict[str, Any]:

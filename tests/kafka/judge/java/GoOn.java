@@ -6,6 +6,7 @@ import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.message.ProduceRequestData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.Errors;
@@ -19,9 +20,10 @@ import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.*;
+import java.util.concurrent.ExecutionException;
 
 /**
- * GoOn BOOTSTRAP: clients that live on while their broker is stopped, its log directory is worked on, and it is started
+ * GoOn BOOTSTRAP SEGMENT_KEY: clients that live on while their broker is stopped, its log directory is worked on, and it is started
  * again. Lines on stdin say when; each is answered by a line of JSON.
  *
  *   before   topics, and all that is to be gone on with: transactions, one of them open, an idempotent producer, a group
@@ -29,12 +31,12 @@ import java.util.*;
  *   after    goes on with each and tells what it found
  */
 public class GoOn {
-    static final String SEG = "internal.segment.bytes", SMALL = "4096";
+    static final String SMALL = "4096";
     static final int KEYS = 7, SOURCE = 300, COMMITTED = 120, COMMITS = 150, HALF = 40;
     static final TopicPartition TXN = new TopicPartition("txn", 0), OPEN = new TopicPartition("open", 0), IDEM = new TopicPartition("idem", 0),
             SRC = new TopicPartition("src", 0);
 
-    final String bootstrap;
+    final String bootstrap, segmentKey;
     final Admin admin;
     KafkaProducer<String, String> transactional, open, idempotent;
     Map<String, KafkaConsumer<String, String>> readers = new TreeMap<>();
@@ -42,13 +44,14 @@ public class GoOn {
     ProducerState lastOfIdempotent;
     long lastOffset;
 
-    GoOn(String bootstrap) {
+    GoOn(String bootstrap, String segmentKey) {
         this.bootstrap = bootstrap;
+        this.segmentKey = segmentKey;
         admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
     }
 
     public static void main(String[] a) throws Exception {
-        GoOn all = new GoOn(a[0]);
+        GoOn all = new GoOn(a[0], a[1]);
         var in = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = in.readLine()) != null; )
             System.out.println(Json.of(switch (line) {
@@ -62,7 +65,7 @@ public class GoOn {
     // ------------------------------------------------------------------ before
 
     Map<String, Object> before() throws Exception {
-        var compacted = Map.of("cleanup.policy", "compact", SEG, SMALL);
+        var compacted = Map.of("cleanup.policy", "compact", segmentKey, SMALL);
         admin.createTopics(List.of("txn", "open", "idem", "src").stream().map(t -> new NewTopic(t, 1, (short) 1).configs(compacted)).toList()).all().get();
         transactional = producer("goes-on");
         transactional.initTransactions();
@@ -175,7 +178,7 @@ public class GoOn {
         var topic = new ProduceRequestData.TopicProduceData().setName("idem");
         topic.setPartitionData(List.of(new ProduceRequestData.PartitionProduceData().setIndex(0).setRecords(records)));
         data.topicData().add(topic);
-        short version = 11;                                                            // the last one that has the topic's name
+        short version = 9;                                                             // that every broker since 2.8 knows
         var header = new RequestHeader(ApiKeys.PRODUCE, version, "again", 1);
         ByteBuffer request = new ProduceRequest(data, version).serializeWithHeader(header);
         String[] address = bootstrap.split(":");
@@ -233,7 +236,14 @@ public class GoOn {
 
     Collection<ProducerState> stateOf(TopicPartition tp) throws Exception { return admin.describeProducers(List.of(tp)).partitionResult(tp).get().activeProducers(); }
 
-    short epochOf(String transactionalId) throws Exception { return (short) admin.describeTransactions(List.of(transactionalId)).description(transactionalId).get().producerEpoch(); }
+    /** -1 from a broker that can't tell. */
+    short epochOf(String transactionalId) throws Exception {
+        try { return (short) admin.describeTransactions(List.of(transactionalId)).description(transactionalId).get().producerEpoch(); }
+        catch (ExecutionException e) {
+            if (e.getCause() instanceof UnsupportedVersionException) return -1;
+            throw e;
+        }
+    }
 
     OffsetAndMetadata committed(String group) throws Exception { return admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().get(SRC); }
 
@@ -244,7 +254,7 @@ public class GoOn {
     }
 
     void small(String topic) throws Exception {
-        var change = new AlterConfigOp(new ConfigEntry(SEG, SMALL), AlterConfigOp.OpType.SET);
+        var change = new AlterConfigOp(new ConfigEntry(segmentKey, SMALL), AlterConfigOp.OpType.SET);
         admin.incrementalAlterConfigs(Map.of(new ConfigResource(ConfigResource.Type.TOPIC, topic), List.of(change))).all().get();
     }
 

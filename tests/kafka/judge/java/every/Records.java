@@ -1,4 +1,3 @@
-import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -9,27 +8,29 @@ import java.time.Duration;
 import java.util.*;
 
 /**
- * Records BOOTSTRAP: every record that a consumer gets of every partition (internal topics too), first read_uncommitted,
+ * Records BOOTSTRAP [offsets]: every record that a consumer gets of every partition (internal topics too), first read_uncommitted,
  * then read_committed, one line each: isolation topic partition offset timestamp timestampType key value headers, separated by
  * blanks. Bytes are hex behind an `x`, null is `-`, headers are key=value with commas between them.
- * Fails when nothing comes for 30 s.
+ * `offsets`: first a line `offsets topic partition begin end` for each partition. Fails when nothing comes for 30 s. Compiles against 2.8 to 4.4.
  */
 public class Records {
     static final long QUIET_MS = 30_000;
 
     public static void main(String[] a) throws Exception {
         try (var out = new PrintStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16), false, StandardCharsets.UTF_8);
-             Admin admin = Admin.create(Map.of("bootstrap.servers", a[0]))) {
+             var c = consumer(a[0], "read_uncommitted")) {
             List<TopicPartition> tps = new ArrayList<>();
-            for (var d : admin.describeTopics(admin.listTopics(new ListTopicsOptions().listInternal(true)).names().get()).allTopicNames().get().values())
-                d.partitions().forEach(p -> tps.add(new TopicPartition(d.name(), p.partition())));
+            c.listTopics().values().forEach(partitions -> partitions.forEach(p -> tps.add(new TopicPartition(p.topic(), p.partition()))));
+            if (a.length > 1) {
+                var begin = c.beginningOffsets(tps);
+                c.endOffsets(tps).forEach((tp, end) -> out.println(String.join(" ", "offsets", tp.topic(), "" + tp.partition(), "" + begin.get(tp), "" + end)));
+            }
             for (String isolation : List.of("read_uncommitted", "read_committed")) read(a[0], isolation, tps, out);
         }
     }
 
     static void read(String bootstrap, String isolation, List<TopicPartition> tps, PrintStream out) {
-        try (var c = new KafkaConsumer<>(Map.of("bootstrap.servers", bootstrap, "isolation.level", isolation, "max.poll.records", 5000, "fetch.max.wait.ms", 50,
-                "enable.auto.commit", false), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+        try (var c = consumer(bootstrap, isolation)) {
             c.assign(tps);
             c.seekToBeginning(tps);
             var end = c.endOffsets(tps);
@@ -49,6 +50,11 @@ public class Records {
                 }
             }
         }
+    }
+
+    static KafkaConsumer<byte[], byte[]> consumer(String bootstrap, String isolation) {
+        return new KafkaConsumer<>(Map.of("bootstrap.servers", bootstrap, "isolation.level", isolation, "max.poll.records", 5000, "fetch.max.wait.ms", 50,
+                "enable.auto.commit", false), new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
     static String hex(byte[] bytes) { return bytes == null ? "-" : "x" + HexFormat.of().formatHex(bytes); }
