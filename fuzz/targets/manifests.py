@@ -55,7 +55,11 @@ def _journals() -> list[bytes]:
         sources=(segment,), output=Output(files=files, log_mtime_ms=3), open_producers=(4,)
     )
     rest = Rest(
-        first_dirty_offset=0, legacy_delete_horizon_ms=-1, last_records=((7, None, -1), (8, 3, 0))
+        first_dirty_offset=0,
+        legacy_delete_horizon_ms=-1,
+        last_records=((7, None, -1), (8, 3, 0)),
+        delete_horizons=True,
+        emptied_end=9,
     )
     whole = Journal(run_id="run", now=1, end_offset=9, checkpoint_before=None, groups=(done,))
     waiting = Journal(

@@ -43,6 +43,7 @@ def filter_batches_plain(
     now: int,
     delete_retention_ms: int,
     horizon_cause: NDArray[np.bool_] | None = None,
+    horizons: bool = True,
     retain_legacy_deletes: bool = True,
 ) -> Filtered:
     """As `filter_batches`."""
@@ -68,14 +69,15 @@ def filter_batches_plain(
             retained = [
                 r
                 for r, stays in zip(records, mine, strict=True)
-                if stays and not _expired(r, row, now)
+                if stays and not (horizons and _expired(r, row, now))
             ]
-        if legacy and not retain_legacy_deletes:
+        of_segment = legacy or not (horizons or int(row["attributes"]) & CONTROL)
+        if of_segment and not retain_legacy_deletes:
             retained = [r for r in retained if r.value is not None]
         nulls = sum(r.value is None for r in retained)
         counts["records_out"] += len(retained)
-        has_horizon = bool(int(row["attributes"]) & DELETE_HORIZON)
-        needs_horizon = not has_horizon and (
+        has_horizon = horizons and bool(int(row["attributes"]) & DELETE_HORIZON)
+        needs_horizon = (horizons and not has_horizon) and (
             nulls > 0 or (horizon_cause is not None and bool(horizon_cause[i]))
         )
         if not retained and retention[i] == Retention.RETAIN_EMPTY:

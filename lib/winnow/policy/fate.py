@@ -68,6 +68,10 @@ class RoundFacts:
     delete_retention_ms: int
     last_records: Mapping[int, tuple[int | None, int]]
     """As returned by `winnow.policy.producers.last_records`."""
+    emptied_end: int | None
+    """As returned by `winnow.policy.survival.emptied_end`."""
+    delete_horizons: bool = True
+    """False before Kafka 3.1 (S5.8)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +93,9 @@ class RecordFacts:
     emptied: bool = False
     """For a marker: no batch of its transaction is left (S4.1)."""
     retain_legacy_deletes: bool = True
-    """For a tombstone in v0 or v1: its segment is younger than the horizon for those (S5.3)."""
+    """For a tombstone in v0 or v1, and without delete horizons for all tombstones and markers: its
+    segment is younger than the horizon for those (S5.1).
+    """
 
 
 def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
@@ -132,11 +138,11 @@ def delete_horizon(batch: NDArray[np.void]) -> int | None:
 def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
     """Return why a batch keeps its header without records, None if it does not (S5.4)."""
     codes = batch_retention(
-        batch, last_records=of_round.last_records, end_offset=of_round.end_offset
+        batch, last_records=of_round.last_records, emptied_end=of_round.emptied_end
     )
     if codes[0] != RETAIN_EMPTY:
         return None
-    if int(batch["last_offset"][0]) + 1 == of_round.end_offset:
+    if int(batch["last_offset"][0]) + 1 == of_round.emptied_end:
         return "it is the last batch of the cleaned range"
     return f"a broker needs it to know producer {int(batch['producer_id'][0])}"
 
@@ -158,6 +164,8 @@ def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
         return Fate(
             Verdict.STAYS, "S5.8", f"{what}: a batch of its transaction is still in the log"
         )
+    if not of_round.delete_horizons:
+        return _fate_by_age(f"{what} without a batch of its transaction", "S5.8", record, of_round)
     horizon = delete_horizon(record.batch)
     if horizon is None:
         new = _new_horizon(of_round)
@@ -174,7 +182,19 @@ def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     return Fate(Verdict.GOES, "S5.8", words, (fact,))
 
 
+def _fate_by_age(what: str, rule: str, record: RecordFacts, of_round: RoundFacts) -> Fate:
+    """Return what Kafka before 3.1 does: the time of the segment decides (S5.1)."""
+    if record.retain_legacy_deletes:
+        words = f"{what}, in a segment younger than delete.retention.ms requires"
+        return Fate(Verdict.STAYS, rule, words)
+    words = f"{what}, in a segment older than delete.retention.ms allows"
+    return Fate(Verdict.GOES, rule, words + _header_words(record, of_round))
+
+
 def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+    if not of_round.delete_horizons:
+        what = "a tombstone, the last record of its key"
+        return _fate_by_age(what, "S5.5", record, of_round)
     new = _new_horizon(of_round)
     if int(record.batch["magic"][0]) < MAX_MAGIC:
         if not record.retain_legacy_deletes:

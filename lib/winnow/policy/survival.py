@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from winnow.policy.versions import EmptiedBatch, Rules
 from winnow.wire.batch import CONTROL, NO_PRODUCER
 
 DELETE = 0
@@ -17,25 +18,38 @@ RETAIN_EMPTY = 2
 """Kept, as a header alone if none of its records is kept."""
 
 
+def emptied_end(rules: Rules, *, end_offset: int, high_watermark: int) -> int | None:
+    """Return the offset at which a batch that keeps no record must end to be kept as a header
+    (S5.4). None: there is no such batch. `end_offset`: U' of the round.
+    """
+    match rules.emptied_batch:
+        case EmptiedBatch.END_OF_ROUND:
+            return end_offset
+        case EmptiedBatch.HIGH_WATERMARK:
+            return high_watermark
+        case EmptiedBatch.NONE:
+            return None
+
+
 def batch_retention(
     batches: NDArray[np.void],
     *,
     last_records: Mapping[int, tuple[int | None, int]],
-    end_offset: int,
+    emptied_end: int | None,
     discard: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int8]:
     """Return one code per batch of `batches` (dtype BATCH): DELETE, DELETE_EMPTY or RETAIN_EMPTY.
 
-    `last_records`: see `winnow.policy.producers.last_records`. `end_offset`: U' of the round.
+    `last_records`: see `winnow.policy.producers.last_records`. `emptied_end`: see `emptied_end`.
     `discard`: true for the batches whose records are all dropped (`discardRecords` of S5.4: aborted
-    data, markers past their horizon). Kafka 4.4 keeps the batch that ends at the high watermark
-    instead of the one that ends at U'. Nothing at or above U' is cleaned and U' is never above the
-    high watermark, so keeping the latter keeps both.
+    data, markers past their horizon).
     """
     codes = np.full(len(batches), DELETE_EMPTY, dtype=np.int8)
     if discard is not None:
         codes[discard] = DELETE
-    protected = batches["last_offset"] + 1 == end_offset
+    protected = np.zeros(len(batches), np.bool_)
+    if emptied_end is not None:
+        protected |= batches["last_offset"] + 1 == emptied_end
     if last_records:
         protected |= _last_of_producer(batches, last_records)
     codes[protected] = RETAIN_EMPTY

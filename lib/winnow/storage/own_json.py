@@ -82,6 +82,11 @@ class Value:
     def integer_or_none(self, *, least: int = 0, most: int = MAX_LONG) -> int | None:
         return None if self.raw is None else self.integer(least=least, most=most)
 
+    def boolean(self) -> bool:
+        if not isinstance(self.raw, bool):
+            raise self.refused("true or false")
+        return self.raw
+
     def number(self, *, least: float, most: float) -> float:
         """Return an integer or a decimal fraction."""
         if (

@@ -89,6 +89,7 @@ def filter_batches(
     now: int,
     delete_retention_ms: int,
     horizon_cause: NDArray[np.bool_] | None = None,
+    horizons: bool = True,
     retain_legacy_deletes: bool = True,
 ) -> Filtered:
     """Filter batches, the rows of `blocks`, which has their records areas. What remains of v0 and
@@ -101,8 +102,9 @@ def filter_batches(
     without remaining records (S5.4). `now` and `delete_retention_ms` in ms, int64. With
     `AS_THEY_ARE` for `now`, a batch that loses no record may be rewritten all the same.
 
-    `retain_legacy_deletes`: whether null values in batches of v0 and v1 are kept if `keep` says so
-    (S5.3).
+    `horizons`: False for Kafka before 3.1, which neither sets delete horizons nor knows any.
+    `retain_legacy_deletes`: whether null values are kept if `keep` says so, in batches of v0 and
+    v1, and without horizons in all (S5.1).
 
     Raises CorruptLogError for a malformed batch. Records are not checked in batches to DELETE and
     in batches that keep no record.
@@ -125,6 +127,8 @@ def filter_batches(
         _read_only(cause, np.bool_, len(rows)),
         now,
         delete_retention_ms,
+        horizons,
+        not horizons and not retain_legacy_deletes,
     )
     if (rows["magic"] < MAX_MAGIC).any():
         inflated, end, rows, keep = retained_only(

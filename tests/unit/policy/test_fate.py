@@ -29,7 +29,12 @@ from winnow.wire.walk import walk_batches
 NOW = 1_800_000_000_000
 DAY = 86_400_000
 ROUND = RoundFacts(
-    now=NOW, first_dirty_offset=50, end_offset=100, delete_retention_ms=DAY, last_records={}
+    now=NOW,
+    first_dirty_offset=50,
+    end_offset=100,
+    delete_retention_ms=DAY,
+    last_records={},
+    emptied_end=100,
 )
 
 
@@ -105,6 +110,18 @@ def test_old_format_tombstone_expires_by_the_age_of_its_segment() -> None:
     old["magic"] = 1
     assert told(replace(TOMBSTONE, batch=old, retain_legacy_deletes=True)) == ("stays", "S5.5")
     assert told(replace(TOMBSTONE, batch=old, retain_legacy_deletes=False)) == ("goes", "S5.5")
+
+
+def test_without_horizons_tombstones_and_markers_expire_by_the_age_of_their_segment() -> None:
+    before = replace(ROUND, delete_horizons=False)
+    marker = replace(
+        MARKER, batch=batch(CONTROL | TRANSACTIONAL, horizon=NOW - 1, producer=7), emptied=True
+    )
+    for record, rule in ((TOMBSTONE, "S5.5"), (marker, "S5.8")):
+        for young, verdict in ((True, Verdict.STAYS), (False, Verdict.GOES)):
+            fate = record_fate(replace(record, retain_legacy_deletes=young), before)
+            assert (fate.verdict, fate.rule) == (verdict, rule)
+            assert "delete.retention.ms" in fate.words
 
 
 def test_superseded_tombstone_is_dropped_at_once() -> None:
@@ -201,7 +218,7 @@ def test_record_fate_agrees_with_the_cleaners_filter(
         inflate(data, rows),
         rows,
         np.array([fact.latest is None or fact.latest <= fact.offset for fact in facts]),
-        batch_retention(rows, last_records=known.last_records, end_offset=known.end_offset),
+        batch_retention(rows, last_records=known.last_records, emptied_end=known.emptied_end),
         now=NOW,
         delete_retention_ms=DAY,
     )

@@ -31,6 +31,8 @@ def filtered(
     now: int = NOW,
     delete_retention_ms: int = DAY,
     horizon_cause: list[bool] | None = None,
+    horizons: bool = True,
+    retain_deletes: bool = True,
 ) -> Filtered:
     """Return what kernel and twin agree on, whether or not batches that keep no records are
     read.
@@ -43,7 +45,12 @@ def filtered(
         np.array(keep, np.bool_),
         np.array(retention or [Retention.DELETE_EMPTY] * len(rows), np.int8),
     )
-    kwargs: dict[str, Any] = {"now": now, "delete_retention_ms": delete_retention_ms}
+    kwargs: dict[str, Any] = {
+        "now": now,
+        "delete_retention_ms": delete_retention_ms,
+        "horizons": horizons,
+        "retain_legacy_deletes": retain_deletes,
+    }
     if horizon_cause is not None:
         kwargs["horizon_cause"] = np.array(horizon_cause, np.bool_)
     try:
@@ -314,7 +321,20 @@ def test_kernel_agrees_with_twin_for_any_kept_records(seed: int, choice: int) ->
         now=now,
         delete_retention_ms=0 if now == AS_THEY_ARE else DAY,
         horizon_cause=[rng.random() < 0.3 for _ in batches],
+        horizons=rng.random() < 0.7,
+        retain_deletes=rng.random() < 0.5,
     )
+
+
+def test_without_horizons_the_segment_decides_about_tombstones() -> None:
+    tombstone, value = record(0, b"t", None), record(1, b"k")
+    batch = encode_batch([tombstone, value])
+    kept = filtered([batch], [True, True], horizons=False)
+    assert (kept.copied, kept.data.tobytes()) == (1, batch)
+    header, records = only(filtered([batch], [True, True], horizons=False, retain_deletes=False))
+    assert [r.offset for r in records] == [1]
+    assert not header["attributes"] & 64
+    assert header["base_timestamp"] == value.timestamp
 
 
 @settings(max_examples=150)

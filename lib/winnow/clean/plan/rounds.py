@@ -17,6 +17,7 @@ from winnow.policy.cleanable import segments_between
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.producers import last_records
+from winnow.policy.survival import emptied_end
 from winnow.policy.transactions import Carried
 from winnow.state import PartitionState
 
@@ -86,7 +87,9 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
         first_dirty_offset=plan.first_dirty_offset,
         end_offset=plan.end_offset,
         delete_retention_ms=config.delete_retention_ms,
+        delete_horizons=rest.delete_horizons,
         legacy_delete_horizon_ms=rest.legacy_delete_horizon_ms,
+        emptied_end=rest.emptied_end,
         index_interval_bytes=config.index_interval_bytes,
         segment_index_bytes=config.segment_index_bytes,
         max_decompressed_bytes=config.max_decompressed_message_bytes,
@@ -126,6 +129,12 @@ def _new_journal(
         rest=Rest(
             first_dirty_offset=plan.first_dirty_offset,
             legacy_delete_horizon_ms=_legacy_delete_horizon_ms(item.state, plan, item.config),
+            delete_horizons=item.config.rules.delete_horizons,
+            emptied_end=emptied_end(
+                item.config.rules,
+                end_offset=plan.end_offset,
+                high_watermark=item.state.high_watermark,
+            ),
             last_records=tuple(
                 (producer, offset, epoch)
                 for producer, (offset, epoch) in last_records(transactions.producers).items()

@@ -42,7 +42,8 @@ class _Split:
     """Indexed by record number."""
     discard: _Bits
     horizon_cause: _Bits
-    legacy_deletes: bool
+    keep_deletes: bool
+    """Without delete horizons, the age of the segment decides (S5.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,9 @@ class GroupOutput:
         self._log_mtime_ms = {
             segment.base_offset: segment.log_mtime_ms for segment in group.segments
         }
-        self._fates = BatchFates(job.aborted, group.carried, now=now)
+        self._fates = BatchFates(
+            job.aborted, group.carried, now=now, delete_horizons=job.delete_horizons
+        )
         self._index = IndexBuilder(
             base_offset=group.base_offset,
             index_interval_bytes=job.index_interval_bytes,
@@ -130,7 +133,10 @@ class GroupOutput:
         source = f"{self._job.directory}/{segment_file(split.base_offset, LOG)}"
         with map_range(source, split.start, split.end) as buf:
             batches = batches_of(buf, source, split.base_offset)
-            self._fates.judge(buf, batches, source)
+            keep_deletes = (
+                self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms
+            )
+            self._fates.judge(buf, batches, source, keep_markers=keep_deletes)
             before = self.source_checksums[split.base_offset]
             self.source_checksums[split.base_offset] = batches_checksum(batches, before)
             if self.source_checksums[split.base_offset] != split.checksum:
@@ -143,8 +149,7 @@ class GroupOutput:
                 kept=self._keep.pop(number, np.empty(0, np.bool_)),
                 discard=self._fates.discard,
                 horizon_cause=self._fates.horizon_cause,
-                legacy_deletes=self._log_mtime_ms[split.base_offset]
-                > self._job.legacy_delete_horizon_ms,
+                keep_deletes=keep_deletes,
             )
             chunks = chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES)
             # Uncompressed data is limited by memory and disk, not by cores.
@@ -167,7 +172,8 @@ class GroupOutput:
         needed = (
             first < len(self._producers_last) and self._producers_last[first] < split.next_offset
         )
-        return split.plain and not needed and split.next_offset < self._job.end_offset
+        end = self._job.emptied_end
+        return split.plain and not needed and (end is None or split.next_offset < end)
 
     def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[_Part]]:
         """Yield one job per chunk of a split."""
@@ -200,13 +206,14 @@ class GroupOutput:
                     batch_retention(
                         split.batches[part],
                         last_records=self._job.last_records,
-                        end_offset=self._job.end_offset,
+                        emptied_end=self._job.emptied_end,
                         discard=discard,
                     ),
                     now=self._now,
                     delete_retention_ms=self._job.delete_retention_ms,
                     horizon_cause=split.horizon_cause[part],
-                    retain_legacy_deletes=split.legacy_deletes,
+                    horizons=self._job.delete_horizons,
+                    retain_legacy_deletes=split.keep_deletes,
                 )
                 removed = removed_records(
                     blocks.rows,
@@ -310,10 +317,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class BatchFates:
     """Processes a group's batches in order, split by split, and tracks the open transactions."""
 
-    def __init__(self, aborted: Array, carried: Carried, *, now: int) -> None:
+    def __init__(
+        self, aborted: Array, carried: Carried, *, now: int, delete_horizons: bool = True
+    ) -> None:
         self._aborted = aborted
         self._carried = carried
         self._now = now
+        self._delete_horizons = delete_horizons
         self.discard: _Bits = np.empty(0, np.bool_)
         """Per batch of the last judged split: all its records are dropped."""
         self.horizon_cause: _Bits = np.empty(0, np.bool_)
@@ -321,19 +331,25 @@ class BatchFates:
         self.indexed: list[AbortedTransaction] = []
         """The entries for the transaction index of the group's output, so far."""
 
-    def judge(self, buf: Bytes, batches: Array, path: str) -> None:
-        """Judge all `batches` (dtype BATCH) of one split, in `buf`. Raises CorruptLogError."""
+    def judge(self, buf: Bytes, batches: Array, path: str, *, keep_markers: bool = True) -> None:
+        """Judge all `batches` (dtype BATCH) of one split, which are in `buf`. `keep_markers`: for
+        Kafka without delete horizons, whether the segment is young enough. Raises CorruptLogError.
+        """
         if not (batches["attributes"] & (TRANSACTIONAL | CONTROL)).any():
             self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)
             return
         types = control_columns(buf, batches, path).type
         judged = judge(batches, types, aborted=self._aborted, before=self._carried)
         control = (batches["attributes"] & CONTROL) != 0
-        expired = ((batches["attributes"] & DELETE_HORIZON) != 0) & (
-            batches["base_timestamp"] <= self._now
-        )
+        if self._delete_horizons:
+            expired = ((batches["attributes"] & DELETE_HORIZON) != 0) & (
+                batches["base_timestamp"] <= self._now
+            )
+            self.horizon_cause = judged.discardable & control
+        else:
+            expired = np.full(len(batches), not keep_markers)
+            self.horizon_cause = np.zeros(len(batches), np.bool_)
         self.discard = judged.discardable & (~control | expired)
-        self.horizon_cause = judged.discardable & control
         self._carried = judged.after
         self.indexed += self._entries(judged.indexed, path)
 

@@ -80,7 +80,7 @@ def rewrite_group(
             index_interval_bytes=job.index_interval_bytes,
             segment_index_bytes=job.segment_index_bytes,
             without_horizons=(txnindex or b"")
-            if delete_horizon(now, job.delete_retention_ms) is None
+            if not job.delete_horizons or delete_horizon(now, job.delete_retention_ms) is None
             else None,
         )
         checksums = verify_staged(staged.paths, meant)

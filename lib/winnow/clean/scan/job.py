@@ -75,8 +75,14 @@ class PartitionJob:
     first_dirty_offset: int
     end_offset: int
     delete_retention_ms: int
+    delete_horizons: bool
+    """False before Kafka 3.1: batches have no delete horizons (S5.8)."""
     legacy_delete_horizon_ms: int
-    """v0 and v1 tombstones are kept in segments whose `.log` is younger (S5.1)."""
+    """Tombstones of v0 and v1 are kept in segments whose `.log` is younger (S5.1). Without delete
+    horizons, all tombstones and markers are.
+    """
+    emptied_end: int | None
+    """Where a batch must end to be kept although it keeps no record (S5.4)."""
     index_interval_bytes: int
     segment_index_bytes: int
     max_decompressed_bytes: int

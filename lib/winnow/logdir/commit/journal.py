@@ -93,6 +93,10 @@ class Rest:
     """Tombstones of v0 and v1 are kept in segments whose `.log` is younger (S5.1)."""
     last_records: tuple[tuple[int, int | None, int], ...]
     """Producer id, offset of its last data batch, epoch (S5.4)."""
+    delete_horizons: bool
+    """Whether batches have delete horizons (S5.8)."""
+    emptied_end: int | None
+    """Where a batch must end to be kept although it keeps no record (S5.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +226,9 @@ def _journal(value: Value) -> Journal:
         end_offset=found["end_offset"].integer(least=bases[-1] + 1),
         checkpoint_before=found["checkpoint_before"].integer_or_none(least=-MAX_LONG),
         groups=groups,
-        rest=None if found["rest"].raw is None else _rest(found["rest"]),
+        rest=None
+        if found["rest"].raw is None
+        else _rest(found["rest"], end_offset=found["end_offset"].integer()),
     )
     waiting = journal.waiting
     if waiting != groups[len(groups) - len(waiting) :] or (journal.rest is None) is bool(waiting):
@@ -230,12 +236,17 @@ def _journal(value: Value) -> Journal:
     return journal
 
 
-def _rest(value: Value) -> Rest:
-    found = value.fields(_names(Rest))
+def _rest(value: Value, *, end_offset: int) -> Rest:
+    """Without its last two fields, a journal is from a Winnow that knew one version's rules."""
+    optional = {"delete_horizons", "emptied_end"}
+    found = value.fields(_names(Rest) - optional, optional)
+    first, end = found.get("delete_horizons"), found.get("emptied_end")
     return Rest(
         first_dirty_offset=found["first_dirty_offset"].integer(),
         legacy_delete_horizon_ms=found["legacy_delete_horizon_ms"].integer(least=-MAX_LONG),
         last_records=tuple(_last_record(record) for record in found["last_records"].items()),
+        delete_horizons=True if first is None else first.boolean(),
+        emptied_end=end_offset if end is None else end.integer_or_none(),
     )
 
 

@@ -135,6 +135,8 @@ def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[
             end_offset=job.end_offset,
             delete_retention_ms=job.delete_retention_ms,
             last_records=job.last_records,
+            emptied_end=job.emptied_end,
+            delete_horizons=job.delete_horizons,
         ),
         untouched=rules.beyond_cleanable(found),
         source_of={

@@ -59,6 +59,10 @@ class Choice(NamedTuple):
     """True if the batch gets a delete horizon even without a tombstone."""
     now: int
     delete_retention_ms: int
+    horizons: bool
+    """False before Kafka 3.1: batches have no delete horizon, and get none."""
+    drop_nulls: bool
+    """Drop null values of data batches: what there is instead, without horizons."""
 
 
 class Verdict(NamedTuple):
@@ -77,12 +81,16 @@ class Verdict(NamedTuple):
 
 
 @kernel
-def expires(row: Any, now: int) -> bool:
-    """Return whether null values of this batch are dropped: its horizon has passed (S5.5)."""
+def _expires(row: Any, choice: Choice) -> bool:
+    """Return whether null values of this batch are dropped: it has a delete horizon, and that has
+    passed (S5.5). Without horizons, its segment decides.
+    """
     bits = int(row.attributes)
-    return (
-        (bits & DELETE_HORIZON) != 0 and (bits & CONTROL) == 0 and bool(now >= row.base_timestamp)
-    )
+    if (bits & CONTROL) != 0:
+        return False
+    if not choice.horizons:
+        return choice.drop_nulls
+    return (bits & DELETE_HORIZON) != 0 and bool(choice.now >= row.base_timestamp)
 
 
 @kernel
@@ -103,14 +111,15 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     bits = int(row.attributes)
     # Converted v0 and v1 records have their own timestamps, and those of v0 none.
     log_append = (bits & LOG_APPEND_TIME) != 0 and row.magic == MAX_MAGIC
-    expired = expires(row, choice.now)
-    has_horizon = (bits & DELETE_HORIZON) != 0
-    horizon = -1 if has_horizon else choice.now + choice.delete_retention_ms
+    expired = _expires(row, choice)
+    has_horizon = choice.horizons and (bits & DELETE_HORIZON) != 0
+    horizon = -1 if has_horizon or not choice.horizons else choice.now + choice.delete_retention_ms
     base = row.base_timestamp if has_horizon else horizon
     base_known = (has_horizon or choice.cause[i]) and base >= 0
     # A batch that keeps everything is copied, unless it gets a horizon or would get one that
     # overflows.
-    write = expired or choice.cause[i] or base < 0 or not whole or row.magic < MAX_MAGIC
+    overflows = choice.horizons and base < 0
+    write = expired or choice.cause[i] or overflows or not whole or row.magic < MAX_MAGIC
     old_base = row.base_timestamp
     last_delta = row.last_offset - row.base_offset
     same = not log_append and base == old_base
@@ -195,8 +204,8 @@ def _outcome(row: Any, i: int, choice: Choice, kept: int, nulls: int) -> tuple[i
     """Return (outcome of batch `i`, its delete horizon if it is rewritten, below 0 for none)."""
     if kept == 0:
         return EMPTY if choice.retention[i] == _RETAIN_EMPTY else DROP, -1
-    has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
-    needs_horizon = not has_horizon and (nulls > 0 or choice.cause[i])
+    has_horizon = choice.horizons and (int(row.attributes) & DELETE_HORIZON) != 0
+    needs_horizon = choice.horizons and not has_horizon and (nulls > 0 or choice.cause[i])
     if kept == int(row.record_count) and not needs_horizon and row.magic == MAX_MAGIC:
         return COPY, -1
     if needs_horizon:  # may wrap, as Java's does; then there is none

@@ -33,6 +33,8 @@ REST = Rest(
     first_dirty_offset=5,
     legacy_delete_horizon_ms=-86_400_000,
     last_records=((7, 11, 3), (8, None, -1)),
+    delete_horizons=False,
+    emptied_end=None,
 )
 
 
@@ -107,6 +109,20 @@ def test_journal_of_an_earlier_version_has_no_checksums(staging: Path, journal: 
     assert not read.has_checksums
 
 
+def test_journal_of_an_earlier_version_has_the_rules_of_kafka_4_3(
+    staging: Path, journal: Journal
+) -> None:
+    waiting = waiting_for([group.sources for group in journal.groups])
+    write_journal(STORAGE, str(staging), waiting)
+    value = json.loads((staging / JOURNAL).read_text())
+    for name in ("delete_horizons", "emptied_end"):
+        del value["rest"][name]
+    (staging / JOURNAL).write_text(json.dumps(value))
+    assert read_journal(STORAGE, str(staging)) == replace(
+        waiting, rest=replace(REST, delete_horizons=True, emptied_end=20)
+    )
+
+
 def test_waiting_groups_read_back_as_written(staging: Path, journal: Journal) -> None:
     waiting = waiting_for([group.sources for group in journal.groups])
     first = replace(waiting, groups=(journal.groups[0], waiting.groups[1]))
@@ -125,6 +141,8 @@ def test_waiting_groups_read_back_as_written(staging: Path, journal: Journal) ->
         lambda value: value["rest"].pop("first_dirty_offset"),
         lambda value: value["rest"].update(last_records=[[1, 2]]),
         lambda value: value["rest"].update(last_records=[[-1, 2, 3]]),
+        lambda value: value["rest"].update(delete_horizons=1),
+        lambda value: value["rest"].update(emptied_end="20"),
         lambda value: value["groups"][1].update(open_producers=[-1]),
         lambda value: value["groups"][0].update(output=None),
     ],
