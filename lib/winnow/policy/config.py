@@ -12,7 +12,7 @@ from typing import Any
 
 from winnow.errors import UsageError
 from winnow.policy.keys import KEYS, Value
-from winnow.policy.versions import ANY_VERSION, KnownVersion, Rules
+from winnow.policy.versions import ANY_VERSION, PRODUCER_ID, KnownVersion, Rules
 
 KAFKA_DEFAULT = "Kafka's default"
 UNCONFIRMED_DEFAULT = f"{KAFKA_DEFAULT}, server.properties not given"
@@ -57,6 +57,8 @@ class TopicConfig:
     can have created it.
     """
     producer_id_expiration_ms: int
+    """That of the setting that counts in the broker's version."""
+    transactional_id_expiration_ms: int
     sources: Mapping[str, str]
     """Kafka's topic name of every setting -> where its value came from, for people."""
     rules: Rules
@@ -96,6 +98,12 @@ def topic_config(
     if fields["internal_segment_bytes"] is not None:
         fields["segment_bytes"] = fields["internal_segment_bytes"]
         sources["segment.bytes"] = f"internal.segment.bytes, {sources['internal.segment.bytes']}"
+    decides = max(
+        kafka.rules.producer_expiration, key=lambda name: int(fields[name.replace(".", "_")])
+    )
+    if decides != PRODUCER_ID:
+        fields["producer_id_expiration_ms"] = fields[decides.replace(".", "_")]
+        sources[PRODUCER_ID] = f"{decides}, {sources[decides]}"
     if fields["min_compaction_lag_ms"] > fields["max_compaction_lag_ms"]:
         raise UsageError(
             "min.compaction.lag.ms is larger than max.compaction.lag.ms",

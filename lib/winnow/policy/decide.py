@@ -166,6 +166,7 @@ def _compaction(
         max_log_bytes=config.segment_bytes,
         max_index_bytes=config.segment_index_bytes,
         end_offset=end,
+        empty_spans=config.rules.empty_segment_spans,
     )
     reason += (
         f" ({size(cleanable.cleanable_bytes)} dirty, {size(cleanable.clean_bytes)} clean; "

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from winnow.errors import UsageError
 from winnow.policy.keys import Ignored, Value, Wrong, broker_value, topic_value, unknown_topic_key
@@ -66,10 +66,10 @@ class DescribedConfigs:
 def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> DescribedConfigs:
     """Parse both forms, which may be mixed.
 
-    Raises UsageError, naming the line, for anything else, for an unknown key in a line `TOPIC
-    KEY=VALUE`, and for two different values of one key. A key that a broker printed and Winnow does
-    not know is noted, not refused: the broker knew it. An unusable value becomes `Wrong`: it
-    affects the topics for which it counts, not the run.
+    Raises UsageError, naming the line, for anything else. A key that a broker printed and Winnow
+    does not know is noted, not refused: the broker knew it. An unusable value, two different values
+    of one key, and an unknown key in a line `TOPIC KEY=VALUE` become `Wrong`: they affect the
+    topics for which they count, not the run.
     """
     reader = _Reader(file)
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
@@ -172,23 +172,21 @@ class _Reader:
         self._entries.setdefault(("topic", topic), {})
         if equals:
             key = key.strip()
-            if (read := topic_value(key, value, where=where)) is None:
-                raise unknown_topic_key(key, where=where)
+            read = topic_value(key, value, where=where)
+            if read is None:  # typed wrongly, perhaps: what was meant is unknown
+                read = Wrong(str(unknown_topic_key(key, where=where)))
             self._add(Entry(key, read, where), ("topic", topic))
 
     def _add(self, entry: Entry, entity: tuple[str, str]) -> None:
         known = self._entries.setdefault(entity, {})
         before = known.get(entry.key)
-        wrong = isinstance(entry.value, Wrong) or (
-            before is not None and isinstance(before.value, Wrong)
-        )
-        if before is not None and not wrong and before.value != entry.value:
-            raise UsageError(
+        if before is None or isinstance(entry.value, Wrong):
+            known[entry.key] = entry
+        elif not isinstance(before.value, Wrong) and before.value != entry.value:
+            error = UsageError(
                 f"{' '.join(entity).strip()} has two values for {entry.key}",
                 expected=f"{before.value} as in {before.where}",
                 found=str(entry.value),
                 where=entry.where,
             )
-        if isinstance(entry.value, Wrong):
-            known[entry.key] = entry
-        known.setdefault(entry.key, entry)
+            known[entry.key] = replace(entry, value=Wrong(str(error)))

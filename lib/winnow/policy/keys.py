@@ -12,6 +12,7 @@ from enum import Enum
 
 from winnow.errors import UsageError
 from winnow.policy.ignored_settings import TOPIC_KEYS, is_meaningless_broker_key
+from winnow.policy.versions import PRODUCER_ID, TRANSACTIONAL_ID
 
 Value = int | float | bool | str
 
@@ -130,22 +131,22 @@ KEYS: tuple[Key, ...] = (
     _key(
         "min.cleanable.dirty.ratio", DOUBLE, 0.5, between(0, 1),
         "compact only if more than this share of the bytes is dirty",
-        "log.cleaner.min.cleanable.ratio",
+        Synonym(name="log.cleaner.min.cleanable.ratio", kind=DOUBLE),
     ),
     _key(
         "min.compaction.lag.ms", LONG, 0, at_least(0),
         "segments with a record younger than this are not compacted",
-        "log.cleaner.min.compaction.lag.ms",
+        Synonym(name="log.cleaner.min.compaction.lag.ms", kind=LONG),
     ),
     _key(
         "max.compaction.lag.ms", LONG, LONG_MAX, at_least(1),
         "compact whatever the ratio once a dirty record is older than this",
-        "log.cleaner.max.compaction.lag.ms",
+        Synonym(name="log.cleaner.max.compaction.lag.ms", kind=LONG),
     ),
     _key(
         "delete.retention.ms", LONG, 86_400_000, at_least(0),
         "how long tombstones and markers outlive their first cleaning",
-        "log.cleaner.delete.retention.ms",
+        Synonym(name="log.cleaner.delete.retention.ms", kind=LONG),
     ),
     _key(
         "retention.ms", LONG, 604_800_000, at_least(-1),
@@ -173,16 +174,16 @@ KEYS: tuple[Key, ...] = (
     _key("remote.log.copy.disable", BOOLEAN, False, ANY,
          "the tiered topic is no longer uploaded"),
     _key(
-        "segment.bytes", INT, 1_073_741_824, at_least(1_048_576),
+        "segment.bytes", INT, 1_073_741_824, at_least(14),
         "no segment, and no group of segments cleaned into one, is larger",
         "log.segment.bytes",
     ),
     _key("internal.segment.bytes", INT, None, at_least(1),
          "overrides segment.bytes, without its lower limit"),
     _key(
-        "segment.index.bytes", INT, 10_485_760, at_least(4),
+        "segment.index.bytes", INT, 10_485_760, at_least(0),
         "no index of a segment or group is larger",
-        "log.index.size.max.bytes",
+        Synonym(name="log.index.size.max.bytes", kind=INT, allowed=at_least(4)),
     ),
     _key(
         "index.interval.bytes", INT, 4096, at_least(0),
@@ -195,7 +196,7 @@ KEYS: tuple[Key, ...] = (
         "log.segment.delete.delay.ms",
     ),
     _key(
-        "max.decompressed.message.bytes", INT, 2_147_483_639, at_least(0),
+        "max.decompressed.message.bytes", INT, 2_147_483_639, between(1, 2_147_483_639),
         "largest record that may come out of a compressed batch",
         "max.decompressed.message.bytes",
     ),
@@ -208,8 +209,10 @@ KEYS: tuple[Key, ...] = (
     _broker_key("remote.log.storage.system.enable", BOOLEAN, None, ANY, "the broker tiers topics "
                                                                         "that ask for it"),
     _broker_key(
-        "producer.id.expiration.ms", INT, 86_400_000, at_least(1), "how long a broker remembers "
-                                                                   "an idle producer"
+        PRODUCER_ID, INT, 86_400_000, at_least(1), "how long a broker remembers an idle producer"
+    ),
+    _broker_key(
+        TRANSACTIONAL_ID, INT, 604_800_000, at_least(1), "the same before Kafka 3.4"
     ),
 )  # fmt: skip
 
@@ -273,11 +276,14 @@ def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored |
 
 def topic_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong | None:
     """Like `parse_topic_value`, for values that nobody typed for this run: `Wrong` for a wrong
-    value, None for an unknown key.
+    value and for a broker's name, None for an unknown key.
     """
-    if name not in BY_TOPIC_NAME and name not in TOPIC_KEYS:
-        if name in BY_BROKER_NAME or is_meaningless_broker_key(name):
-            return parse_topic_value(name, text, where=where)  # raises UsageError
+    if not (
+        name in BY_TOPIC_NAME
+        or name in TOPIC_KEYS
+        or name in BY_BROKER_NAME
+        or is_meaningless_broker_key(name)
+    ):
         return None
     try:
         return parse_topic_value(name, text, where=where)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from winnow.errors import UsageError
 from winnow.policy.describe import Entry
-from winnow.policy.keys import BY_BROKER_NAME, BY_TOPIC_NAME, parse_broker_value, unknown_key
+from winnow.policy.keys import BY_BROKER_NAME, BY_TOPIC_NAME, broker_value, unknown_key
 
 _OF_THE_BROKER = frozenset({"node.id", "broker.id", "log.dirs", "log.dir", "metadata.log.dir"})
 _NODE_ID = re.compile(r"\+?[0-9]{1,10}")
@@ -28,8 +28,8 @@ class ServerProperties:
 
 
 def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
-    """Parse Kafka's own file as it is. UsageError, naming the line, for a wrong value of a key that
-    matters here.
+    """Parse Kafka's own file as it is. UsageError, naming the line, for a line that is none. A
+    wrong value becomes `Wrong`: it affects the topics for which it counts, not the run.
 
     As in a broker, the last of several equal keys wins and unknown keys are no error. A topic's
     name of a key, which a broker would ignore, is noted.
@@ -48,7 +48,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
                 continue
             if element.key in _OF_THE_BROKER:
                 own[element.key] = element.value.strip()
-            parsed = parse_broker_value(element.key, element.value, where=where)
+            parsed = broker_value(element.key, element.value, where=where)
             if parsed is not None:
                 entries[element.key] = Entry(element.key, parsed, where)
             elif element.key in BY_TOPIC_NAME:

@@ -46,7 +46,7 @@ from winnow.policy.keys import (
 )
 from winnow.policy.metadata import MetadataSettings
 from winnow.policy.server_properties import ServerProperties, parse_server_properties
-from winnow.policy.versions import ANY_VERSION, KnownVersion
+from winnow.policy.versions import ANY_VERSION, UNKNOWN, KnownVersion, Range
 
 __all__ = [
     "DescribedConfigs",
@@ -175,15 +175,20 @@ class Settings:
         set_for_all = any(entry.key == "log.cleanup.policy" for entry in self.sets)
         if not has_policy and (missing is not None or (self.metadata is None and not set_for_all)):
             return _unknown(topic, missing)
-        broker_levels = list(self._broker_levels(topic, node_id))
+        missing_here = self.kafka.rules.unknown_settings
+        broker_levels = [
+            {name: entry for name, entry in level.items() if name not in missing_here}
+            for level in self._broker_levels(topic, node_id)
+        ]
         entries = {
             key.name: entry
             for key in KEYS
             if (entry := _first(key, topic_levels, broker_levels)) is not None
         }
-        for entry in entries.values():
-            if isinstance(entry.value, Wrong):
-                return Unknown(f"a setting of topic {topic} can't be used: {entry.value.why}")
+        for entry in (*_misnamed(topic_levels), *entries.values()):
+            why = entry.value.why if isinstance(entry.value, Wrong) else self._why_not(entry)
+            if why is not None:
+                return Unknown(f"a setting of topic {topic} can't be used: {why}")
         values = {
             key.name: (entry.value, _source(key, entry))
             for key in KEYS
@@ -210,6 +215,22 @@ class Settings:
                 raise
             return Unknown(str(error))
 
+    def _why_not(self, entry: Entry) -> str | None:
+        """Return why the broker's version would not accept this value, or None."""
+        allowed, versions = self.kafka.rules.settings.get(entry.key), self.kafka.versions
+        if allowed is UNKNOWN:
+            problem = f"{entry.key} is no setting of Kafka {versions}"
+            hint = "Is --kafka-version right?"
+            return str(UsageError(problem, where=entry.where, hint=hint))
+        value = entry.value
+        if not isinstance(allowed, Range) or not isinstance(value, int | float):
+            return None
+        if isinstance(value, bool) or allowed.has(value):
+            return None
+        problem = f"{entry.key} is out of range for Kafka {versions}"
+        error = UsageError(problem, expected=str(allowed), found=str(value), where=entry.where)
+        return str(error)
+
     def io_rate(self, *, node_id: int | None) -> float | None:
         """Return the broker's `log.cleaner.io.max.bytes.per.second`. None if nobody set it."""
         entry = _first(BY_BROKER_NAME[IO_RATE][0], (), list(self._broker_levels("", node_id)))
@@ -221,6 +242,11 @@ class Settings:
             f"{entry.where}: does not affect files at rest; ignored"
             for entry in (*self.sets, *(s.entry for s in self.topic_sets))
             if isinstance(entry.value, Ignored) and entry.key not in CLEANER_TUNING
+        ]
+        notes += [
+            f"{entry.where}: Kafka {self.kafka.versions} has no such setting; ignored"
+            for entry in self.sets
+            if entry.key in self.kafka.rules.unknown_settings
         ]
         tuning = sorted(
             {entry.key for entry in self._broker_entries() if entry.key in CLEANER_TUNING}
@@ -281,6 +307,14 @@ class Settings:
                 yield from entries
         for server in self.servers:
             yield from server.entries
+
+
+def _misnamed(topic_levels: Sequence[Mapping[str, Entry]]) -> Iterator[Entry]:
+    """Yield settings of a topic whose name is no topic config: what they mean is unknown."""
+    for level in topic_levels:
+        for name, entry in level.items():
+            if isinstance(entry.value, Wrong) and name not in BY_TOPIC_NAME:
+                yield entry
 
 
 def _unknown(topic: str, missing: str | None) -> Unknown:

@@ -68,6 +68,8 @@ class KafkaVersion:
 
 
 OLDEST, NEWEST = KafkaVersion(2, 8), KafkaVersion(4, 4)
+MINORS = ("2.8", *(f"3.{minor}" for minor in range(10)), *(f"4.{minor}" for minor in range(5)))
+"""All supported minor versions, ascending."""
 
 
 class EmptiedBatch(Enum):
@@ -128,13 +130,46 @@ class Row:
 
 
 _LIVES = "kafka/lives/test_versions.py"
+_EXPIRATION = "producer_expiration"
 _JARS = "kafka/judge/test_settings_of_versions.py"
+_GROUPING = "unit/policy/test_grouping.py"
+TRANSACTIONAL_ID, PRODUCER_ID = "transactional.id.expiration.ms", "producer.id.expiration.ms"
 
 
 def _setting(name: str, value: Range | Unknown, says: str, source: str, **releases: str) -> Row:
     return Row(
         switch=name, value=value, rule="S9.1", says=says, source=source, test=_JARS, **releases
     )
+
+
+def _since(first: str, source: str, *names: str) -> tuple[Row, ...]:
+    """Settings that Kafka has from this release on."""
+    last = _before(first)
+    return tuple(
+        row
+        for name in names
+        for row in (
+            _setting(name, UNKNOWN, f"there is no {name}", f"before {source}", until=last),
+            _setting(name, Range(), f"there is {name}", source, since=first),
+        )
+    )
+
+
+def _range(name: str, before: Range, first: str, after: Range, source: str) -> tuple[Row, Row]:
+    """A setting whose range changed in this release."""
+    return (
+        _setting(name, before, f"{name}: {before}", f"before {source}", until=_before(first)),
+        _setting(name, after, f"{name}: {after}", source, since=first),
+    )
+
+
+def _before(release: str) -> str:
+    """Return the last release before this one."""
+    version = KafkaVersion.parse(release)
+    if version.patch:
+        return f"{version.major}.{version.minor}.{version.patch - 1}"
+    at = MINORS.index(f"{version.major}.{version.minor}")
+    return MINORS[at - 1]
 
 
 RULES: tuple[Row, ...] = (
@@ -146,7 +181,7 @@ RULES: tuple[Row, ...] = (
     Row(
         switch="delete_horizons", value=True, since="3.1", rule="S5.8", test=_LIVES,
         says="tombstones and markers expire at the delete horizon of their batch",
-        source="KIP-534, KAFKA-8522",
+        source="KIP-534",
     ),
     Row(
         switch="emptied_batch", value=EmptiedBatch.NONE, until="3.9.1", rule="S5.4", test=_LIVES,
@@ -166,33 +201,49 @@ RULES: tuple[Row, ...] = (
         source="KAFKA-20452",
     ),
     Row(
-        switch="producer_expiration_ms", value=604_800_000, until="3.3", rule="S8.4", test=_JARS,
-        says="a broker forgets idle producers after transactional.id.expiration.ms",
+        switch="empty_segment_spans", value=True, until="2.8", rule="S5.2", test=_GROUPING,
+        says="a segment without a byte joins a group only if its offsets are in reach",
+        source="Cleaner.groupSegmentsBySize of 2.8.2",
+    ),
+    Row(
+        switch="empty_segment_spans", value=False, since="3.0", rule="S5.2", test=_GROUPING,
+        says="a segment without a byte joins any group",
+        source="Cleaner.groupSegmentsBySize of 3.0.2",
+    ),
+    Row(
+        switch="producer_expiration", value=TRANSACTIONAL_ID, until="3.3", rule="S8.4", test=_JARS,
+        says=f"{TRANSACTIONAL_ID} (7 days) decides when a broker forgets an idle producer",
         source="before KIP-854",
     ),
     Row(
-        switch="producer_expiration_ms", value=86_400_000, since="3.4", rule="S8.4", test=_JARS,
-        says="a broker forgets idle producers after producer.id.expiration.ms",
+        switch="producer_expiration", value=PRODUCER_ID, since="3.4", rule="S8.4", test=_JARS,
+        says=f"{PRODUCER_ID} (1 day) decides when a broker forgets an idle producer",
         source="KIP-854",
     ),
-    _setting("segment.bytes", Range(14), "a topic's segments may be tiny", "before KAFKA-18396",
-             until="4.0"),
-    _setting("segment.bytes", Range(1_048_576), "a topic's segments have at least 1 MiB",
-             "KIP-1030", since="4.1"),
-    _setting("log.segment.bytes", Range(14), "a broker's segments may be tiny", "before KIP-1030",
-             until="3.9"),
-    _setting("log.segment.bytes", Range(1_048_576), "a broker's segments have at least 1 MiB",
-             "KIP-1030", since="4.0"),
+    *_range("log.segment.bytes", Range(14), "4.0", Range(1_048_576), "KIP-1030"),
+    *_range("segment.bytes", Range(14), "4.1", Range(1_048_576), "KIP-1030"),
+    *_range("segment.index.bytes", Range(0), "3.3", Range(4), "LogConfig of 3.3.2"),
+    *_range("log.cleaner.min.cleanable.ratio", Range(), "3.3", Range(0, 1), "KafkaConfig of 3.3.2"),
+    *_range("log.cleaner.delete.retention.ms", Range(), "3.3", Range(0), "KafkaConfig of 3.3.2"),
+    *_range("log.cleaner.min.compaction.lag.ms", Range(), "3.3", Range(0), "KafkaConfig of 3.3.2"),
+    *_range("log.cleaner.max.compaction.lag.ms", Range(), "3.3", Range(1), "KafkaConfig of 3.3.2"),
+    *_since("3.0", "KIP-405", "remote.storage.enable", "local.retention.ms",
+            "local.retention.bytes", "remote.log.storage.system.enable"),
+    *_since("3.6", "KIP-405", "log.local.retention.ms", "log.local.retention.bytes"),
+    *_since("3.9", "KIP-950", "remote.log.copy.disable"),
+    *_since("4.1", "KIP-1030", "internal.segment.bytes"),
+    *_since("4.2.2", "LogConfig of 4.2.2 and 4.4.0", "max.decompressed.message.bytes"),
 )  # fmt: skip
 
 
 KEEPS_MORE: Mapping[str, tuple[Any, ...]] = {
     "delete_horizons": (True, False),
     "emptied_batch": tuple(EmptiedBatch),
-    "producer_expiration_ms": (604_800_000, 86_400_000),
+    "empty_segment_spans": (False, True),
 }
 """The values of each switch, the one that keeps more first. A batch gets its horizon when a
 cleaning first finds it without other data, so with horizons nothing expires in a log that has none.
+No record depends on the groups of empty segments.
 """
 
 
@@ -202,9 +253,18 @@ class Rules:
 
     delete_horizons: bool
     emptied_batch: EmptiedBatch
-    producer_expiration_ms: int
+    empty_segment_spans: bool
+    """An empty segment counts with all offsets up to the next one when segments are grouped."""
+    producer_expiration: tuple[str, ...]
+    """The settings that may decide when a broker forgets an idle producer: the longest counts."""
     settings: Mapping[str, Range | Unknown] = field(default_factory=dict)
     """Settings whose range differs between versions, or that not all versions have."""
+
+    @property
+    def unknown_settings(self) -> frozenset[str]:
+        """Settings that have no meaning in any of the versions."""
+        names = {name for name, allowed in self.settings.items() if allowed is UNKNOWN}
+        return frozenset(names) | {PRODUCER_ID, TRANSACTIONAL_ID} - set(self.producer_expiration)
 
 
 @cache
@@ -218,7 +278,10 @@ def rules_of(oldest: KafkaVersion, newest: KafkaVersion) -> Rules:
             held.setdefault(row.switch, []).append(row.value)
     return Rules(
         **{name: next(v for v in order if v in held[name]) for name, order in KEEPS_MORE.items()},
-        settings={name: _widest(held[name]) for name in held if name not in KEEPS_MORE},
+        producer_expiration=tuple(held[_EXPIRATION]),
+        settings={
+            name: _widest(held[name]) for name in held if name not in {*KEEPS_MORE, _EXPIRATION}
+        },
     )
 
 

@@ -65,7 +65,7 @@ def test_cleanup_policy_is_parsed(text: str, policy: str, *, compact: bool, dele
         ("retention.ms", "7d", "a whole number of 64 bits"),
         ("retention.ms", "1_000", "a whole number of 64 bits"),
         ("retention.ms", str(2**63), "a whole number of 64 bits"),
-        ("segment.bytes", "1048575", "at least 1048576"),
+        ("segment.bytes", "13", "at least 14"),
         ("segment.bytes", str(2**31), "a whole number of 32 bits"),
         ("max.compaction.lag.ms", "0", "at least 1"),
         ("remote.storage.enable", "yes", "true or false"),

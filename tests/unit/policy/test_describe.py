@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from winnow.errors import UsageError
@@ -9,6 +11,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.describe import DescribedConfigs, parse_topic_configs
 from winnow.policy.keys import Ignored
 from winnow.policy.sources import Settings, Unknown
+from winnow.policy.versions import asked_version
 
 DYNAMIC = """\
 Dynamic configs for topic orders are:
@@ -114,12 +117,6 @@ def test_sections_of_other_entities_are_skipped() -> None:
         ("a\nnot/a/topic x=1", "line 2"),
         ("cleanup.policy=compact", "TOPIC KEY=VALUE"),
         ("  x=1 sensitive=false synonyms={}", "heading that names"),
-        ("a cleanup.polcy=compact", "cleanup.policy"),
-        ("a\na log.retention.ms=1", "line 2.*retention.ms"),
-        (
-            "a retention.ms=1\na retention.ms=2",
-            "two values.*1 as in --topic-configs line 1.*found 2.*line 2",
-        ),
     ],
 )
 def test_malformed_line_is_refused_with_its_number(text: str, words: str) -> None:
@@ -136,16 +133,36 @@ def test_malformed_line_is_refused_with_its_number(text: str, words: str) -> Non
             "Dynamic configs for topic b are:\n  cleanup.policy=compact sensitive=false "
             "synonyms={}\n"
         ),
-        "a segment.bytes=1024\na segment.bytes=2048\nb cleanup.policy=compact\n",
-        "a segment.bytes=1048576\na segment.bytes=2048\nb cleanup.policy=compact\n",
+        "a segment.bytes=10\na segment.bytes=2048\nb cleanup.policy=compact\n",
+        "a segment.bytes=1048576\na segment.bytes=10\nb cleanup.policy=compact\n",
     ],
 )
 def test_out_of_range_value_affects_only_its_topic(text: str) -> None:
-    settings = Settings(topic_configs=parse_topic_configs(text))
+    settings = Settings(topic_configs=parse_topic_configs(text), kafka=asked_version("4.3"))
     config = settings.resolve("a")
     assert isinstance(config, Unknown)
     assert "segment.bytes is out of range" in config.reason
     assert "--topic-configs line" in config.reason
+    assert isinstance(settings.resolve("b"), TopicConfig)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("a cleanup.polcy=compact", "unknown config 'cleanup.polcy'.*cleanup.policy"),
+        ("a log.retention.ms=1", "is a broker config.*line 2.*retention.ms"),
+        (
+            "a retention.ms=1\na retention.ms=2",
+            "two values.*1 as in --topic-configs line 2.*found 2.*line 3",
+        ),
+    ],
+)
+def test_line_that_is_no_topic_config_affects_only_its_topic(line: str, words: str) -> None:
+    text = f"a cleanup.policy=compact\n{line}\nb cleanup.policy=compact"
+    settings = Settings(topic_configs=parse_topic_configs(text))
+    config = settings.resolve("a")
+    assert isinstance(config, Unknown)
+    assert re.search(words, config.reason)
     assert isinstance(settings.resolve("b"), TopicConfig)
 
 

@@ -19,6 +19,7 @@ from winnow.policy.sources import (
     parse_topic_configs,
     parse_topic_set,
 )
+from winnow.policy.versions import asked_version
 
 LOG = "__cluster_metadata-0 up to offset 99"
 NO_PROPERTIES = parse_server_properties("")
@@ -258,16 +259,17 @@ def test_unreadable_metadata_log_makes_policies_unknown() -> None:
 
 
 def test_refused_value_affects_only_its_topic() -> None:
-    """Kafka before 4.0 accepted segments of less than 1 MiB."""
-    own = texts(cleanup_policy="compact", segment_bytes="1024")
-    reason = unknown(Settings(metadata=metadata(own)))
+    """Kafka before 4.1 accepted segments of less than 1 MiB."""
+    own, kafka = texts(cleanup_policy="compact", segment_bytes="1024"), asked_version("4.3")
+    reason = unknown(Settings(metadata=metadata(own), kafka=kafka))
     assert "segment.bytes is out of range" in reason
     assert "__cluster_metadata-0 offset 11" in reason
     topic_sets = [parse_topic_set("t:segment.bytes=1048576")]
-    assert known(Settings(metadata=metadata(own), topic_sets=topic_sets)).segment_bytes == 1_048_576
+    overridden = Settings(metadata=metadata(own), topic_sets=topic_sets, kafka=kafka)
+    assert known(overridden).segment_bytes == 1_048_576
     brokers = {1: texts(log_segment_bytes="1024")}
     assert "log.segment.bytes" in unknown(
-        Settings(metadata=metadata(texts(cleanup_policy="compact"), brokers=brokers))
+        Settings(metadata=metadata(texts(cleanup_policy="compact"), brokers=brokers), kafka=kafka)
     )
 
 

@@ -16,6 +16,7 @@ from winnow.policy.sources import (
     parse_topic_configs,
     parse_topic_set,
 )
+from winnow.policy.versions import PRODUCER_ID, TRANSACTIONAL_ID, asked_version
 
 COMPACTING = parse_server_properties("log.cleanup.policy=compact")
 ALL = (
@@ -309,9 +310,73 @@ def test_io_rate_comes_from_the_brokers_cleaner_settings() -> None:
 
 
 @pytest.mark.parametrize("text", ["a=b\nlog.retention.ms=x", "a=b\nlog.segment.bytes=5"])
-def test_malformed_server_property_is_refused_with_its_line(text: str) -> None:
-    with pytest.raises(UsageError, match="--server-properties line 2"):
-        parse_server_properties(text)
+def test_malformed_server_property_affects_the_topics_for_which_it_counts(text: str) -> None:
+    described = parse_topic_configs(
+        "t cleanup.policy=compact,delete\n"
+        "u cleanup.policy=compact,delete\nu retention.ms=9\nu segment.bytes=2000000"
+    )
+    settings = Settings(topic_configs=described, server_properties=parse_server_properties(text))
+    config = settings.resolve("t")
+    assert isinstance(config, Unknown)
+    assert "--server-properties line 2" in config.reason
+    assert isinstance(settings.resolve("u"), TopicConfig)
+
+
+@pytest.mark.parametrize(
+    ("version", "segment_bytes", "accepted"),
+    [("3.9", "14", True), ("3.9", "13", False), ("4.0", "14", True), ("4.1", "1048575", False)],
+)
+def test_range_of_a_topics_setting_is_that_of_the_version(
+    version: str, segment_bytes: str, *, accepted: bool
+) -> None:
+    text = f"t cleanup.policy=compact\nt segment.bytes={segment_bytes}\nu cleanup.policy=compact"
+    settings = Settings(topic_configs=parse_topic_configs(text), kafka=asked_version(version))
+    assert isinstance(settings.resolve("t"), TopicConfig) is accepted
+    assert isinstance(settings.resolve("u"), TopicConfig)
+
+
+@pytest.mark.parametrize(("version", "accepted"), [("3.9", True), ("4.0", False)])
+def test_range_of_a_brokers_setting_is_that_of_the_version(version: str, *, accepted: bool) -> None:
+    properties = parse_server_properties("log.segment.bytes=1000\nlog.cleanup.policy=compact")
+    settings = Settings(
+        topic_configs=parse_topic_configs("t\nu segment.bytes=2000000"),
+        server_properties=properties,
+        kafka=asked_version(version),
+    )
+    assert isinstance(settings.resolve("t"), TopicConfig) is accepted
+    assert isinstance(settings.resolve("u"), TopicConfig)
+
+
+def test_setting_that_the_version_does_not_know_affects_only_its_topic() -> None:
+    text = "t cleanup.policy=compact\nt remote.storage.enable=true\nu cleanup.policy=compact"
+    settings = Settings(topic_configs=parse_topic_configs(text), kafka=asked_version("2.8"))
+    config = settings.resolve("t")
+    assert isinstance(config, Unknown)
+    assert "remote.storage.enable is no setting of Kafka 2.8" in config.reason
+    assert isinstance(settings.resolve("u"), TopicConfig)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("3.3", 5), ("3.4", 7), (None, 7), ("2.8", 5), ("4.4", 7)]
+)
+def test_setting_that_ends_a_producer_is_that_of_the_version(
+    version: str | None, expected: int
+) -> None:
+    sets = [parse_set(f"{PRODUCER_ID}=7"), parse_set(f"{TRANSACTIONAL_ID}=5")]
+    described = parse_topic_configs("t cleanup.policy=compact")
+    kafka = asked_version(version)
+    config = Settings(topic_configs=described, sets=sets, kafka=kafka).resolve("t")
+    assert isinstance(config, TopicConfig)
+    assert config.producer_id_expiration_ms == expected
+    by_default = Settings(topic_configs=described, kafka=kafka).resolve("t")
+    assert isinstance(by_default, TopicConfig)
+    days = 1 if version in {"3.4", "4.4"} else 7
+    assert by_default.producer_id_expiration_ms == days * 86_400_000
+
+
+def test_set_of_a_setting_that_the_version_does_not_know_is_noted_and_ignored() -> None:
+    settings = Settings(sets=[parse_set(f"{PRODUCER_ID}=7")], kafka=asked_version("3.3"))
+    assert settings.notes() == (f"--set {PRODUCER_ID}=7: Kafka 3.3 has no such setting; ignored",)
 
 
 def test_malformed_escape_is_a_usage_error() -> None:

@@ -8,7 +8,9 @@ from winnow.policy.versions import (
     KEEPS_MORE,
     NEWEST,
     OLDEST,
+    PRODUCER_ID,
     RULES,
+    TRANSACTIONAL_ID,
     EmptiedBatch,
     KafkaVersion,
     KnownVersion,
@@ -82,7 +84,7 @@ def test_range_of_versions_keeps_more() -> None:
     found = rules_of(OLDEST, NEWEST)
     assert found.delete_horizons
     assert found.emptied_batch is EmptiedBatch.END_OF_ROUND
-    assert found.producer_expiration_ms == 604_800_000
+    assert found.producer_expiration == (TRANSACTIONAL_ID, PRODUCER_ID)
     assert found.settings["segment.bytes"] == Range(14)
     assert found == ANY_VERSION.rules
     assert not rules_of(KafkaVersion(2, 8), KafkaVersion(3, 0)).delete_horizons
