@@ -16,7 +16,9 @@ _JAVA_INT = re.compile(r"[+-]?[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """`meta.properties`. `node_id` is `broker.id` in version 0. Missing fields are None."""
+    """`meta.properties`. `node_id` is `broker.id` in version 0. Missing fields are None. A version
+    above 1 is newer than this Winnow.
+    """
 
     version: int
     node_id: int | None
@@ -52,9 +54,9 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
         )
     except ValueError as error:  # also javaproperties' own errors
         raise _senseless(str(error), path) from None
-    if version not in {0, 1}:
+    if version < 0:
         raise _senseless(f"version {version}", path)
-    if version == 1 and (meta.node_id is None or meta.cluster_id is None):
+    if version > 0 and (meta.node_id is None or meta.cluster_id is None):
         raise _senseless(f"node.id {meta.node_id} and cluster.id {meta.cluster_id}", path)
     return meta
 
@@ -79,7 +81,7 @@ def no_log_dir(where: str, *, unfinished: bool) -> UsageError:
 def _senseless(found: str, path: str) -> UsageError:
     return UsageError(
         "meta.properties is invalid",
-        expected="version 0 or 1, and with version 1 node.id and cluster.id",
+        expected="version 0 or more, and from version 1 on node.id and cluster.id",
         found=found,
         where=path,
     )

@@ -22,6 +22,7 @@ from winnow.wire.metadata_records import (
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
     decode_metadata_record,
@@ -67,6 +68,10 @@ class ClusterMetadata:
     all_brokers: Configs
     """Dynamic configs that apply to every broker without its own value."""
     metadata_version: int | None
+    features: Mapping[str, int]
+    """The levels of all features."""
+    supported: Mapping[int, Mapping[str, int]]
+    """Node id -> feature -> the highest level that the broker supported at its last start."""
     notes: tuple[str, ...]
 
 
@@ -123,7 +128,9 @@ def read_cluster_metadata(
         topic_configs={name: configs for name, configs in image.topic_configs.items() if configs},
         broker_configs={node: configs for node, configs in image.broker_configs.items() if configs},
         all_brokers=image.all_brokers,
-        metadata_version=image.metadata_version,
+        metadata_version=image.features.get(METADATA_VERSION),
+        features=image.features,
+        supported=image.supported,
         notes=tuple(notes),
     )
 
@@ -151,7 +158,8 @@ class _Image:
         self.topic_configs: dict[str, dict[str, ConfigValue]] = {}
         self.broker_configs: dict[int, dict[str, ConfigValue]] = {}
         self.all_brokers: dict[str, ConfigValue] = {}
-        self.metadata_version: int | None = None
+        self.features: dict[str, int] = {}
+        self.supported: dict[int, Mapping[str, int]] = {}
         self._ids: dict[str, str] = {}
         self._newer: set[str] = set()
         self._transaction: list[_Applied] | None = None
@@ -163,8 +171,8 @@ class _Image:
     def notes(self) -> list[str]:
         """Report which records a newer Kafka wrote."""
         return [
-            f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: only its names and ids "
-            "are read"
+            f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: it is read as far "
+            "as it is known"
             for kind in sorted(self._newer)
         ]
 
@@ -223,8 +231,10 @@ class _Image:
                 self.topic_configs.pop(gone.name, None)
             case ConfigRecord():
                 self._configure(record, where, place)
-            case FeatureLevelRecord(name=name, level=level) if name == METADATA_VERSION:
-                self.metadata_version = level
+            case FeatureLevelRecord():
+                self.features[record.name] = record.level
+            case RegisterBrokerRecord():
+                self.supported[record.node_id] = record.features
 
     def _topic(self, topic_id: str, what: str, place: str) -> _Topic:
         topic = self.topics.get(topic_id)

@@ -10,8 +10,9 @@ The value of such a record (its key is null) is
                               length + 1, 0 is null
     tagged fields   uvarint count, then for each: uvarint tag, uvarint size, bytes
 
-and ends there. Kinds that don't describe topics or settings are skipped, whatever they contain. A
-record is one value, so finding the next one needs no knowledge of it.
+and ends there. Kinds that don't describe topics or settings are skipped, whatever they contain, but
+for the registration of a broker, which tells its release. A record is one value, so finding the
+next one needs no knowledge of it.
 
 A newer Kafka appends or tags fields, and raises the version. If only names and ids of a kind are
 read, such a version is read as far as it is known: other records confirm these ids. Nothing
@@ -76,6 +77,15 @@ class FeatureLevelRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisterBrokerRecord:
+    """A broker's start: what it says about its release."""
+
+    node_id: int
+    features: Mapping[str, int]
+    """Name of a feature -> the highest level that the broker supports."""
+
+
+@dataclass(frozen=True, slots=True)
 class BeginTransactionRecord:
     """What follows counts only once the transaction has ended."""
 
@@ -96,6 +106,7 @@ MetadataRecord: TypeAlias = (
     | ConfigRecord
     | RemoveTopicRecord
     | FeatureLevelRecord
+    | RegisterBrokerRecord
     | BeginTransactionRecord
     | EndTransactionRecord
     | AbortTransactionRecord
@@ -107,7 +118,7 @@ class Decoded:
     record: MetadataRecord | None
     """None for a kind that doesn't describe topics or settings."""
     newer: str | None = None
-    """Kind and version, in words, if the version is newer than the listed ones."""
+    """Kind and version, in words, if they are newer than the listed ones."""
 
 
 def decode_metadata_record(value: bytes | None) -> Decoded:
@@ -126,8 +137,10 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
     version = fields.uvarint("version")
     kind = _KINDS.get(key)
     if kind is None:
-        return Decoded(None)
+        return Decoded(None, f"record of kind {key}")
     newer = version > kind.max_version
+    if kind.read is None or (newer and kind.optional):
+        return Decoded(None, f"{kind.name} of version {version}" if newer else None)
     if newer and not kind.ids_only:
         raise CorruptLogError(
             f"a {kind.name} has a version that this Winnow does not know",
@@ -137,7 +150,7 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
             "FILE.",
         )
     try:
-        record = kind.read(fields)
+        record = kind.read(fields, version)
         if not newer and not kind.has_more:
             fields.tagged()
             fields.end()
@@ -226,24 +239,25 @@ def _wrong(expected: str, found: str) -> CorruptLogError:
     return CorruptLogError("a metadata record can't be read", expected=expected, found=found)
 
 
-_INT8, _INT16, _INT32 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">i")
+_INT8, _INT16 = struct.Struct(">b"), struct.Struct(">h")
+_INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
 
 
-def _topic(fields: _Fields) -> TopicRecord:
+def _topic(fields: _Fields, _version: int) -> TopicRecord:
     name = fields.string("a topic name")
     if not _TOPIC_NAME.fullmatch(name):
         raise _wrong("a topic name", repr(name))
     return TopicRecord(name=name, topic_id=fields.uuid("a topic id"))
 
 
-def _partition(fields: _Fields) -> PartitionRecord:
+def _partition(fields: _Fields, _version: int) -> PartitionRecord:
     partition = fields.number(_INT32, "a partition id")
     if partition < 0:
         raise _wrong("a partition id of 0 or more", str(partition))
     return PartitionRecord(partition=partition, topic_id=fields.uuid("a topic id"))
 
 
-def _config(fields: _Fields) -> ConfigRecord:
+def _config(fields: _Fields, _version: int) -> ConfigRecord:
     return ConfigRecord(
         resource_type=fields.number(_INT8, "a resource type"),
         resource_name=fields.string("a resource name"),
@@ -252,36 +266,80 @@ def _config(fields: _Fields) -> ConfigRecord:
     )
 
 
-def _remove_topic(fields: _Fields) -> RemoveTopicRecord:
+def _remove_topic(fields: _Fields, _version: int) -> RemoveTopicRecord:
     return RemoveTopicRecord(topic_id=fields.uuid("a topic id"))
 
 
-def _feature_level(fields: _Fields) -> FeatureLevelRecord:
+def _feature_level(fields: _Fields, _version: int) -> FeatureLevelRecord:
     return FeatureLevelRecord(
         name=fields.string("a feature name"), level=fields.number(_INT16, "a feature level")
     )
 
 
+def _register_broker(fields: _Fields, version: int) -> RegisterBrokerRecord:
+    node_id = fields.number(_INT32, "a node id")
+    if version >= 2:
+        fields.number(_INT8, "whether the broker migrates")
+    fields.uuid("an incarnation id")
+    fields.number(_INT64, "a broker epoch")
+    for _ in range(fields.uvarint("a count of end points") - 1):
+        fields.string("the name of an end point")
+        fields.string("a host")
+        fields.number(_INT16, "a port")
+        fields.number(_INT16, "a security protocol")
+        fields.tagged()
+    features = {}
+    for _ in range(fields.uvarint("a count of features") - 1):
+        name = fields.string("a feature name")
+        fields.number(_INT16, "the lowest supported level")
+        features[name] = fields.number(_INT16, "the highest supported level")
+        fields.tagged()
+    return RegisterBrokerRecord(node_id, features)
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     name: str
-    read: Callable[[_Fields], MetadataRecord | None]
+    read: Callable[[_Fields, int], MetadataRecord | None] | None = None
+    """Reads the fields of a version. None: the kind does not matter here."""
     max_version: int = 0
     ids_only: bool = False
     """Only names and ids are read, which other records confirm: a newer version is readable."""
     has_more: bool = False
     """Fields after those that are read are ignored."""
+    optional: bool = False
+    """No setting and no topic depends on it: a newer version is left out."""
 
 
 _KINDS: Mapping[int, _Kind] = {
+    0: _Kind("RegisterBrokerRecord", _register_broker, max_version=4, has_more=True, optional=True),
+    1: _Kind("UnregisterBrokerRecord"),
     2: _Kind("TopicRecord", _topic, ids_only=True),
     3: _Kind("PartitionRecord", _partition, max_version=2, ids_only=True, has_more=True),
     4: _Kind("ConfigRecord", _config),
+    5: _Kind("PartitionChangeRecord", max_version=2),
+    6: _Kind("AccessControlRecord"),
+    7: _Kind("FenceBrokerRecord"),
+    8: _Kind("UnfenceBrokerRecord"),
     9: _Kind("RemoveTopicRecord", _remove_topic, ids_only=True),
+    10: _Kind("DelegationTokenRecord"),
+    11: _Kind("UserScramCredentialRecord"),
     12: _Kind("FeatureLevelRecord", _feature_level),
-    20: _Kind("NoOpRecord", lambda _: None),
-    23: _Kind("BeginTransactionRecord", lambda _: BeginTransactionRecord()),
-    24: _Kind("EndTransactionRecord", lambda _: EndTransactionRecord()),
-    25: _Kind("AbortTransactionRecord", lambda _: AbortTransactionRecord()),
+    14: _Kind("ClientQuotaRecord"),
+    15: _Kind("ProducerIdsRecord"),
+    16: _Kind("RemoveFeatureLevelRecord"),
+    17: _Kind("BrokerRegistrationChangeRecord", max_version=3),
+    18: _Kind("AccessControlEntryRecord"),
+    19: _Kind("RemoveAccessControlEntryRecord"),
+    20: _Kind("NoOpRecord", lambda *_: None),
+    21: _Kind("ZkMigrationStateRecord"),
+    22: _Kind("RemoveUserScramCredentialRecord"),
+    23: _Kind("BeginTransactionRecord", lambda *_: BeginTransactionRecord()),
+    24: _Kind("EndTransactionRecord", lambda *_: EndTransactionRecord()),
+    25: _Kind("AbortTransactionRecord", lambda *_: AbortTransactionRecord()),
+    26: _Kind("RemoveDelegationTokenRecord"),
+    27: _Kind("RegisterControllerRecord"),
+    28: _Kind("ClearElrRecord"),
+    29: _Kind("UnregisterControllerRecord"),
 }
-"""By api key."""
+"""By api key: all of Kafka 4.4 (`MetadataRecordType`), and those that earlier versions had."""

@@ -34,6 +34,7 @@ def test_version_0_may_lack_every_field(tmp_path: Path) -> None:
     "text",
     [
         "version=2\n",
+        "version=-1\nnode.id=1\ncluster.id=c\n",
         "version=1\nnode.id=1\n",
         "version=1\ncluster.id=c\n",
         "version=x\n",
@@ -43,6 +44,11 @@ def test_version_0_may_lack_every_field(tmp_path: Path) -> None:
 def test_file_that_a_broker_refuses_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match="is invalid"):
         read_meta(STORAGE, _write(tmp_path, text))
+
+
+def test_newer_version_is_read_as_version_1(tmp_path: Path) -> None:
+    meta = read_meta(STORAGE, _write(tmp_path, "version=2\nnode.id=1\ncluster.id=c\nmore=x\n"))
+    assert (meta.version, meta.node_id, meta.cluster_id) == (2, 1, "c")
 
 
 def test_directory_without_the_file_is_refused(tmp_path: Path) -> None:

@@ -377,8 +377,7 @@ def test_newer_partition_record_is_noted_and_its_ids_are_read(tmp_path: Path) ->
     assert found.notes == (
         (
             "__cluster_metadata-0 has a PartitionRecord of version 3, which is newer than this "
-            "Winnow: "
-            "only its names and ids are read"
+            "Winnow: it is read as far as it is known"
         ),
     )
 
@@ -423,3 +422,41 @@ def test_truncated_log_ends_with_its_last_whole_batch(tmp_path: Path) -> None:
 
 def test_uuid_text_is_in_kafkas_format() -> None:
     assert uuid_text(ID_A) == "AAECAwQFBgcICQoLDA0ODw"
+
+
+REGISTRATIONS = {
+    0: "0000000000070000000000000001000000000000000200000000000000630302500268238400000002510269"
+    "ffff00030003116d657461646174612e76657273696f6e0001000e000e6b726166742e76657273696f6e00000001"
+    "0002720100",
+    1: "0001000000070000000000000001000000000000000200000000000000630302500268238400000002510269"
+    "ffff00030003116d657461646174612e76657273696f6e0001000e000e6b726166742e76657273696f6e00000001"
+    "000272010000",
+    2: "000200000007010000000000000001000000000000000200000000000000630302500268238400000002510269"
+    "ffff00030003116d657461646174612e76657273696f6e0001000e000e6b726166742e76657273696f6e00000001"
+    "000272010000",
+    4: "000400000007010000000000000001000000000000000200000000000000630302500268238400000002510269"
+    "ffff00030003116d657461646174612e76657273696f6e0001000e000e6b726166742e76657273696f6e00000001"
+    "00027201000100110200000000000000030000000000000004",
+}
+"""Version -> a registration with a version before it, as `MessageUtil` of Kafka 4.4.0 writes it."""
+
+
+@pytest.mark.parametrize("version", REGISTRATIONS)
+def test_registration_of_a_broker_tells_what_it_supports(tmp_path: Path, version: int) -> None:
+    fields = bytes.fromhex(REGISTRATIONS[version])[2:]
+    found = of_log(tmp_path, bytes([1, 0, version]) + fields)
+    assert found.supported == {7: {"metadata.version": 14, "kraft.version": 1}}
+    assert found.notes == ()
+
+
+def test_newer_registration_and_unknown_kind_are_noted_and_left_out(tmp_path: Path) -> None:
+    found = of_log(tmp_path, topic("t"), bytes([1, 0, 9, 1, 2]), bytes([1, 30, 0, 1, 2]))
+    assert (set(found.topics), found.supported) == ({"t"}, {})
+    assert [note.partition(",")[0] for note in found.notes] == [
+        "__cluster_metadata-0 has a RegisterBrokerRecord of version 9",
+        "__cluster_metadata-0 has a record of kind 30",
+    ]
+
+
+def test_record_that_removes_a_controller_is_known(tmp_path: Path) -> None:
+    assert of_log(tmp_path, topic("t"), bytes([1, 29, 0, 1, 2])).notes == ()

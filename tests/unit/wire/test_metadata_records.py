@@ -75,11 +75,18 @@ def test_records_of_a_real_controller_are_decoded() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "key", [0, 1, 5, 7, 8, 10, 11, 14, 15, 17, 18, 19, 21, 22, 26, 27, 28, 200, 30_000]
-)
+@pytest.mark.parametrize("key", [1, 5, 7, 8, 10, 11, 14, 15, 17, 18, 19, 21, 22, 26, 27, 28, 29])
 def test_other_record_types_are_ignored(key: int) -> None:
-    assert decode_metadata_record(framed(key, b"\xff" * 9, version=77)) == Decoded(None)
+    assert decode_metadata_record(framed(key, b"\xff" * 9)) == Decoded(None)
+    newer = decode_metadata_record(framed(key, b"\xff" * 9, version=77))
+    assert newer.record is None
+    assert str(newer.newer).endswith("Record of version 77")
+
+
+@pytest.mark.parametrize("key", [30, 200, 30_000])
+def test_unknown_record_type_is_named(key: int) -> None:
+    found = decode_metadata_record(framed(key, b"\xff" * 9, version=77))
+    assert found == Decoded(None, f"record of kind {key}")
 
 
 @pytest.mark.parametrize("key", [4, 12, 20, 23, 24, 25])

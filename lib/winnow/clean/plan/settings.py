@@ -9,17 +9,25 @@ from winnow.clean.plan.server_properties import check_server_properties
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.listing import LogDir
 from winnow.logdir.meta import read_meta, was_shut_down_cleanly
-from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, Configs, read_cluster_metadata
+from winnow.logdir.metadata import (
+    METADATA_DIR,
+    METADATA_VERSION,
+    ClusterMetadata,
+    Configs,
+    read_cluster_metadata,
+)
+from winnow.policy.known_version import known_version, newer_features
 from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
 from winnow.policy.sources import Settings
+from winnow.policy.versions import ANY_VERSION
 from winnow.storage.contract import Storage
 
 
 def with_metadata(
     settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Return `settings` with the settings of `__cluster_metadata-0`, if there is one, and notes
-    about it.
+    """Return `settings` with the settings of `__cluster_metadata-0`, if there is one, and with the
+    version of Kafka that the log directories tell, and notes about both.
 
     It is searched for in metadata.log.dir, if server.properties names one. Otherwise the first log
     directory that has one is used.
@@ -31,19 +39,52 @@ def with_metadata(
     if settings.metadata is not None:
         return settings, of_servers
     directory, notes = _find(settings, storage, log_dirs)
-    notes = (*of_servers, *notes)
+    notes = (*of_servers, *_newer_meta(log_dirs), *notes)
     if directory is None:
-        return settings, notes
+        return _with_version(settings, log_dirs, None), notes
+    metadata = None
     try:
         unclean = not was_shut_down_cleanly(storage, directory.rpartition("/")[0])
-        found = _as_settings(read_cluster_metadata(storage, directory, unclean=unclean))
+        metadata = read_cluster_metadata(storage, directory, unclean=unclean)
+        found = _as_settings(metadata)
     except (CorruptLogError, OSError) as error:
         found = MetadataSettings(log=METADATA_DIR, problem=str(error))
         notes = (
             *notes,
             f"{METADATA_DIR} can't be read and gives no topics or settings: {error}",
         )
+    newer = ", ".join(newer_features({} if metadata is None else metadata.features))
+    if newer:
+        notes = (*notes, f"{METADATA_DIR} has {newer}, which is newer than this Winnow")
+    settings = _with_version(settings, log_dirs, metadata)
     return replace(settings, metadata=found), notes
+
+
+def _with_version(
+    settings: Settings, log_dirs: Sequence[LogDir], metadata: ClusterMetadata | None
+) -> Settings:
+    if settings.kafka != ANY_VERSION:  # it was asked for
+        return settings
+    supported = {} if metadata is None else metadata.supported
+    nodes = {log_dir.meta.node_id for log_dir in log_dirs}
+    known = known_version(
+        zookeeper=metadata is None and all(log_dir.meta.version == 0 for log_dir in log_dirs),
+        level=None if metadata is None else metadata.metadata_version,
+        supported=[
+            None if node is None else supported.get(node, {}).get(METADATA_VERSION)
+            for node in nodes
+        ],
+    )
+    return replace(settings, kafka=known)
+
+
+def _newer_meta(log_dirs: Sequence[LogDir]) -> list[str]:
+    return [
+        f"{log_dir.path}: meta.properties has version {log_dir.meta.version}, which is newer than "
+        "this Winnow; its node.id and cluster.id are used as in version 1"
+        for log_dir in log_dirs
+        if log_dir.meta.version > 1
+    ]
 
 
 def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:

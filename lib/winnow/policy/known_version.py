@@ -1,0 +1,98 @@
+"""Which release of Kafka a log directory belongs to, from what lies in it (docs/decisions/0046).
+
+A broker registers at each start with the highest `metadata.version` that it supports: that tells
+its minor version. The level that the cluster uses tells only the oldest version that can read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from winnow.policy.versions import ANY_VERSION, NEWEST, OLDEST, KafkaVersion, KnownVersion
+
+LEVELS = (
+    "3.0-IV1", "3.1-IV0", "3.2-IV0", "3.3-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0",
+    "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1",
+    "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2",
+    "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0", "4.4-IV1",
+    "4.4-IV2", "4.5-IV0",
+)  # fmt: skip
+"""The levels of `metadata.version`, from 1 on (Kafka's `MetadataVersion`)."""
+
+HIGHEST_LEVELS = {
+    "3.3": 7, "3.4": 8, "3.5": 11, "3.6": 14, "3.7": 19, "3.8": 20, "3.9": 21,
+    "4.0": 25, "4.1": 27, "4.2": 29, "4.3": 30, "4.4": 33,
+}  # fmt: skip
+"""The highest level that a broker of each version supports, without unstable levels."""
+
+HIGHEST_FEATURES = {
+    "metadata.version": HIGHEST_LEVELS[str(NEWEST)],
+    "kraft.version": 1,
+    "transaction.version": 2,
+    "group.version": 1,
+    "eligible.leader.replicas.version": 1,
+    "share.version": 2,
+    "streams.version": 1,
+}
+"""The features of the newest version, and their highest levels."""
+
+_LAST_WITH_ZOOKEEPER = KafkaVersion(3, 9)
+
+
+def known_version(
+    *, zookeeper: bool, level: int | None, supported: Collection[int | None]
+) -> KnownVersion:
+    """Return the versions that may have written some log directories.
+
+    `zookeeper`: there is no metadata log, and `meta.properties` has version 0. `level`: of
+    `metadata.version` in the metadata log. `supported`: the highest level that each of the brokers
+    supports; None if it is not registered.
+    """
+    brokers = [_of_broker(highest) for highest in supported]
+    found = [version for version in brokers if version is not None]
+    if found and len(found) == len(brokers):
+        highest = [level_name(each) for each in supported if each is not None]
+        words = " or ".join(sorted(set(highest)))
+        return KnownVersion(
+            min(found, key=lambda version: version.first),
+            max(found, key=lambda version: version.last),
+            f"the broker supports metadata.version up to {words}",
+        )
+    if level is not None:
+        oldest = KafkaVersion.parse(_release(min(level, HIGHEST_LEVELS[str(NEWEST)])))
+        return KnownVersion(oldest, NEWEST, f"metadata.version is {level_name(level)}")
+    if zookeeper:
+        return KnownVersion(
+            OLDEST, _LAST_WITH_ZOOKEEPER, "meta.properties of a broker with ZooKeeper"
+        )
+    return ANY_VERSION
+
+
+def level_name(level: int) -> str:
+    """Return Kafka's name of a level of `metadata.version`, or its number if it is unknown."""
+    return LEVELS[level - 1] if 0 < level <= len(LEVELS) else str(level)
+
+
+def newer_features(features: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the features that the newest known version does not have, or not at this level."""
+    return tuple(
+        f"{name} {level}"
+        for name, level in sorted(features.items())
+        if level > HIGHEST_FEATURES.get(name, 0)
+    )
+
+
+def _of_broker(highest: int | None) -> KafkaVersion | None:
+    """Return the version that supports at most this level. None: there is none, or it is
+    unknown.
+    """
+    if highest is None:
+        return None
+    if highest > HIGHEST_LEVELS[str(NEWEST)]:
+        return NEWEST
+    by_level = {level: version for version, level in HIGHEST_LEVELS.items()}
+    return KafkaVersion.parse(by_level[highest]) if highest in by_level else None
+
+
+def _release(level: int) -> str:
+    return LEVELS[max(level, 1) - 1].partition("-")[0]
