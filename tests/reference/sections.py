@@ -23,6 +23,7 @@ from tests.reference.tables import (
     settings_ignored,
     settings_of_the_broker,
     settings_of_topics,
+    versions,
 )
 
 SECTIONS = {
@@ -39,6 +40,7 @@ SECTIONS = {
     "settings-ignored": settings_ignored,
     "settings-of-the-broker": settings_of_the_broker,
     "settings-of-topics": settings_of_topics,
+    "versions": versions,
 }
 _SECTION = re.compile(r"^<!-- ([a-z-]+) -->\n(.*?)^<!-- end -->\n", re.MULTILINE | re.DOTALL)
 

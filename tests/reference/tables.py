@@ -15,6 +15,7 @@ from winnow.ledger.place import ERASURES, TABLE
 from winnow.ledger.schema import LEDGER
 from winnow.policy.ignored_settings import CLEANER_TUNING
 from winnow.policy.keys import INT_MAX, KEYS, LONG_MAX, Allowed, Key, Value
+from winnow.policy.versions import RULES
 from winnow.verbs.verify.kinds import Kind
 
 _UNITS = {1: "", 60_000: " (minutes)", 3_600_000: " (hours)"}
@@ -46,6 +47,14 @@ def settings_of_the_broker() -> Iterator[str]:
 
 def settings_ignored() -> Iterator[str]:
     return (f"* {code(name)}" for name in sorted(CLEANER_TUNING))
+
+
+def versions() -> Iterator[str]:
+    head = ("rule", "from", "to", "", "source")
+    rows = sorted(RULES, key=lambda row: [int(number) for number in row.rule[1:].split(".")])
+    return table(
+        head, [(row.rule, row.since, row.until or "", row.says, row.source) for row in rows]
+    )
 
 
 def _brokers(key: Key) -> str:

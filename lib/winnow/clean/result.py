@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError, WinnowError
+from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 COMPACTED = "compacted"
 RETAINED = "retained"
@@ -205,6 +206,16 @@ class RunResult:
 
     ledger: str | None = None
     """The ledger to which the run was written. None if none was requested or writing failed."""
+    kafka: KnownVersion = ANY_VERSION
+    """The version of Kafka whose rules were used."""
+
+    @property
+    def kafka_version(self) -> str:
+        return self.kafka.versions
+
+    @property
+    def kafka_version_source(self) -> str:
+        return self.kafka.how
 
     def __repr__(self) -> str:
         acting = sum(partition.actions != (NONE,) for partition in self.partitions)

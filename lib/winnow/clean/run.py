@@ -97,4 +97,5 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         refused=refusal is not None,
         short_bytes=short,
         peak_extra_bytes=done.peak_extra_bytes,
+        kafka=settings.kafka,
     )

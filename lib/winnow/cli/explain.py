@@ -121,6 +121,8 @@ def to_json(found: Explanation) -> str:
             "log_dir": found.log_dir,
             "policy": found.policy,
             "now": found.now,
+            "kafka_version": found.kafka.versions,
+            "kafka_version_source": found.kafka.how,
             "actions": list(found.actions),
             "rule": found.rule,
             "reason": found.reason,
@@ -191,6 +193,7 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
     yield from _wrapped(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}", width, "  ")
     if found.error is not None:
         yield from _wrapped(found.error, width, "  ")
+    yield from _wrapped(f"by the {found.kafka}", width, "  ")
     yield from _table([(fact.name, _value(fact)) for fact in found.facts])
     if found.segments and not wants_records:
         yield ""

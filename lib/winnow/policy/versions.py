@@ -68,6 +68,7 @@ class KafkaVersion:
 
 
 OLDEST, NEWEST = KafkaVersion(2, 8), KafkaVersion(4, 4)
+_NEWEST_MAJOR = KafkaVersion(NEWEST.major, 0)
 MINORS = ("2.8", *(f"3.{minor}" for minor in range(10)), *(f"4.{minor}" for minor in range(5)))
 """All supported minor versions, ascending."""
 
@@ -306,14 +307,21 @@ def _widest(values: list[Range | Unknown]) -> Range | Unknown:
 class KnownVersion:
     """Which releases may have written a log directory, and how that is known."""
 
-    oldest: KafkaVersion = OLDEST
+    oldest: KafkaVersion = _NEWEST_MAJOR
     newest: KafkaVersion = NEWEST
     source: str = ""
-    """In words, such as `--kafka-version`. Empty: nobody has looked yet."""
+    """In words, such as `--kafka-version`. Empty: nothing tells it, so the newest major version
+    counts.
+    """
 
     @property
     def rules(self) -> Rules:
         return rules_of(self.oldest, self.newest)
+
+    @property
+    def how(self) -> str:
+        """How the version is known, in words."""
+        return self.source or "nothing tells the version"
 
     @property
     def versions(self) -> str:
@@ -321,7 +329,7 @@ class KnownVersion:
         return str(self.oldest) if one else f"{self.oldest} to {self.newest}"
 
     def __str__(self) -> str:
-        words = f"rules of Kafka {self.versions} ({self.source or 'nothing tells the version'})"
+        words = f"rules of Kafka {self.versions} ({self.how})"
         differ = bool(differing(self.oldest, self.newest))
         return f"{words}; where they differ, those that keep more" if differ else words
 

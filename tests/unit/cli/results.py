@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from winnow.clean.result import COMPACTED, NONE, PartitionResult, RunResult
+from winnow.policy.versions import asked_version
 
 NOW = 1_795_300_000_000
 
@@ -54,4 +55,10 @@ def left_alone(topic: str, number: int = 0, *, error: str | None = None) -> Part
 
 
 def run_of(*partitions: PartitionResult, verb: str = "clean") -> RunResult:
-    return RunResult(run_id="20261121T000000Z-0", verb=verb, now=NOW, partitions=partitions)
+    return RunResult(
+        run_id="20261121T000000Z-0",
+        verb=verb,
+        now=NOW,
+        partitions=partitions,
+        kafka=asked_version("4.4"),
+    )

@@ -370,7 +370,7 @@ def test_setting_that_ends_a_producer_is_that_of_the_version(
     assert config.producer_id_expiration_ms == expected
     by_default = Settings(topic_configs=described, kafka=kafka).resolve("t")
     assert isinstance(by_default, TopicConfig)
-    days = 1 if version in {"3.4", "4.4"} else 7
+    days = 7 if version in {"2.8", "3.3"} else 1
     assert by_default.producer_id_expiration_ms == days * 86_400_000
 
 

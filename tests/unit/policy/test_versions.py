@@ -86,7 +86,9 @@ def test_range_of_versions_keeps_more() -> None:
     assert found.emptied_batch is EmptiedBatch.END_OF_ROUND
     assert found.producer_expiration == (TRANSACTIONAL_ID, PRODUCER_ID)
     assert found.settings["segment.bytes"] == Range(14)
-    assert found == ANY_VERSION.rules
+    assert ANY_VERSION.versions == "4.0 to 4.4"
+    assert ANY_VERSION.rules.emptied_batch is EmptiedBatch.END_OF_ROUND
+    assert ANY_VERSION.rules.producer_expiration == (PRODUCER_ID,)
     assert not rules_of(KafkaVersion(2, 8), KafkaVersion(3, 0)).delete_horizons
 
 

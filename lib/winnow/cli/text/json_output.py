@@ -45,10 +45,21 @@ unknown. `records_removed`: by reason (`RecordsRemoved`). Null if not every batc
 and if a plan without an estimate compacts. `deletes_more`: options that let more be deleted than
 the topic's own settings, as `KEY=VALUE instead of VALUE`.
 """
-RUN_KEYS = ("run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions")
+RUN_KEYS = (
+    "run_id",
+    "status",
+    "now",
+    "kafka_version",
+    "kafka_version_source",
+    "ledger",
+    "peak_extra_bytes",
+    "short_bytes",
+    "partitions",
+)
 """`peak_extra_bytes`: the most space that new files needed beside the logs at one time, before they
 replaced anything. In a plan, an upper limit. `short_bytes`: how far retention falls short of
 --free-at-least, null without that option. `ledger`: where the run was recorded, null if nowhere.
+`kafka_version`: the versions whose rules were used, as `4.3` or `2.8 to 3.9`.
 """
 
 

@@ -35,6 +35,8 @@ def show(result: RunResult, paper: Paper) -> None:
         (p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key
     )
     paper.print(_title(result, acting=len(active)))
+    if result.verb == "plan" and result.partitions:
+        paper.print(wrapped(f"By the {result.kafka}.", paper.width))
     for line in _lines(result, active, idle if len(idle) <= FEW else (), paper.width):
         paper.print(line)
     for line in _holders(active):

@@ -340,6 +340,7 @@ def _explanation(result: PartitionResult, request: Request) -> Explanation:
         left_alone=result.left_alone,
         exit_code=0 if result.error is None else result.error_code,
         settings=result.settings,
+        kafka=request.settings.kafka,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from winnow.clean.result import Setting
 from winnow.policy.fate import Fact, Fate, Verdict
+from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,4 +60,6 @@ class Explanation:
     """The records that were asked for, by offset. Empty if only the partition was."""
     older: int = 0
     """How many more records of the key precede `records`."""
+    kafka: KnownVersion = ANY_VERSION
+    """The version of Kafka whose rules were used."""
     notes: tuple[str, ...] = ()

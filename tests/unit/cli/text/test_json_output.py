@@ -42,6 +42,8 @@ def test_run_has_exactly_these_keys() -> None:
         "run_id",
         "status",
         "now",
+        "kafka_version",
+        "kafka_version_source",
         "ledger",
         "peak_extra_bytes",
         "short_bytes",

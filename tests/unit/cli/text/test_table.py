@@ -53,7 +53,8 @@ def test_plan_shows_full_reasons_and_unknown_sizes() -> None:
     )
     lines = shown(result, width=80).splitlines()
     assert lines[0] == "1 of 1 partition has work to do, at 2026-11-21T22:26:40Z"
-    assert lines[2].split() == [
+    assert lines[1] == "      By the rules of Kafka 4.4 (--kafka-version)."
+    assert lines[3].split() == [
         "orders-0",
         "compacted",
         "2.0",
@@ -65,7 +66,7 @@ def test_plan_shows_full_reasons_and_unknown_sizes() -> None:
         "?",
         "0.75",
     ]
-    assert " ".join(" ".join(lines[3:5]).split()) == reason
+    assert " ".join(" ".join(lines[4:6]).split()) == reason
     assert lines[-1].split() == ["all", "1", "2.0", "MiB", "?", "?", "12", "->", "?"]
 
 
