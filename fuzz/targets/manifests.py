@@ -59,6 +59,7 @@ def _journals() -> list[bytes]:
         legacy_delete_horizon_ms=-1,
         last_records=((7, None, -1), (8, 3, 0)),
         delete_horizons=True,
+        converts=True,
         emptied_end=9,
     )
     whole = Journal(run_id="run", now=1, end_offset=9, checkpoint_before=None, groups=(done,))

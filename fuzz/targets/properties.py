@@ -25,7 +25,7 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control_records import decode_control
-from winnow.wire.filtering import Filtered, filter_batches
+from winnow.wire.filtering import Era, Filtered, filter_batches
 from winnow.wire.inflate import RecordBlocks, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.names import count_names
@@ -77,7 +77,11 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
         "now": NOW,
         "delete_retention_ms": 1000,
         "horizon_cause": cause,
-        "retain_legacy_deletes": rng.random() < 0.5,
+        "era": Era(
+            horizons=rng.random() < 0.7,
+            converts=rng.random() < 0.5,
+            keep_deletes=rng.random() < 0.5,
+        ),
     }
     if not twins:
         _check_sound(filter_batches(blocks, rows, keep, retention, **settings))

@@ -24,7 +24,7 @@ from winnow.wire.batch import (
     Codec,
 )
 from winnow.wire.buffers import Rows, as_bytes
-from winnow.wire.filtering import Filtered, Retention
+from winnow.wire.filtering import LATEST, Era, Filtered, Retention
 from winnow.wire.plain import Record, encode_batch, read_records
 from winnow.wire.records import record_total
 
@@ -43,8 +43,7 @@ def filter_batches_plain(
     now: int,
     delete_retention_ms: int,
     horizon_cause: NDArray[np.bool_] | None = None,
-    horizons: bool = True,
-    retain_legacy_deletes: bool = True,
+    era: Era = LATEST,
 ) -> Filtered:
     """As `filter_batches`."""
     total = record_total(blocks, batches)
@@ -69,15 +68,15 @@ def filter_batches_plain(
             retained = [
                 r
                 for r, stays in zip(records, mine, strict=True)
-                if stays and not (horizons and _expired(r, row, now))
+                if stays and not (era.horizons and _expired(r, row, now))
             ]
-        of_segment = legacy or not (horizons or int(row["attributes"]) & CONTROL)
-        if of_segment and not retain_legacy_deletes:
+        of_segment = legacy or not (era.horizons or int(row["attributes"]) & CONTROL)
+        if of_segment and not era.keep_deletes:
             retained = [r for r in retained if r.value is not None]
         nulls = sum(r.value is None for r in retained)
         counts["records_out"] += len(retained)
-        has_horizon = horizons and bool(int(row["attributes"]) & DELETE_HORIZON)
-        needs_horizon = (horizons and not has_horizon) and (
+        has_horizon = era.horizons and bool(int(row["attributes"]) & DELETE_HORIZON)
+        needs_horizon = (era.horizons and not has_horizon) and (
             nulls > 0 or (horizon_cause is not None and bool(horizon_cause[i]))
         )
         if not retained and retention[i] == Retention.RETAIN_EMPTY:

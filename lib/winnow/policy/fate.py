@@ -72,6 +72,8 @@ class RoundFacts:
     """As returned by `winnow.policy.survival.emptied_end`."""
     delete_horizons: bool = True
     """False before Kafka 3.1 (S5.8)."""
+    converts: bool = True
+    """False before Kafka 4.0: v0 and v1 keep their format (S2.5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,8 @@ def _fate_by_age(what: str, rule: str, record: RecordFacts, of_round: RoundFacts
 
 
 def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
-    if not of_round.delete_horizons:
+    keeps_format = not of_round.converts and int(record.batch["magic"][0]) < MAX_MAGIC
+    if keeps_format or not of_round.delete_horizons:
         what = "a tombstone, the last record of its key"
         return _fate_by_age(what, "S5.5", record, of_round)
     new = _new_horizon(of_round)

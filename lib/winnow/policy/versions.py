@@ -202,6 +202,16 @@ RULES: tuple[Row, ...] = (
         source="KAFKA-20452",
     ),
     Row(
+        switch="converts_old_formats", value=False, until="3.9", rule="S2.5", test=_LIVES,
+        says="what remains of v0 and v1 keeps its format, and has no delete horizon",
+        source="before KIP-724",
+    ),
+    Row(
+        switch="converts_old_formats", value=True, since="4.0", rule="S2.5", test=_LIVES,
+        says="what remains of v0 and v1 is written as v2",
+        source="KIP-724",
+    ),
+    Row(
         switch="empty_segment_spans", value=True, until="2.8", rule="S5.2", test=_GROUPING,
         says="a segment without a byte joins a group only if its offsets are in reach",
         source="Cleaner.groupSegmentsBySize of 2.8.2",
@@ -240,11 +250,13 @@ RULES: tuple[Row, ...] = (
 KEEPS_MORE: Mapping[str, tuple[Any, ...]] = {
     "delete_horizons": (True, False),
     "emptied_batch": tuple(EmptiedBatch),
+    "converts_old_formats": (False, True),
     "empty_segment_spans": (False, True),
 }
 """The values of each switch, the one that keeps more first. A batch gets its horizon when a
 cleaning first finds it without other data, so with horizons nothing expires in a log that has none.
-No record depends on the groups of empty segments.
+A format that every version reads stays: consumers may be as old. No record depends on the groups
+of empty segments.
 """
 
 
@@ -254,6 +266,7 @@ class Rules:
 
     delete_horizons: bool
     emptied_batch: EmptiedBatch
+    converts_old_formats: bool
     empty_segment_spans: bool
     """An empty segment counts with all offsets up to the next one when segments are grouped."""
     producer_expiration: tuple[str, ...]

@@ -128,6 +128,7 @@ def _key(job: PartitionJob, now: int) -> Hashable:
         job.delete_retention_ms,
         job.delete_horizons,
         job.legacy_delete_horizon_ms,
+        job.converts,
         job.emptied_end,
         job.index_interval_bytes,
         job.segment_index_bytes,

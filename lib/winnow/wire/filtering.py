@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from winnow.wire import legacy
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import compress
@@ -28,7 +30,7 @@ from winnow.wire.kernels.filter import (
     rewrite_compressed,
 )
 from winnow.wire.kernels.writing import GROWTH
-from winnow.wire.legacy import retained_only
+from winnow.wire.legacy import OldBatches, retained_only
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
 from winnow.wire.sink import Sink
@@ -63,6 +65,23 @@ class Retention(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Era:
+    """What depends on the version of Kafka."""
+
+    horizons: bool = True
+    """False before 3.1, which neither sets delete horizons nor knows any."""
+    converts: bool = True
+    """False before 4.0: what remains of v0 and v1 keeps its format."""
+    keep_deletes: bool = True
+    """Whether null values are kept if `keep` says so, in batches of v0 and v1, and without horizons
+    in all (S5.1): the segment is young enough.
+    """
+
+
+LATEST = Era()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Filtered:
     """Whole batches, ready to be appended to a segment."""
 
@@ -80,6 +99,9 @@ class Filtered:
     dropped: int
 
 
+_COUNTS = ("records_in", "records_out", "copied", "rewritten", "emptied", "dropped")
+
+
 def filter_batches(
     blocks: RecordBlocks,
     batches: Rows,
@@ -89,11 +111,10 @@ def filter_batches(
     now: int,
     delete_retention_ms: int,
     horizon_cause: NDArray[np.bool_] | None = None,
-    horizons: bool = True,
-    retain_legacy_deletes: bool = True,
+    era: Era = LATEST,
 ) -> Filtered:
     """Filter batches, the rows of `blocks`, which has their records areas. What remains of v0 and
-    v1 is written as v2.
+    v1 is written as v2 if the version converts them (S2.5).
 
     `keep`: one item per record over all batches: whether its key allows it to stay; True for
     records of control batches. A null value is dropped anyway if its batch's delete horizon has
@@ -102,9 +123,7 @@ def filter_batches(
     without remaining records (S5.4). `now` and `delete_retention_ms` in ms, int64. With
     `AS_THEY_ARE` for `now`, a batch that loses no record may be rewritten all the same.
 
-    `horizons`: False for Kafka before 3.1, which neither sets delete horizons nor knows any.
-    `retain_legacy_deletes`: whether null values are kept if `keep` says so, in batches of v0 and
-    v1, and without horizons in all (S5.1).
+    `era`: what depends on the version.
 
     Raises CorruptLogError for a malformed batch. Records are not checked in batches to DELETE and
     in batches that keep no record.
@@ -116,6 +135,16 @@ def filter_batches(
         raise ValueError(message)
     rows = as_rows(batches)
     total = record_total(blocks, rows)
+    if not era.converts and (rows["magic"] < MAX_MAGIC).any():
+        return _by_format(
+            blocks,
+            keep,
+            retention,
+            horizon_cause,
+            now=now,
+            delete_retention_ms=delete_retention_ms,
+            era=era,
+        )
     cause = np.zeros(len(rows), np.bool_) if horizon_cause is None else horizon_cause
     choice = Choice(
         rows,
@@ -127,8 +156,8 @@ def filter_batches(
         _read_only(cause, np.bool_, len(rows)),
         now,
         delete_retention_ms,
-        horizons,
-        not horizons and not retain_legacy_deletes,
+        era.horizons,
+        not era.horizons and not era.keep_deletes,
     )
     if (rows["magic"] < MAX_MAGIC).any():
         inflated, end, rows, keep = retained_only(
@@ -138,7 +167,7 @@ def filter_batches(
             rows,
             choice.keep,
             choice.retention,
-            retain_deletes=retain_legacy_deletes,
+            retain_deletes=era.keep_deletes,
         )
         blocks = replace(blocks, inflated=inflated, end=end, rows=rows)
         keep = _read_only(keep, np.bool_, record_total(blocks, rows))
@@ -152,6 +181,85 @@ def filter_batches(
     )
     _check((fault, i, position), choice)
     return _summary(as_bytes(out[:size]), out_rows[:count], total, verdict)
+
+
+def _by_format(
+    blocks: RecordBlocks,
+    keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    horizon_cause: NDArray[np.bool_] | None,
+    *,
+    now: int,
+    delete_retention_ms: int,
+    era: Era,
+) -> Filtered:
+    """Filter runs of batches of v0 and v1, which keep their format, and of v2."""
+    rows = blocks.rows
+    old = rows["magic"] < MAX_MAGIC
+    ends = np.concatenate([[0], np.cumsum(rows["record_count"], dtype=np.int64)])
+    edges = [0, *(np.flatnonzero(np.diff(old)) + 1).tolist(), len(rows)]
+    parts: list[Filtered] = []
+    for start, end in pairwise(edges):
+        some = slice(start, end)
+        run = replace(
+            blocks,
+            rows=rows[some],
+            unread=blocks.unread[some],
+            compressed=blocks.compressed[some],
+            begin=blocks.begin[some],
+            end=blocks.end[some],
+        )
+        kept = keep[ends[start] : ends[end]]
+        if old[start]:
+            parts.append(_kept_format(run, kept, retention[some], era))
+        else:
+            cause = None if horizon_cause is None else horizon_cause[some]
+            parts.append(
+                filter_batches(
+                    run,
+                    run.rows,
+                    kept,
+                    retention[some],
+                    horizon_cause=cause,
+                    now=now,
+                    delete_retention_ms=delete_retention_ms,
+                    era=era,
+                )
+            )
+    batches = np.concatenate([part.batches for part in parts])
+    before = np.cumsum([0, *(part.data.nbytes for part in parts)])
+    batches["position"] += np.repeat(before[:-1], [len(part.batches) for part in parts])
+    return Filtered(
+        data=as_bytes(np.concatenate([part.data for part in parts])),
+        batches=batches,
+        tombstones=np.concatenate([part.tombstones for part in parts]),
+        **{name: sum(getattr(part, name) for part in parts) for name in _COUNTS},
+    )
+
+
+def _kept_format(
+    blocks: RecordBlocks,
+    keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    era: Era,
+) -> Filtered:
+    kept = OldBatches(
+        blocks,
+        _read_only(keep, np.bool_, len(keep)),
+        _retentions(retention, len(retention)),
+        retain_deletes=era.keep_deletes,
+    )
+    return Filtered(
+        data=kept.data,
+        batches=kept.rows,
+        records_in=len(keep),
+        records_out=int(kept.retained.sum()),
+        tombstones=kept.nulls[kept.action != legacy.DROP],
+        copied=int((kept.action == legacy.COPY).sum()),
+        rewritten=int((kept.action == legacy.REBUILD).sum()),
+        emptied=int((kept.action == legacy.EMPTY).sum()),
+        dropped=int((kept.action == legacy.DROP).sum()),
+    )
 
 
 def _retentions(array: NDArray[np.int8], size: int) -> NDArray[np.int8]:

@@ -1,5 +1,5 @@
 """Convert batches of message formats v0 and v1 to what the rest of `wire` reads: v2 records and v2
-headers (S2.1).
+headers (S2.1). Filter them as Kafka before 4.0 does: what remains keeps its format (S5.7).
 
 An entry of these formats is one record, or a wrapper whose value is a compressed run of such
 entries. Both are normalised: the records become v2 records, and the row gets the values of a v2
@@ -14,15 +14,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import CODEC_MASK, MAGIC_AT, MAX_MAGIC, Codec, is_wrapper
+from winnow.wire.batch import (
+    BATCH,
+    CODEC_MASK,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MAX_MAGIC,
+    Codec,
+    is_wrapper,
+)
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
-from winnow.wire.codecs import decompress_into
+from winnow.wire.codecs import compress, decompress_into
+from winnow.wire.crc import crc32
 from winnow.wire.kernels.legacy import KEY_V0_AT, KEY_V1_AT, LegacyFault, convert, thin_out
+from winnow.wire.kernels.old_entries import join, write_entries
+from winnow.wire.plain import encode_batch
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.sink import Sink
+from winnow.wire.walk import walk_batches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from winnow.wire.inflate import RecordBlocks
 
 _USUAL_RATIO = 4
 _SAID = {
@@ -167,3 +181,108 @@ def batch_error(error: CorruptLogError, row: Any) -> CorruptLogError:  # noqa: A
     return type(error)(
         error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
     )
+
+
+_DELETE, _RETAIN_EMPTY = 0, 2  # of filtering.Retention
+DROP, COPY, REBUILD, EMPTY = 0, 1, 2, 3
+
+
+class OldBatches:
+    """What remains of some batches of v0 and v1 in their own format. All arrays have one item per
+    batch.
+
+    An entry without a codec is one record: it is copied or dropped. A wrapper that loses no record
+    is copied, too. One that does is compressed again, around entries of its own format.
+    """
+
+    def __init__(
+        self,
+        blocks: RecordBlocks,
+        keep: NDArray[np.bool_],
+        retention: NDArray[np.int8],
+        *,
+        retain_deletes: bool,
+    ) -> None:
+        """`blocks` holds only such batches; `keep` and `retention` as for `filter_batches`. Raises
+        CorruptLogError for a malformed record.
+        """
+        inflated, ends, rows, _ = retained_only(
+            blocks.inflated,
+            blocks.begin,
+            blocks.end,
+            blocks.rows,
+            keep,
+            retention,
+            retain_deletes=retain_deletes,
+        )
+        self.retained = np.where(retention == _DELETE, 0, rows["record_count"])
+        self.action = np.full(len(rows), DROP, np.int8)
+        self.action[(self.retained == 0) & (retention == _RETAIN_EMPTY)] = EMPTY
+        kept = self.retained > 0
+        self.action[kept] = np.where(
+            rows["record_count"][kept] == blocks.rows["record_count"][kept], COPY, REBUILD
+        )
+        rebuilt = self.action == REBUILD
+        starts = np.empty(len(rows) + 1, np.int64)
+        self.nulls = np.zeros(len(rows), np.int32)
+        newest = np.empty(len(rows), np.int64)
+        # A record takes at least 7 bytes, its entry at most 34 besides key and value.
+        room = int((6 * (ends - blocks.begin))[rebuilt].sum())
+        entries = np.empty(room, np.uint8)
+        fault, i, position = write_entries(
+            inflated, blocks.begin, ends, rows, kept, rebuilt, entries, starts, self.nulls, newest
+        )
+        if fault:
+            raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+        made = {
+            at: _wrapper(rows[at], as_bytes(entries[starts[at] : starts[at + 1]]), int(newest[at]))
+            for at in np.flatnonzero(rebuilt).tolist()
+        } | {at: _header(rows[at]) for at in np.flatnonzero(self.action == EMPTY).tolist()}
+        self.data, self.rows = _joined(blocks.raw, rows, self.action, made)
+
+
+def _wrapper(row: np.void, entries: Bytes, newest: int) -> bytes:
+    """Return a compressed batch of v0 or v1 around these entries."""
+    magic, bits = int(row["magic"]), int(row["attributes"])
+    payload = compress(Codec(bits & CODEC_MASK), entries)
+    attributes = bits & CODEC_MASK
+    timestamp = b""
+    if magic == 1:
+        attributes |= bits & LOG_APPEND_TIME
+        timestamp = struct.pack(">q", row["max_timestamp"] if bits & LOG_APPEND_TIME else newest)
+    body = struct.pack(">BB", magic, attributes) + timestamp
+    body += struct.pack(">ii", -1, len(payload)) + payload
+    body = struct.pack(">I", crc32(body)) + body
+    return struct.pack(">qi", row["last_offset"], len(body)) + body
+
+
+def _header(row: np.void) -> bytes:
+    """Return what is left of a batch that keeps no record but must be kept: Kafka throws (S5.6)."""
+    log_append = int(row["attributes"]) & LOG_APPEND_TIME
+    return encode_batch(
+        [],
+        base_offset=int(row["base_offset"]),
+        last_offset=int(row["last_offset"]),
+        max_timestamp=int(row["max_timestamp"]),
+        log_append_time=int(row["max_timestamp"]) if log_append else None,
+    )
+
+
+def _joined(
+    raw: Bytes, rows: Rows, action: NDArray[np.int8], made: dict[int, bytes]
+) -> tuple[Bytes, Rows]:
+    """Return the output, and the headers in it."""
+    left = np.flatnonzero(action != DROP)
+    positions = np.where(action[left] == COPY, rows["position"][left], -1)
+    pieces = [made.get(at, b"") for at in left.tolist()]
+    starts = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces], dtype=np.int64)])
+    sizes = np.where(positions >= 0, rows["size"][left], np.diff(starts)).astype(np.int64)
+    out = np.empty(int(sizes.sum()), np.uint8)
+    headers = np.empty(len(left), BATCH)
+    data = as_bytes(out)
+    if not join(raw, positions, sizes, as_bytes(b"".join(pieces)), starts, out):
+        raise record_error(Fault.CHANGED, rows[0], 0)
+    count, _, _ = walk_batches(data, 0, 0, headers)
+    if count != len(left):
+        raise record_error(Fault.CHANGED, rows[0], 0)
+    return data, as_rows(headers)

@@ -88,6 +88,7 @@ def job_of(directory: Path, **changes: object) -> PartitionJob:
         delete_retention_ms=86_400_000,
         delete_horizons=True,
         legacy_delete_horizon_ms=0,
+        converts=True,
         emptied_end=1_000_000,
         index_interval_bytes=INTERVAL,
         segment_index_bytes=INDEX_BYTES,

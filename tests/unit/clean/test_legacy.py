@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.legacy import legacy_records
 from tests.twins.walk import decode_batch
 from tests.unit.clean.partitions import MTIME_NS, NOW, SECRET, job_of, make_partition, records_in
-from tests.unit.wire.legacy_logs import entry, random_legacy_log, wrapper
+from tests.unit.wire.legacy_logs import entry, legacy_log, random_legacy_log, wrapper
 from tests.unit.wire.logs import record
 from winnow.clean.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.clean.scan import chunks as chunks_module
@@ -148,6 +149,25 @@ def test_tombstones_are_kept_in_segments_newer_than_the_horizon(
     job = job_of(make_partition(tmp_path / "t-0", segments), legacy_delete_horizon_ms=horizon)
     group = compacted(job)
     assert [r.offset for r in staged(group)] == left
+    assert (group.records_before, group.records_after) == (5, len(left))
+
+
+@pytest.mark.parametrize(
+    ("horizon", "left"), [(MTIME_MS - 1, [1, 2, 4]), (MTIME_MS, [2, 4]), (MTIME_MS + HOUR_MS, [2])]
+)
+def test_before_kafka_4_segments_keep_their_formats(
+    tmp_path: Path, horizon: int, left: list[int]
+) -> None:
+    segments = {
+        0: [entry(0, 0, b"k", b"v"), entry(1, 0, b"gone", None), entry(2, 0, b"stays")],
+        3: [wrapper(4, 1, [entry(0, 1, b"k", b"v"), entry(1, 1, b"k", None)], Codec.LZ4)],
+    }
+    directory = make_partition(tmp_path / "t-0", segments)
+    group = compacted(job_of(directory, legacy_delete_horizon_ms=horizon, converts=False))
+    log = Path(group.staged.paths[LOG]).read_bytes()
+    buf, rows = legacy_log([log])
+    assert rows["magic"].tolist() == [1 if offset > 2 else 0 for offset in left]
+    assert [r.offset for row in rows for r in legacy_records(buf, row)] == left
     assert (group.records_before, group.records_after) == (5, len(left))
 
 

@@ -124,6 +124,14 @@ def test_without_horizons_tombstones_and_markers_expire_by_the_age_of_their_segm
             assert "delete.retention.ms" in fate.words
 
 
+def test_tombstone_that_keeps_its_old_format_gets_no_horizon() -> None:
+    old = batch()
+    old["magic"] = 0
+    fate = record_fate(replace(TOMBSTONE, batch=old), replace(ROUND, converts=False))
+    assert (fate.verdict, fate.facts) == (Verdict.STAYS, ())
+    assert "v2" not in fate.words
+
+
 def test_superseded_tombstone_is_dropped_at_once() -> None:
     assert told(replace(TOMBSTONE, latest=80)) == ("goes", "S5.5")
 

@@ -14,7 +14,7 @@ from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
 from winnow.wire.crc import crc32c_plain
-from winnow.wire.filtering import AS_THEY_ARE, Filtered, Retention, filter_batches
+from winnow.wire.filtering import AS_THEY_ARE, Era, Filtered, Retention, filter_batches
 from winnow.wire.inflate import inflate, inflate_parts
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.walk import first_bad_crc
@@ -48,8 +48,7 @@ def filtered(
     kwargs: dict[str, Any] = {
         "now": now,
         "delete_retention_ms": delete_retention_ms,
-        "horizons": horizons,
-        "retain_legacy_deletes": retain_deletes,
+        "era": Era(horizons=horizons, keep_deletes=retain_deletes),
     }
     if horizon_cause is not None:
         kwargs["horizon_cause"] = np.array(horizon_cause, np.bool_)

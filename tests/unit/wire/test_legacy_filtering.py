@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.filtering import filter_batches_plain
+from tests.twins.legacy import legacy_records
 from tests.twins.walk import decode_batch
 from tests.unit.wire.legacy_logs import (
     CODECS,
@@ -22,10 +23,68 @@ from tests.unit.wire.legacy_logs import (
 from tests.unit.wire.logs import NOW, record
 from tests.unit.wire.test_filtering import COUNTS, DAY, only
 from winnow.wire.batch import DELETE_HORIZON, HEADER_V2_SIZE, LOG_APPEND_TIME, Codec
-from winnow.wire.filtering import Filtered, Retention, filter_batches
+from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.filtering import Era, Filtered, Retention, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.walk import first_bad_crc
+
+
+@settings(max_examples=200)
+@given(seed=st.integers(0, 10**6), choice=st.integers(0, 2**32), deletes=st.booleans())
+def test_before_kafka_4_what_remains_keeps_its_format(
+    seed: int, choice: int, *, deletes: bool
+) -> None:
+    rng = random.Random(choice)
+    batches = random_legacy_log(seed)
+    buf, rows = legacy_log(batches)
+    blocks = inflate(buf, rows)
+    counts = blocks.rows["record_count"].tolist()
+    share = rng.choice((0.3, 0.8, 1.0))
+    keep = np.array([rng.random() < share for _ in range(sum(counts))], np.bool_)
+    kinds = np.array([rng.choice(list(Retention)) for _ in rows], np.int8)
+    found = filter_batches(
+        blocks,
+        blocks.rows,
+        keep,
+        kinds,
+        now=NOW,
+        delete_retention_ms=DAY,
+        era=Era(converts=False, keep_deletes=deletes),
+    )
+    assert first_bad_crc(found.data, found.batches) == -1
+    out, headers = legacy_log([found.data.tobytes()])
+    assert headers.tolist() == found.batches.tolist()
+    left = iter([h for h in headers if h["magic"] < 2])
+    ends, emptied = np.cumsum(counts), 0
+    for row, batch, kind, end, count in zip(
+        rows, batches_of(buf, rows), kinds, ends, counts, strict=True
+    ):
+        if row["magic"] == 2:
+            continue
+        mine = keep[end - count : end]
+        expected = [
+            r
+            for r, stays in zip(legacy_records(buf, row), mine, strict=True)
+            if stays and (deletes or r.value is not None)
+        ]
+        if kind == Retention.DELETE or not expected:
+            emptied += kind == Retention.RETAIN_EMPTY
+            continue
+        header = next(left)
+        assert header["magic"] == row["magic"]
+        assert legacy_records(out, header) == expected
+        assert header["last_offset"] >= expected[-1].offset
+        if len(expected) == count:
+            start = int(header["position"])
+            assert out[start : start + int(header["size"])].tobytes() == batch
+    assert next(left, None) is None
+    assert emptied <= found.emptied
+
+
+def batches_of(buf: Bytes, rows: Rows) -> list[bytes]:
+    starts, sizes = rows["position"].tolist(), rows["size"].tolist()
+    return [buf[at : at + size].tobytes() for at, size in zip(starts, sizes, strict=True)]
 
 
 def filtered(
@@ -50,7 +109,7 @@ def filtered(
             kinds,
             now=now,
             delete_retention_ms=DAY,
-            retain_legacy_deletes=retain_legacy_deletes,
+            era=Era(keep_deletes=retain_legacy_deletes),
         )
         for filtering in (filter_batches, filter_batches_plain)
     )

@@ -89,6 +89,7 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
         delete_retention_ms=config.delete_retention_ms,
         delete_horizons=rest.delete_horizons,
         legacy_delete_horizon_ms=rest.legacy_delete_horizon_ms,
+        converts=rest.converts,
         emptied_end=rest.emptied_end,
         index_interval_bytes=config.index_interval_bytes,
         segment_index_bytes=config.segment_index_bytes,
@@ -130,6 +131,7 @@ def _new_journal(
             first_dirty_offset=plan.first_dirty_offset,
             legacy_delete_horizon_ms=_legacy_delete_horizon_ms(item.state, plan, item.config),
             delete_horizons=item.config.rules.delete_horizons,
+            converts=item.config.rules.converts_old_formats,
             emptied_end=emptied_end(
                 item.config.rules,
                 end_offset=plan.end_offset,

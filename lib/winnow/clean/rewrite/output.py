@@ -26,7 +26,7 @@ from winnow.runtime.cores import Cores, in_order
 from winnow.runtime.spool import joined
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, MAX_MAGIC, TRANSACTIONAL
-from winnow.wire.filtering import Filtered, filter_batches
+from winnow.wire.filtering import Era, Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
 
 _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
@@ -111,6 +111,8 @@ class GroupOutput:
         self.log_bytes = 0
         self.records_before = 0
         self.records_after = 0
+        self.header_records = 0
+        """Records as the headers of the output count them: -1 in each batch of v0 and v1."""
         self.removed = RecordsRemoved()
         self.checksum = 0
         self.source_checksums = dict.fromkeys(
@@ -212,8 +214,11 @@ class GroupOutput:
                     now=self._now,
                     delete_retention_ms=self._job.delete_retention_ms,
                     horizon_cause=split.horizon_cause[part],
-                    horizons=self._job.delete_horizons,
-                    retain_legacy_deletes=split.keep_deletes,
+                    era=Era(
+                        horizons=self._job.delete_horizons,
+                        converts=self._job.converts,
+                        keep_deletes=split.keep_deletes,
+                    ),
                 )
                 removed = removed_records(
                     blocks.rows,
@@ -257,6 +262,8 @@ class GroupOutput:
         self.log_bytes += filtered.data.nbytes
         self.records_before += filtered.records_in
         self.records_after += filtered.records_out
+        old = bool((rows["magic"] < MAX_MAGIC).any())
+        self.header_records += int(rows["record_count"].sum()) if old else filtered.records_out
         self.checksum = batches_checksum(rows, self.checksum)
         self._tombstones += by_age(filtered.batches, filtered.tombstones, self._now)
 

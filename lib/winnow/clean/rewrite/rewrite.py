@@ -76,7 +76,7 @@ def rewrite_group(
             base_offset=group.base_offset,
             end_offset=job.end_offset,
             log_bytes=output.log_bytes,
-            records=output.records_after,
+            records=output.header_records,
             index_interval_bytes=job.index_interval_bytes,
             segment_index_bytes=job.segment_index_bytes,
             without_horizons=(txnindex or b"")

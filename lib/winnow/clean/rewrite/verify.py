@@ -39,6 +39,7 @@ class Meant:
     """No offset of it is as high."""
     log_bytes: int
     records: int
+    """As headers count them: -1 in each batch of v0 and v1."""
     index_interval_bytes: int
     segment_index_bytes: int
     same_txn_index: bytes | None = None

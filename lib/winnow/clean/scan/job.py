@@ -81,6 +81,8 @@ class PartitionJob:
     """Tombstones of v0 and v1 are kept in segments whose `.log` is younger (S5.1). Without delete
     horizons, all tombstones and markers are.
     """
+    converts: bool
+    """False before Kafka 4.0: what remains of v0 and v1 keeps its format (S2.5)."""
     emptied_end: int | None
     """Where a batch must end to be kept although it keeps no record (S5.4)."""
     index_interval_bytes: int

@@ -95,6 +95,8 @@ class Rest:
     """Producer id, offset of its last data batch, epoch (S5.4)."""
     delete_horizons: bool
     """Whether batches have delete horizons (S5.8)."""
+    converts: bool
+    """Whether what remains of v0 and v1 becomes v2 (S2.5)."""
     emptied_end: int | None
     """Where a batch must end to be kept although it keeps no record (S5.4)."""
 
@@ -237,15 +239,16 @@ def _journal(value: Value) -> Journal:
 
 
 def _rest(value: Value, *, end_offset: int) -> Rest:
-    """Without its last two fields, a journal is from a Winnow that knew one version's rules."""
-    optional = {"delete_horizons", "emptied_end"}
+    """Without its last fields, a journal is from a Winnow that knew one version's rules."""
+    optional = {"delete_horizons", "converts", "emptied_end"}
     found = value.fields(_names(Rest) - optional, optional)
-    first, end = found.get("delete_horizons"), found.get("emptied_end")
+    end = found.get("emptied_end")
     return Rest(
         first_dirty_offset=found["first_dirty_offset"].integer(),
         legacy_delete_horizon_ms=found["legacy_delete_horizon_ms"].integer(least=-MAX_LONG),
         last_records=tuple(_last_record(record) for record in found["last_records"].items()),
-        delete_horizons=True if first is None else first.boolean(),
+        delete_horizons="delete_horizons" not in found or found["delete_horizons"].boolean(),
+        converts="converts" not in found or found["converts"].boolean(),
         emptied_end=end_offset if end is None else end.integer_or_none(),
     )
 

@@ -68,6 +68,7 @@ class _Found:
                     end_offset=end_offset,
                     index_interval_bytes=config.index_interval_bytes,
                     max_decompressed_bytes=config.max_decompressed_message_bytes,
+                    converts=config.rules.converts_old_formats,
                 ),
             )
             for segment, end_offset in self.target.reached()

@@ -29,7 +29,7 @@ from winnow.verbs.erase.scan import Part, found_in_split
 from winnow.verbs.erase.values import Matches
 from winnow.wire.batch import NO_PRODUCER
 from winnow.wire.buffers import Rows
-from winnow.wire.filtering import AS_THEY_ARE, Retention, filter_batches
+from winnow.wire.filtering import AS_THEY_ARE, Era, Retention, filter_batches
 from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet
 
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
@@ -51,6 +51,8 @@ class SegmentWork:
     """Base offset of the next segment."""
     index_interval_bytes: int
     max_decompressed_bytes: int
+    converts: bool = True
+    """See `Era`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,9 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
                         buf, split, source, keys, max_decompressed_bytes=work.max_decompressed_bytes
                     ):
                         last_offset = walk.next_offset - 1 if is_last else -1
-                        data, rows, removed = without(buf, part, found, last_offset=last_offset)
+                        data, rows, removed = without(
+                            buf, part, found, last_offset=last_offset, converts=work.converts
+                        )
                         erased += removed
                         headers += int(rows["record_count"].astype(np.int64).sum())
                         rows["position"] += log.size
@@ -116,21 +120,22 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
 
 
 def without(
-    buf: Bytes, part: Part, found: FoundKeys, *, last_offset: int
+    buf: Bytes, part: Part, found: FoundKeys, *, last_offset: int, converts: bool = True
 ) -> tuple[bytes, Rows, Matches]:
     """Return what is kept of some batches: bytes, rows of dtype BATCH with `position` relative to
     these bytes, and the matches that were removed.
 
-    `last_offset` is that of the batch whose header is always kept; -1 for none.
+    `last_offset` is that of the batch whose header is always kept; -1 for none. `converts`: see
+    `Era`.
     """
     hit = found.number != NOT_FOUND
     batch_of = np.repeat(np.arange(len(part.rows)), part.blocks.rows["record_count"])
     touched = np.zeros(len(part.rows), np.bool_)
     touched[batch_of[hit]] = True
-    rest, rest_rows = _rest(part, hit[touched[batch_of]], touched)
+    rest, rest_rows = _rest(part, hit[touched[batch_of]], touched, converts=converts)
     kept = np.ones(len(part.rows), np.bool_)
     needed = (part.rows["producer_id"] != NO_PRODUCER) | (part.rows["last_offset"] == last_offset)
-    kept[touched] = (rest_rows["record_count"] > 0) | needed[touched]
+    kept[touched] = (rest_rows["record_count"] != 0) | needed[touched]
     rows = part.rows.copy()
     rows[touched] = rest_rows
     out = rows[kept]
@@ -139,7 +144,7 @@ def without(
     return data, out, Matches(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
 
 
-def _rest(part: Part, removed: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
+def _rest(part: Part, removed: _Bits, touched: _Bits, *, converts: bool) -> tuple[Bytes, Rows]:
     """Build one batch for each batch that loses records; a header alone if no record is left.
 
     `removed` has one bit for each of their records.
@@ -160,6 +165,7 @@ def _rest(part: Part, removed: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
         np.full(len(chosen.rows), Retention.RETAIN_EMPTY, np.int8),
         now=AS_THEY_ARE,
         delete_retention_ms=0,
+        era=Era(converts=converts),
     )
     if len(filtered.batches) != len(chosen.rows) or filtered.records_out != len(removed) - int(
         removed.sum()

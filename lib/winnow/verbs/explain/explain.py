@@ -137,6 +137,7 @@ def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[
             last_records=job.last_records,
             emptied_end=job.emptied_end,
             delete_horizons=job.delete_horizons,
+            converts=job.converts,
         ),
         untouched=rules.beyond_cleanable(found),
         source_of={

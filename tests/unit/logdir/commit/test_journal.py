@@ -34,6 +34,7 @@ REST = Rest(
     legacy_delete_horizon_ms=-86_400_000,
     last_records=((7, 11, 3), (8, None, -1)),
     delete_horizons=False,
+    converts=False,
     emptied_end=None,
 )
 
@@ -115,11 +116,11 @@ def test_journal_of_an_earlier_version_has_the_rules_of_kafka_4_3(
     waiting = waiting_for([group.sources for group in journal.groups])
     write_journal(STORAGE, str(staging), waiting)
     value = json.loads((staging / JOURNAL).read_text())
-    for name in ("delete_horizons", "emptied_end"):
+    for name in ("delete_horizons", "converts", "emptied_end"):
         del value["rest"][name]
     (staging / JOURNAL).write_text(json.dumps(value))
     assert read_journal(STORAGE, str(staging)) == replace(
-        waiting, rest=replace(REST, delete_horizons=True, emptied_end=20)
+        waiting, rest=replace(REST, delete_horizons=True, converts=True, emptied_end=20)
     )
 
 
