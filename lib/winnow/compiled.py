@@ -47,6 +47,7 @@ _WITH_KERNELS = (
     "wire/kernels/column.py",
     "wire/kernels/filter.py",
     "wire/kernels/legacy.py",
+    "wire/kernels/old_entries.py",
     "wire/key_search.py",
     "wire/names.py",
     "wire/record_checks.py",

@@ -35,8 +35,7 @@ def show(result: RunResult, paper: Paper) -> None:
         (p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key
     )
     paper.print(_title(result, acting=len(active)))
-    if result.verb == "plan" and result.partitions:
-        paper.print(wrapped(f"By the {result.kafka}.", paper.width))
+    _tell_rules(result, paper)
     for line in _lines(result, active, idle if len(idle) <= FEW else (), paper.width):
         paper.print(line)
     for line in _holders(active):
@@ -66,6 +65,11 @@ def show(result: RunResult, paper: Paper) -> None:
         for part in textwrap.wrap(_named(names), paper.width - 2, break_on_hyphens=False):
             paper.print(Text(f"  {part}", style="yellow"))
         paper.print(wrapped(text, paper.width, break_on_hyphens=True))
+
+
+def _tell_rules(result: RunResult, paper: Paper) -> None:
+    if result.verb == "plan" and result.partitions:
+        paper.print(wrapped(f"By the {result.kafka}.", paper.width))
 
 
 def _named(names: Sequence[str]) -> str:
