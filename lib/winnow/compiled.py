@@ -16,7 +16,7 @@ import os
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -68,6 +68,25 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:
         return cast("_Function", kernel)
 
     return decorate
+
+
+def target_features() -> Mapping[str, bool]:
+    """Return the features of the processor that numba compiles for, by LLVM's names. It is not this
+    machine's if the user chose another by NUMBA_CPU_NAME or NUMBA_CPU_FEATURES. Unknown features
+    are missing.
+    """
+    if _CONFIG.CPU_NAME or _CONFIG.CPU_FEATURES is not None:
+        given = (_CONFIG.CPU_FEATURES or "").split(",")
+        return {feature.strip()[1:]: feature.strip().startswith("+") for feature in given}
+    return _host_features()
+
+
+def _host_features() -> Mapping[str, bool]:
+    try:
+        features: Mapping[str, bool] = llvmlite.binding.get_host_cpu_features()
+    except RuntimeError:  # LLVM can't detect them on every system
+        return {}
+    return features
 
 
 def is_complete() -> bool:
@@ -127,7 +146,7 @@ def _complete() -> str:
         _CONFIG.CPU_NAME,
         _CONFIG.CPU_FEATURES,
         llvmlite.binding.get_host_cpu_name(),
-        llvmlite.binding.get_host_cpu_features().flatten(),
+        sorted(_host_features().items()),
     )
     sources = [_stamp(_PACKAGE / file) for file in _WITH_KERNELS]
     return f"complete-{hashlib.sha256(repr((sources, machine)).encode()).hexdigest()[:32]}"

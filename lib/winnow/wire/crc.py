@@ -12,14 +12,12 @@ import platform
 import zlib
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
-from numba import config
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from winnow.compiled import njit
+from winnow.compiled import njit, target_features
 from winnow.wire.buffers import Buffer, Bytes, as_bytes
 from winnow.wire.kernels.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
 from winnow.wire.kernels.memory import load_byte, load_word
@@ -45,19 +43,15 @@ _TABLES_IEEE = _tables(_POLYNOMIAL_IEEE)
 _BYTE_TABLE: list[int] = _TABLES[0].tolist()
 
 
-_HOST = llvmlite.binding.get_host_cpu_features()
-_FOLDED_WORDS = widest_folding(_HOST)
+_FEATURES = target_features()
+_FOLDED_WORDS = widest_folding(_FEATURES)
 
 
 def _instruction() -> str:
-    if getattr(config, "CPU_NAME", None) or getattr(
-        config, "CPU_FEATURES", None
-    ):  # numba compiles for another CPU than this one
-        return "tables"
     machine = platform.machine().lower()
-    if machine in ("x86_64", "amd64") and _HOST.get("sse4.2"):
+    if machine in ("x86_64", "amd64") and _FEATURES.get("sse4.2"):
         return "folding" if _FOLDED_WORDS else "sse4.2"
-    if machine in ("aarch64", "arm64") and _HOST.get("crc"):
+    if machine in ("aarch64", "arm64") and _FEATURES.get("crc"):
         return "aarch64"
     return "tables"
 

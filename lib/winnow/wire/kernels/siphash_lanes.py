@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from winnow.compiled import target_features
 from winnow.wire.buffers import Bytes
 from winnow.wire.kernels.memory import check_bounds
 from winnow.wire.kernels.record import inlined, kernel
@@ -37,7 +37,7 @@ def lanes_of(features: Mapping[str, bool]) -> int:
     return 8 if features.get("avx512vbmi2") else 4 if features.get("avx2") else 1
 
 
-LANES = lanes_of(llvmlite.binding.get_host_cpu_features())
+LANES = lanes_of(target_features())
 
 
 def hashed_in(lanes: int) -> Any:

@@ -1,0 +1,68 @@
+"""Kernels for processors that this machine does not have: x86-64 without AVX, and ARM."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+KERNELS = """
+import sys
+import llvmlite.binding as llvm
+import numpy as np
+from tests.unit.wire.kernels.test_siphash import expected_of, rows_of
+from winnow.wire import crc
+from winnow.wire.buffers import as_bytes
+from winnow.wire.kernels import siphash_lanes
+
+print(crc.CRC32C_BY, siphash_lanes.LANES)
+assert crc.crc32c(as_bytes(b"123456789"), 0, 9) == 0xE3069283
+keys = [None, b"", b"a", b"12345678", bytes(range(40))] * 3
+data, rows = rows_of(keys, 0)
+buf = as_bytes(data + bytes(8))
+siphash_lanes.hash_rest(buf, rows, 0, len(keys), np.uint64(3), np.uint64(5))
+assert [tuple(row) for row in rows.tolist()] == expected_of(keys, (3, 5))
+
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+arm = llvm.Target.from_triple("aarch64-unknown-linux-gnu").create_target_machine()
+for kernel in (siphash_lanes.hash_rest, siphash_lanes.hash_rows):
+    for code in kernel.inspect_llvm().values():
+        assert "llvm.x86" not in code
+        module = llvm.parse_assembly(code)
+        module.triple = arm.triple
+        assert len(arm.emit_object(module)) > 500
+    for code in kernel.inspect_asm().values():
+        assert "ymm" not in code and "zmm" not in code
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names x86-64 processors")
+@pytest.mark.parametrize(
+    ("name", "features", "found"),
+    [("nehalem", "", "tables 1"), ("nehalem", "+sse4.2,-avx2", "sse4.2 1")],
+)
+def test_kernels_follow_the_processor_that_they_are_compiled_for(
+    tmp_path: Path, name: str, features: str, found: str
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", KERNELS],
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT / 'lib'}:{ROOT}",
+            "NUMBA_CPU_NAME": name,
+            "NUMBA_CPU_FEATURES": features,
+            "NUMBA_CACHE_DIR": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == found
