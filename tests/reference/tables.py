@@ -50,10 +50,14 @@ def settings_ignored() -> Iterator[str]:
 
 
 def versions() -> Iterator[str]:
-    head = ("rule", "from", "to", "", "source")
+    head = ("rule", "from", "to", "", "source", "test")
     rows = sorted(RULES, key=lambda row: [int(number) for number in row.rule[1:].split(".")])
     return table(
-        head, [(row.rule, row.since, row.until or "", row.says, row.source) for row in rows]
+        head,
+        [
+            (row.rule, row.since, row.until or "", row.says, row.source, code(f"tests/{row.test}"))
+            for row in rows
+        ],
     )
 
 

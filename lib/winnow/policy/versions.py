@@ -130,7 +130,10 @@ class Row:
         return since <= newest.last and oldest.first <= until
 
 
-_LIVES = "kafka/lives/test_versions.py"
+_HORIZONS = "unit/wire/test_filtering.py"
+_EMPTIED = "unit/policy/test_survival.py"
+_FORMATS = "unit/wire/test_legacy_filtering.py"
+_IDLE = "unit/policy/test_sources.py"
 _EXPIRATION = "producer_expiration"
 _JARS = "kafka/judge/test_settings_of_versions.py"
 _GROUPING = "unit/policy/test_grouping.py"
@@ -175,39 +178,39 @@ def _before(release: str) -> str:
 
 RULES: tuple[Row, ...] = (
     Row(
-        switch="delete_horizons", value=False, until="3.0", rule="S5.8", test=_LIVES,
+        switch="delete_horizons", value=False, until="3.0", rule="S5.8", test=_HORIZONS,
         says="tombstones and markers expire by the modification time of the last clean segment",
         source="before KIP-534",
     ),
     Row(
-        switch="delete_horizons", value=True, since="3.1", rule="S5.8", test=_LIVES,
+        switch="delete_horizons", value=True, since="3.1", rule="S5.8", test=_HORIZONS,
         says="tombstones and markers expire at the delete horizon of their batch",
         source="KIP-534",
     ),
     Row(
-        switch="emptied_batch", value=EmptiedBatch.NONE, until="3.9.1", rule="S5.4", test=_LIVES,
+        switch="emptied_batch", value=EmptiedBatch.NONE, until="3.9.1", rule="S5.4", test=_EMPTIED,
         says="only the last batch of each producer is kept without records",
         source="before KAFKA-17076",
     ),
     Row(
         switch="emptied_batch", value=EmptiedBatch.END_OF_ROUND, since="3.9.2", until="4.3",
-        rule="S5.4", test=_LIVES,
+        rule="S5.4", test=_EMPTIED,
         says="the batch that ends at U is kept without records",
         source="KAFKA-17076",
     ),
     Row(
         switch="emptied_batch", value=EmptiedBatch.HIGH_WATERMARK, since="4.4", rule="S5.4",
-        test=_LIVES,
+        test=_EMPTIED,
         says="the batch that ends at the high watermark is kept without records",
         source="KAFKA-20452",
     ),
     Row(
-        switch="converts_old_formats", value=False, until="3.9", rule="S2.5", test=_LIVES,
+        switch="converts_old_formats", value=False, until="3.9", rule="S2.5", test=_FORMATS,
         says="what remains of v0 and v1 keeps its format, and has no delete horizon",
         source="before KIP-724",
     ),
     Row(
-        switch="converts_old_formats", value=True, since="4.0", rule="S2.5", test=_LIVES,
+        switch="converts_old_formats", value=True, since="4.0", rule="S2.5", test=_FORMATS,
         says="what remains of v0 and v1 is written as v2",
         source="KIP-724",
     ),
@@ -222,12 +225,12 @@ RULES: tuple[Row, ...] = (
         source="Cleaner.groupSegmentsBySize of 3.0.2",
     ),
     Row(
-        switch="producer_expiration", value=TRANSACTIONAL_ID, until="3.3", rule="S8.4", test=_JARS,
+        switch="producer_expiration", value=TRANSACTIONAL_ID, until="3.3", rule="S8.4", test=_IDLE,
         says=f"{TRANSACTIONAL_ID} (7 days) decides when a broker forgets an idle producer",
         source="before KIP-854",
     ),
     Row(
-        switch="producer_expiration", value=PRODUCER_ID, since="3.4", rule="S8.4", test=_JARS,
+        switch="producer_expiration", value=PRODUCER_ID, since="3.4", rule="S8.4", test=_IDLE,
         says=f"{PRODUCER_ID} (1 day) decides when a broker forgets an idle producer",
         source="KIP-854",
     ),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.policy.states import segment
 from winnow.policy.grouping import group_segments
+from winnow.policy.versions import asked_version
 from winnow.state import Segment
 
 SPAN = 2**31 - 1
@@ -58,6 +59,14 @@ def test_case_69_wide_segments_stay_separate_until_empty() -> None:
     assert grouped(wide, end=end) == [[s.base_offset] for s in wide]
     emptied = [wide[0], segment(SPAN + 1, 0), segment(2 * (SPAN + 1), 0)]
     assert len(grouped(emptied, end=end)) == 1
+
+
+def test_empty_segments_out_of_reach_stay_separate_in_kafka_2_8() -> None:
+    emptied = [segment(0), segment(SPAN + 1, 0), segment(2 * (SPAN + 1), 0)]
+    limits = {"max_log_bytes": HUGE, "max_index_bytes": HUGE, "end_offset": 3 * (SPAN + 1)}
+    for version, groups in (("2.8", 3), ("3.0", 1)):
+        spans = asked_version(version).rules.empty_segment_spans
+        assert len(group_segments(emptied, **limits, empty_spans=spans)) == groups
 
 
 @pytest.mark.parametrize("missing", [8, 0, None])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.pages import ROOT
 from winnow.errors import UsageError
 from winnow.policy.versions import (
     ANY_VERSION,
@@ -95,3 +96,10 @@ def test_range_of_versions_keeps_more() -> None:
 def test_versions_and_source_are_named() -> None:
     known = KnownVersion(KafkaVersion(4, 1), KafkaVersion(4, 3), "metadata.version 4.1-IV1")
     assert str(known) == "rules of Kafka 4.1 to 4.3 (metadata.version 4.1-IV1)"
+
+
+def test_each_row_names_a_rule_a_source_and_a_test() -> None:
+    for row in RULES:
+        assert row.rule.startswith("S")
+        assert row.source
+        assert (ROOT / "tests" / row.test).is_file(), row.test
