@@ -133,17 +133,42 @@ run_dirs=()
 # Set new_dir to a new directory in PLACE that only this user can access. Its name contains the id
 # of the process that spark-submit becomes. While that process lives, the directory is not a
 # leftover.
+new_run_dir() { # PLACE
+    mkdir -p "$1" && new_dir=$(mktemp -d "$1/winnow-run-$$-XXXXXXXX") && run_dirs+=("$new_dir")
+}
+
 make_run_dir() { # PLACE
-    mkdir -p "$1" && new_dir=$(mktemp -d "$1/winnow-run-$$-XXXXXXXX") ||
+    new_run_dir "$1" ||
         fail "can't create a directory for Spark's files in $1:" \
             "choose another place with TMPDIR or spark.local.dir."
-    run_dirs+=("$new_dir")
+}
+
+# Print the first place for temporary files with 32 MiB of space. With a full or read-only /tmp, the
+# checkout's disk and then memory have to do.
+temporary_place() {
+    local place free
+    for place in "${TMPDIR:-/tmp}" "$cache" /dev/shm; do
+        [[ -d $place && -w $place && -x $place ]] || continue
+        free=$({ df -Pk "$place" | tail -n 1; } 2>/dev/null) || continue
+        read -r _ _ _ free _ <<<"$free"
+        if ((free >= 32768)); then
+            cd -- "$place" && pwd -P
+            return
+        fi
+    done
+    fail "no place for Spark's temporary files: ${TMPDIR:-/tmp}, $cache and /dev/shm are full or" \
+        "can't be written. Choose one with 32 MiB: TMPDIR=DIRECTORY $0 ${job[*]:-}"
 }
 
 # Make private directories for Spark's files, in the places that the user chose for them.
 make_run_dirs() {
     local place places list own=
-    make_run_dir "$(cd -- "${TMPDIR:-/tmp}" && pwd -P)"
+    place=$(temporary_place)
+    if [[ ! $place -ef ${TMPDIR:-/tmp} ]]; then
+        say "note: ${TMPDIR:-/tmp} is full or can't be written; temporary files are in $place"
+        export TMPDIR=$place
+    fi
+    make_run_dir "$place"
     export WINNOW_RUN_DIR=$new_dir
     places=${SPARK_LOCAL_DIRS:-$local_dirs}
     if [[ -z $places ]]; then own=$new_dir; fi
@@ -156,7 +181,14 @@ make_run_dirs() {
     if [[ -z $socket_dir && (-z $master || $master == local*) ]]; then
         socket_dir=$WINNOW_RUN_DIR
         # The paths of sockets must be short, and TMPDIR is long on macOS.
-        if ((${#socket_dir} > 60)); then make_run_dir /tmp && socket_dir=$new_dir; fi
+        if ((${#socket_dir} > 60)); then
+            if new_run_dir /tmp 2>/dev/null || new_run_dir /dev/shm 2>/dev/null; then
+                socket_dir=$new_dir
+            else
+                spark=(--conf spark.python.unix.domain.socket.enabled=false
+                    ${spark[@]+"${spark[@]}"})
+            fi
+        fi
         spark=(--conf "spark.python.unix.domain.socket.dir=$socket_dir" ${spark[@]+"${spark[@]}"})
     fi
 }
@@ -216,7 +248,8 @@ if [[ -z $without_spark ]]; then
     # warnings to stdout.
     jvm="-Xlog:disable -Xlog:all=error:stderr -Xlog:cds*=off:stderr"
     jvm+=" -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
-    jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\""
+    # Java has its performance data in /tmp, whatever java.io.tmpdir is.
+    jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\" -XX:-UsePerfData"
     # Spark fails without a home directory, even if it stores nothing there.
     if [[ ! -w ~ ]]; then jvm+=" -Duser.home=\"$WINNOW_RUN_DIR\""; fi
     if [[ -s $class_archive ]]; then jvm+=" -XX:SharedArchiveFile=\"$class_archive\""; fi

@@ -304,6 +304,7 @@ archive_classes() {
     mkdir -p "$cache/jvm"
     rm -f "$cache/jvm/java-${java_version%%.*}".* # of an older release of this version
     export SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable"
+    SPARK_SUBMIT_OPTS+=" -Djava.io.tmpdir=\"$cache/jvm\" -XX:-UsePerfData"
     compose_java --properties-file "$root/conf/spark-defaults.conf" --master 'local[2]' \
         "$root/jobs/first_job.py"
     "${started[@]}" >"$cache/jvm/log" 2>&1 ||
@@ -325,6 +326,7 @@ export_environment() {
     # A small JVM composes spark-submit's command. Without its own jar first, it would open all of
     # Spark's jars. spark-submit splits these options at spaces, so a path must not have any.
     local launcher='-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC' jar
+    launcher+=' -XX:-UsePerfData' # which is in /tmp
     for jar in "${SPARK_HOME:-}"/jars/spark-launcher_*.jar; do
         if [[ $jar != *[[:space:]*?]* && -r $jar ]]; then launcher+=" -Xbootclasspath/a:$jar"; fi
     done
@@ -365,6 +367,7 @@ set_up() {
     fi
     find_python
     lock
+    local -x TMPDIR=$cache # /tmp may be too small for the packages
     make_venv
     install "$1"
     export_environment
