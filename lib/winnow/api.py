@@ -22,11 +22,11 @@ from winnow.clean.result import RunResult
 from winnow.clean.run import new_run_id
 from winnow.clock import now_ms
 from winnow.errors import UsageError
-from winnow.ledger.append import append_rows, note_unless, recorded
+from winnow.ledger.append import append, recorded
 from winnow.ledger.erasures import erasure, hash_keys
 from winnow.ledger.history import History, read_history, read_ledger
 from winnow.ledger.place import ERASURES, check_ledger
-from winnow.ledger.rows import entry_of
+from winnow.ledger.rows import cleaning
 from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_to_read, locked
 from winnow.logdir.survey import check_one_node
@@ -41,8 +41,7 @@ from winnow.verbs.compare.values import CompareResult
 from winnow.verbs.doctor.diagnose import diagnose
 from winnow.verbs.doctor.values import Diagnosis
 from winnow.verbs.erase.values import EraseResult
-from winnow.verbs.explain.explain import Question, explain_partition
-from winnow.verbs.explain.home import home_of
+from winnow.verbs.explain.explain import Question, explain_partition, home_of
 from winnow.verbs.explain.values import Explanation
 from winnow.verbs.output.run import Destinations, elsewhere_of, run_anywhere
 from winnow.verbs.recover.run import recover_log_dirs
@@ -50,7 +49,6 @@ from winnow.verbs.recover.values import RecoverResult
 from winnow.verbs.verify.log_dirs import find_log_dirs
 from winnow.verbs.verify.verify import SweepResult, sweep
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
-from winnow.words import redacted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,7 +94,7 @@ def plan(spark: WithContext, log_dirs: Sequence[str], **options: Unpack[PlanOpti
     LogDirInUseError if a broker is running on it, and StoppedError if the run was stopped before it
     had a result.
     """
-    elsewhere = elsewhere_of(log_dirs, _destinations(options))
+    elsewhere = elsewhere_of(log_dirs, **_destinations(options))
     return run_anywhere(elsewhere, spark, log_dirs, Request.of(options, touch=False))
 
 
@@ -121,27 +119,20 @@ def clean(
             "with an output, a run neither replaces nor frees anything in the log directory",
             hint="Leave out keep_replaced and free_at_least, or the output.",
         )
-    elsewhere = elsewhere_of(log_dirs, places)
+    elsewhere = elsewhere_of(log_dirs, **places)
     started = now_ms()
     result = run_anywhere(elsewhere, spark, log_dirs, request)
     if ledger is None:
         return result
     request.progress.stage("writing the ledger")
-    return recorded(
-        spark.sparkContext,
-        ledger,
-        entry_of(result, log_dirs=log_dirs, started=started, ended=now_ms()),
-    )
+    addition = cleaning(result, log_dirs=log_dirs, started=started, ended=now_ms())
+    return recorded(ledger, result, lambda: append(spark.sparkContext, ledger, addition))
 
 
-def _destinations(options: PlanOptions) -> Destinations:
+def _destinations(options: PlanOptions) -> dict[str, Any]:
     """Remove them from `options` and return them."""
-    return {
-        "output": options.pop("output", ()),
-        "begin_again": options.pop("begin_again", False),
-        "work_dir": options.pop("work_dir", None),
-        "work_space": options.pop("work_space", None),
-    }
+    given: dict[str, Any] = options  # type: ignore[assignment]
+    return {name: given.pop(name) for name in Destinations.__annotations__ if name in given}
 
 
 def history(
@@ -220,10 +211,8 @@ def erase(
     progress.stage("writing the ledger")
     hashes = hash_keys(key.as_py() for key in different)
     addition = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=now_ms())
-    note = note_unless(ledger, lambda: append_rows(spark.sparkContext, ledger, addition))
-    if note is not None:
-        return replace(result, notes=(*result.notes, note))
-    return replace(result, ledger=redacted(ledger), hash_key=hashes.hash_key)
+    told = recorded(ledger, result, lambda: append(spark.sparkContext, ledger, addition))
+    return told if told.ledger is None else replace(told, hash_key=hashes.hash_key)
 
 
 def erasures(spark: SparkSession, ledger: str) -> DataFrame:

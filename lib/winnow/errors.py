@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from functools import partial
 from typing import Final, Self
 
 from winnow.words import redacted
@@ -95,24 +96,14 @@ class WinnowError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only fields: the default would call cls(message) and lose them on the way back
         # from a worker.
-        fields = (self.problem, self.expected, self.found, self.where, self.hint, self.position)
-        return (_rebuild, (type(self), *fields))
+        parts = {
+            name: getattr(self, name) for name in ("expected", "found", "where", "hint", "position")
+        }
+        return partial(type(self), self.problem, **parts), ()
 
 
 def _without_secrets(text: str | None) -> str | None:
     return None if text is None else redacted(text)
-
-
-def _rebuild(
-    cls: type[WinnowError],
-    problem: str,
-    expected: str | None,
-    found: str | None,
-    where: str | None,
-    hint: str | None,
-    position: int | None,
-) -> WinnowError:
-    return cls(problem, expected=expected, found=found, where=where, hint=hint, position=position)
 
 
 def failure_of(error: Exception) -> str:

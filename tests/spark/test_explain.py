@@ -34,7 +34,6 @@ from winnow.logdir.batches import read_batches
 from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
 from winnow.policy.fate import Verdict
-from winnow.runtime.failure import Failure
 from winnow.storage.local import LocalStorage
 from winnow.verbs.explain.explain import places, survey_ground
 from winnow.verbs.explain.find import FoundRecord, Search, find_in_segment
@@ -116,9 +115,7 @@ def foretell(
     ):
         if isinstance(item, LeftAlone):
             continue
-        surveyed = survey_ground(spark.sparkContext, item, request, preview=True)
-        assert not isinstance(surveyed, Failure), surveyed
-        ground, search = surveyed
+        ground, search = survey_ground(spark.sparkContext, item, request, preview=True)
         records = [r for place in places(item) for r in find_in_segment(search, place).records]
         latest = latest_of_each_key(records, search)
         fates[str(item.place.topic_partition)] = {

@@ -18,8 +18,8 @@ from tests.unit.cli.results import idle, left_alone, partition, run_of
 from winnow.api import history, ledger_table
 from winnow.clean.result import RunResult
 from winnow.errors import UsageError
-from winnow.ledger.append import LOCK, append
-from winnow.ledger.rows import Entry
+from winnow.ledger.append import LOCK, Addition, append
+from winnow.ledger.rows import cleaning
 from winnow.ledger.schema import LEDGER
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ def ledger(tmp_path: Path) -> str:
     return str(tmp_path / "the ledger" / "100% ours")
 
 
-def entry(result: RunResult, *, ended: int = NOW, host: str = "h") -> Entry:
-    return Entry(
-        result=result, log_dirs=["/kafka"], started=ended - 2000, ended=ended, user="u", host=host
-    )
+def entry(result: RunResult, *, ended: int = NOW, host: str = "h") -> Addition:
+    return cleaning(result, log_dirs=["/kafka"], started=ended - 2000, ended=ended, by=("u", host))
 
 
 def of_id(run_id: str, result: RunResult) -> RunResult:
@@ -214,7 +212,7 @@ import sys
 from pyspark.java_gateway import launch_gateway
 from tests.spark.test_ledger import entry, of_id
 from tests.unit.cli.results import partition, run_of
-from winnow.ledger.append import append_in, cleaning
+from winnow.ledger.append import append_in
 
 jvm = launch_gateway().jvm
 hadoop = jvm.org.apache.hadoop.conf.Configuration()
@@ -223,9 +221,9 @@ print("ready", flush=True)
 sys.stdin.readline()
 for number in range(5):
     run = of_id(f"{name}-{number}", run_of(partition(name)))
-    assert append_in(jvm, hadoop, ledger, cleaning(entry(run)))
+    assert append_in(jvm, hadoop, ledger, entry(run))
 again = of_id(f"{name}-0", run_of(partition(name)))
-assert not append_in(jvm, hadoop, ledger, cleaning(entry(again)))
+assert not append_in(jvm, hadoop, ledger, entry(again))
 """
 
 

@@ -11,8 +11,8 @@ import pytest
 import winnow
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.pages import DOCS, LOG_DIR, Reader
-from winnow.values.comparing import COMPARED
-from winnow.values.frame import PARTITIONS
+from winnow.values.plans import COMPARED
+from winnow.values.result import PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,8 @@ from winnow import api
 from winnow.clean.result import PartitionResult
 from winnow.errors import UsageError, WinnowError
 from winnow.values import facts as facts_module
-from winnow.values.comparing import COMPARED
-from winnow.values.frame import PARTITIONS
+from winnow.values.plans import COMPARED
+from winnow.values.result import PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

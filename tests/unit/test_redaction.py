@@ -13,7 +13,7 @@ from winnow.cli.main import run
 from winnow.cli.out import complain, tell_json
 from winnow.cli.run import write_result
 from winnow.errors import UsageError, WinnowError
-from winnow.ledger.append import note_unless
+from winnow.ledger.append import recorded
 from winnow.logdir import lock
 from winnow.metrics.lineage import Lineage
 from winnow.report.write import write_report
@@ -97,7 +97,8 @@ def test_ledger_note_has_no_credentials() -> None:
     def fail() -> None:
         raise OSError(f"no {URL}")
 
-    assert "RET" not in str(note_unless(URL, fail))
+    (note,) = recorded(URL, run_of(), fail).notes
+    assert "RET" not in note
 
 
 def test_lock_holder_is_named_without_its_secrets(

@@ -184,6 +184,33 @@ class PartitionResult:
     settings: tuple[Setting, ...] = ()
     """In a plan: all settings that decided, defaults included."""
 
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything was done or, in a plan, would be."""
+        return self.actions != (NONE,)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was left alone although Kafka might have acted, or an error occurred."""
+        return self.left_alone or self.error is not None
+
+    @property
+    def why(self) -> str:
+        """The reason, with the error if it is not part of it."""
+        known = self.error is None or self.error in self.reason
+        return self.reason if known else f"{self.reason}: {self.error}"
+
+    @property
+    def gain(self) -> float:
+        """Freed bytes. Where only a run can find those, dirty bytes are the best estimate."""
+        before = self.bytes_before or 0
+        after = self.bytes_after
+        return before * (self.dirty_ratio or 0.0) if after is None else before - after
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunResult:
@@ -237,15 +264,11 @@ class RunResult:
         if self.short_bytes:
             return NoSpaceError.exit_code
         codes = {partition.error_code for partition in self.partitions if _troubled(partition)}
-        idle = all(partition.actions == (NONE,) for partition in self.partitions)
+        idle = not any(partition.acts for partition in self.partitions)
         if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):
             return codes.pop()
         return CorruptLogError.exit_code if codes else 0
 
 
 def _troubled(partition: PartitionResult) -> bool:
-    return (
-        partition.left_alone
-        or partition.error is not None
-        or partition.quarantined_bytes is not None
-    )
+    return partition.failed or partition.quarantined_bytes is not None

@@ -15,8 +15,7 @@ from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settin
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
-from winnow.cli.text.doctor import bold, listed, plain
-from winnow.cli.text.doctor_census import census_lines
+from winnow.cli.text.doctor import bold, census_lines, listed, plain
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.words import counted, duration, instant, moment, roughly, size
 

@@ -4,7 +4,7 @@ the offset indexes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import LOG, LOG_START_CHECKPOINT, SWAP
 from winnow.policy.transactions import ABORTED
+from winnow.runtime.packing import in_order
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.wire.batch import (
@@ -91,7 +92,7 @@ def plan_tasks(storage: Storage, options: Options) -> list[Task]:
             items += _of_partition(storage, home, options, start)
         except CorruptLogError as error:
             items.append(Unreadable(home.topic_partition, error))
-    return _packed(items, options.max_bytes)
+    return [tuple(task) for task in in_order(items, _cost, options.max_bytes)]
 
 
 def _log_starts(storage: Storage, log_dir: str) -> dict[TopicPartition, int] | CorruptLogError:
@@ -267,16 +268,5 @@ def _boundary(
     )
 
 
-def _packed(items: Sequence[Range | Unreadable], max_bytes: int) -> list[Task]:
-    """Group adjacent ranges into tasks of up to `max_bytes`, including the cost of opening each."""
-    tasks: list[Task] = []
-    task: list[Range | Unreadable] = []
-    room = max_bytes
-    for item in items:
-        cost = OPEN_BYTES + (item.end_byte - item.start_byte if isinstance(item, Range) else 0)
-        if task and cost > room:
-            tasks.append(tuple(task))
-            task, room = [], max_bytes
-        task.append(item)
-        room -= cost
-    return [*tasks, tuple(task)] if task else tasks
+def _cost(item: Range | Unreadable) -> int:
+    return OPEN_BYTES + (item.end_byte - item.start_byte if isinstance(item, Range) else 0)

@@ -1,4 +1,6 @@
-"""Build Arrow record batches with the requested columns from records and their batches."""
+"""Build Arrow record batches with the requested columns from records and their batches. Buffers are
+handed over; nothing is built value by value.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from winnow.kafka_log.arrow import byte_strings, header_lists, one_of, repeated, timestamps
 from winnow.state import TopicPartition
 from winnow.wire.batch import (
     CODEC_MASK,
@@ -23,7 +24,7 @@ from winnow.wire.batch import (
     Codec,
 )
 from winnow.wire.buffers import Rows
-from winnow.wire.columns import Part, RecordPlaces
+from winnow.wire.columns import Part, Places, RecordPlaces, gathered, header_places
 from winnow.wire.inflate import RecordBlocks
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,6 +32,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _CODECS = [codec.name.lower() for codec in Codec]
 _PARTS = {"key": Part.KEY, "value": Part.VALUE, "headers": Part.HEADERS}
 _SEQUENCES = 2**31
+_MOST_MS = (2**63 - 1) // 1000
+"""The largest timestamp that fits into Spark's microseconds."""
 _NO_TIMESTAMP_TYPE, _CREATE_TIME, _LOG_APPEND_TIME = -1, 0, 1
 """Ids of Kafka's `TimestampType`, which Spark shows."""
 
@@ -121,6 +124,10 @@ def _of_header(name: str) -> Callable[[Records, Any], Any]:
     return lambda records, kind: pa.array(records.of_batch(_HEADER[name](records.rows)), kind)
 
 
+def _repeated(records: Records, value: object, kind: Any) -> Any:  # noqa: ANN401
+    return pa.repeat(pa.scalar(value, kind), len(records.places))
+
+
 def _timestamp_type(records: Records, kind: Any) -> Any:  # noqa: ANN401
     rows = records.rows
     appended = np.where(rows["attributes"] & LOG_APPEND_TIME != 0, _LOG_APPEND_TIME, _CREATE_TIME)
@@ -136,29 +143,87 @@ def _sequence(records: Records, kind: Any) -> Any:  # noqa: ANN401
 
 def _delete_horizon(records: Records, kind: Any) -> Any:  # noqa: ANN401
     rows = records.rows
-    return timestamps(
+    return _timestamps(
         records.of_batch(rows["base_timestamp"]),
         kind,
         valid=records.of_batch(_bit(rows, DELETE_HORIZON)),
     )
 
 
+def _byte_strings(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noqa: ANN401 - Arrow has no types
+    """Return a binary or string array, null where the size is -1."""
+    ends, data = gathered(blocks, places)
+    return pa.Array.from_buffers(
+        kind,
+        len(places.size),
+        [_validity(places.size >= 0), pa.py_buffer(ends), pa.py_buffer(data)],
+    )
+
+
+def _header_lists(blocks: RecordBlocks, headers: Places, kind: Any) -> Any:  # noqa: ANN401
+    """Return a list of (key, value) per record, null if it has no headers, as Spark's Kafka source
+    does.
+    """
+    keys, values = header_places(blocks, headers)
+    pair = kind.value_type
+    children = [
+        _names(blocks, keys, pair.field(0).type),
+        _byte_strings(blocks, values, pair.field(1).type),
+    ]
+    pairs = pa.StructArray.from_arrays(children, fields=[pair.field(0), pair.field(1)])
+    ends = np.zeros(len(headers.size) + 1, np.int32)
+    np.cumsum(headers.size, out=ends[1:])
+    return pa.Array.from_buffers(
+        kind, len(headers.size), [_validity(headers.size > 0), pa.py_buffer(ends)], children=[pairs]
+    )
+
+
+def _timestamps(ms: Array, kind: Any, *, valid: Array | None = None) -> Any:  # noqa: ANN401
+    """Return microseconds in UTC. Null where not `valid`, and beyond year 292 277, which Spark
+    can't represent.
+    """
+    if valid is None and len(ms) and ms.min() >= -_MOST_MS and ms.max() <= _MOST_MS:
+        return pa.Array.from_buffers(kind, len(ms), [None, pa.py_buffer(ms * 1000)])
+    fits = (ms >= -_MOST_MS) & (ms <= _MOST_MS)
+    valid = fits if valid is None else fits & valid
+    micros = np.where(valid, ms, 0) * 1000
+    return pa.Array.from_buffers(kind, len(ms), [_validity(valid), pa.py_buffer(micros)])
+
+
+def _names(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noqa: ANN401
+    """Return header keys. A key that is not UTF-8 gets replacement characters, as in a consumer."""
+    names = _byte_strings(blocks, places, kind)
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = _byte_strings(blocks, places, pa.binary()).to_pylist()
+        return pa.array([name.decode(errors="replace") for name in raw], kind)
+    return names
+
+
+def _validity(valid: Array) -> Any:  # noqa: ANN401
+    """Return Arrow's validity bitmap; None if all are valid."""
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
 _COLUMNS: Mapping[str, Callable[[Records, Any], Any]] = {
-    "key": lambda r, kind: byte_strings(r.blocks, r.places.key, kind),
-    "value": lambda r, kind: byte_strings(r.blocks, r.places.value, kind),
-    "topic": lambda r, kind: repeated(r.topic_partition.topic, len(r.places), kind),
-    "partition": lambda r, kind: repeated(r.topic_partition.partition, len(r.places), kind),
+    "key": lambda r, kind: _byte_strings(r.blocks, r.places.key, kind),
+    "value": lambda r, kind: _byte_strings(r.blocks, r.places.value, kind),
+    "topic": lambda r, kind: _repeated(r, r.topic_partition.topic, kind),
+    "partition": lambda r, kind: _repeated(r, r.topic_partition.partition, kind),
     "offset": lambda r, kind: pa.array(r.places.offset, kind),
-    "timestamp": lambda r, kind: timestamps(r.places.timestamp, kind),
+    "timestamp": lambda r, kind: _timestamps(r.places.timestamp, kind),
     "timestampType": _timestamp_type,
-    "headers": lambda r, kind: header_lists(r.blocks, r.places.headers, kind),
+    "headers": lambda r, kind: _header_lists(r.blocks, r.places.headers, kind),
     **{name: _of_header(name) for name in _HEADER},
-    "codec": lambda r, _: one_of(_CODECS, r.of_batch(r.rows["attributes"] & CODEC_MASK)),
+    "codec": lambda r, _: pa.array(_CODECS).take(
+        pa.array(r.of_batch(r.rows["attributes"] & CODEC_MASK))
+    ),
     "sequence": _sequence,
     "deleteHorizon": _delete_horizon,
-    "segment": lambda r, kind: repeated(r.segment, len(r.places), kind),
+    "segment": lambda r, kind: _repeated(r, r.segment, kind),
     "position": lambda r, kind: pa.array(r.of_batch(r.rows["position"]) + r.start, kind),
-    "crcOk": lambda r, kind: repeated(True, len(r.places), kind),
+    "crcOk": lambda r, kind: _repeated(r, True, kind),
     "problem": lambda r, kind: pa.nulls(len(r.places), kind),
 }
 """Columns of records that could be read."""

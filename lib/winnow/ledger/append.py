@@ -13,17 +13,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 
 from winnow.clean.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.delta import provide_delta
-from winnow.ledger.place import TABLE, local_path, table_url
-from winnow.ledger.rows import Entry, json_rows
-from winnow.ledger.schema import LEDGER
+from winnow.ledger.place import local_path, table_url
 from winnow.storage.output_file import open_lock
+from winnow.verbs.erase.values import EraseResult
 from winnow.version import VERSION
 from winnow.words import redacted
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql.types import StructType
 
+_Result = TypeVar("_Result", RunResult, EraseResult)
 _log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
@@ -57,51 +57,34 @@ class Addition:
     run_id: str
 
 
-def append(sc: SparkContext, ledger: str, entry: Entry) -> bool:
+def recorded(ledger: str, result: _Result, write: Callable[[], object]) -> _Result:
+    """Write to the ledger, and return the result, which says whether the run is there. A ledger
+    that can't be written does not fail the run.
+    """
+    try:
+        write()
+    except Exception as error:  # noqa: BLE001 - whatever happens there
+        if not isinstance(error, WinnowError):
+            _log.exception("the ledger could not be written")
+        what = f"{error}".partition("\n")[0] or type(error).__name__
+        note = f"THE RUN IS NOT IN THE LEDGER {ledger}; everything else was done: {what}"
+        return replace(result, notes=(*result.notes, redacted(note)))
+    return replace(result, ledger=redacted(ledger))
+
+
+def append(sc: SparkContext, ledger: str, addition: Addition) -> bool:
     """Add a run to the ledger, and create the ledger if it does not exist. Return False if the run
     is already in it.
 
     Other writers may be active. Raises WinnowError if the ledger can't be written.
     """
-    return append_rows(sc, ledger, cleaning(entry))
-
-
-def recorded(sc: SparkContext, ledger: str, entry: Entry) -> RunResult:
-    """Record the run and return its result, which says whether it is in the ledger."""
-    note = note_unless(ledger, lambda: append(sc, ledger, entry))
-    if note is not None:
-        return replace(entry.result, notes=(*entry.result.notes, note))
-    return replace(entry.result, ledger=redacted(ledger))
-
-
-def note_unless(ledger: str, write: Callable[[], object]) -> str | None:
-    """Write, and return a note if the ledger could not be written; None if it could."""
-    try:
-        write()
-    except Exception as error:  # noqa: BLE001 - a ledger error must not fail the run
-        if not isinstance(error, WinnowError):
-            _log.exception("the ledger could not be written")
-        what = f"{error}".partition("\n")[0] or type(error).__name__
-        return redacted(f"THE RUN IS NOT IN THE LEDGER {ledger}; everything else was done: {what}")
-    return None
-
-
-def cleaning(entry: Entry) -> Addition:
-    """Return what a cleaning adds."""
-    return Addition(
-        table=TABLE, schema=LEDGER, rows=[*json_rows(entry)], run_id=entry.result.run_id
-    )
-
-
-def append_rows(sc: SparkContext, ledger: str, addition: Addition) -> bool:
-    """Like `append`, for any table."""
     provide_delta(sc)
     # pyspark has no other way to the JVM.
     return append_in(sc._jvm, sc._jsc.hadoopConfiguration(), ledger, addition)  # noqa: SLF001
 
 
 def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  # noqa: ANN401 - py4j has no types
-    """Like `append_rows`, in a given JVM with this Hadoop configuration."""
+    """Like `append`, in a given JVM with this Hadoop configuration."""
     attempts = 0
     while True:
         attempts += 1

@@ -6,69 +6,54 @@ import getpass
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 from winnow.clean.result import PartitionResult, RunResult
 from winnow.clock import EPOCH
-from winnow.ledger.schema import PARTITION_COLUMNS, RUN_COLUMNS
+from winnow.ledger.append import Addition
+from winnow.ledger.place import TABLE
+from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS
 from winnow.version import VERSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A finished run. Times are in ms since the epoch, by the machine's clock."""
+def cleaning(
+    result: RunResult,
+    *,
+    log_dirs: Sequence[str],
+    started: int,
+    ended: int,
+    by: tuple[str, str] | None = None,
+) -> Addition:
+    """Return the rows of a finished run: one for each partition, or one for a run without any.
 
-    result: RunResult
-    log_dirs: Sequence[str]
-    started: int
-    ended: int
-    user: str
-    host: str
-
-
-def entry_of(result: RunResult, *, log_dirs: Sequence[str], started: int, ended: int) -> Entry:
-    """Make an entry with this process's user and machine."""
-    user, host = who()
-    return Entry(
-        result=result, log_dirs=log_dirs, started=started, ended=ended, user=user, host=host
-    )
+    Times are in ms since the epoch, by the machine's clock. `by`: user and host, by default those
+    of this process.
+    """
+    user, host = by or who()
+    of_run = {
+        "run_id": result.run_id,
+        "winnow_version": VERSION,
+        "user": user,
+        "host": host,
+        "started_at": instant(started),
+        "ended_at": instant(ended),
+        "clock": instant(result.now),
+        "log_dirs": list(log_dirs),
+        "status": result.status,
+        "exit_code": result.exit_code,
+    }
+    rows = [json.dumps(of_run | _of_partition(p)) for p in result.partitions or (None,)]
+    return Addition(table=TABLE, schema=LEDGER, rows=rows, run_id=result.run_id)
 
 
 def who() -> tuple[str, str]:
-    """Return this process's user and machine."""
     try:
         return getpass.getuser(), socket.gethostname()
     except (OSError, KeyError):  # a container's user has no name
         return str(os.getuid()), socket.gethostname()
-
-
-def json_rows(entry: Entry) -> Iterator[str]:
-    """Yield one JSON object per row, with the columns of `LEDGER` and no line break. A run without
-    partitions has one row.
-    """
-    of_run = _of_run(entry)
-    for partition in entry.result.partitions or (None,):
-        yield json.dumps(of_run | _of_partition(partition))
-
-
-def _of_run(entry: Entry) -> dict[str, Any]:
-    result = entry.result
-    row = {
-        "run_id": result.run_id,
-        "winnow_version": VERSION,
-        "user": entry.user,
-        "host": entry.host,
-        "started_at": instant(entry.started),
-        "ended_at": instant(entry.ended),
-        "clock": instant(result.now),
-        "log_dirs": list(entry.log_dirs),
-        "status": result.status,
-        "exit_code": result.exit_code,
-    }
-    return {column.name: row[column.name] for column in RUN_COLUMNS}
 
 
 def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from winnow.clean.result import COMPACTED, NONE, PartitionResult, RunResult
+from winnow.clean.result import COMPACTED, PartitionResult, RunResult
 
 LAST_SUCCESS = "winnow_last_success_unixtime"
 
@@ -44,7 +44,7 @@ def _one(name: str, words: str, value: float) -> Gauge:
 
 def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str, float]]:
     partitions = result.partitions
-    alone = [p for p in partitions if p.left_alone or p.error is not None]
+    alone = [p for p in partitions if p.failed]
     read = sum(
         s.bytes
         for p in partitions
@@ -138,8 +138,8 @@ def _by_topic(partitions: Sequence[PartitionResult]) -> list[Gauge]:
 
 
 def _after(p: PartitionResult) -> int:
-    unchanged = p.actions == (NONE,) or p.bytes_after is None
-    return (p.bytes_before if unchanged else p.bytes_after) or 0
+    after = p.bytes_after if p.acts else None
+    return (p.bytes_before if after is None else after) or 0
 
 
 def _removed(partitions: Sequence[PartitionResult]) -> Gauge:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from winnow.clean.result import NONE, PartitionResult, RunResult
+from winnow.clean.result import PartitionResult, RunResult
 from winnow.errors import WinnowError
 from winnow.storage.output_file import append_output
 from winnow.version import VERSION
@@ -74,8 +74,8 @@ class Lineage:
             "exitCode": result.exit_code,
             "now": result.now,
             "partitions": len(result.partitions),
-            "cleaned": sum(p.actions != (NONE,) for p in result.partitions),
-            "leftAlone": sum(p.left_alone or p.error is not None for p in result.partitions),
+            "cleaned": sum(p.acts for p in result.partitions),
+            "leftAlone": sum(p.failed for p in result.partitions),
         }
         facet = _facet(f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunFacet") | figures
         self._tell("COMPLETE", {"winnow": facet}, result.partitions)
@@ -114,7 +114,7 @@ class Lineage:
         """Return one dataset for each changed topic of each log directory."""
         touched: dict[tuple[str, str], list[PartitionResult]] = defaultdict(list)
         for p in partitions:
-            if p.actions != (NONE,):
+            if p.acts:
                 touched[p.log_dir, p.topic].append(p)
         return [
             {

@@ -2,7 +2,6 @@
 network.
 """
 
-from winnow.report.page import render
-from winnow.report.write import write_report
+from winnow.report.write import render, write_report
 
 __all__ = ["render", "write_report"]

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from winnow.clean.result import NONE, TOMBSTONE_AGES, PartitionResult, RunResult
-from winnow.report.segments import FATES, Strip, Timeline, strip_of, timeline_of
-from winnow.report.topics import TopicRow, freed_key, topic_rows
+from winnow.clean.result import TOMBSTONE_AGES, Fate, PartitionResult, RunResult
 
 MOST_DETAILS = 50
 MOST_HOLDERS = 10
@@ -21,6 +20,13 @@ MOST_REASONS = 30
 MOST_NOTES = 50
 MOST_SLOW = 10
 MOST_STRIPS = 12
+MOST_TOPICS = 20
+MOST_BLOCKS = 80
+"""Segments of a partition that are shown one by one. If there are more, neighbours share a block.
+"""
+FATES: tuple[Fate, ...] = ("kept", "compacted", "deleted")
+STEPS = 36
+"""Columns of the timeline."""
 REASONS = {
     "superseded": "superseded, or without a key",
     "tombstones": "tombstones whose delete horizon had passed",
@@ -47,6 +53,63 @@ class Ratios:
 
     counts: tuple[int, ...]
     mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """Log bytes of a topic's partitions. `after` and `dirty_after` are None if any partition's
+    value is unknown.
+    """
+
+    name: str
+    others: int
+    """0 for a topic. Otherwise the row combines this many topics and has no name."""
+    partitions: int
+    before: int
+    after: int | None
+    dirty: float | None
+    """Mean over its partitions, weighted by their bytes."""
+    dirty_after: float | None
+
+    @property
+    def freed(self) -> int | None:
+        return None if self.after is None else self.before - self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Bytes by fate, in equal steps of time from `start` to `end` (ms). Each segment counts at its
+    largest timestamp.
+    """
+
+    start: int
+    end: int
+    steps: tuple[dict[str, int], ...]
+    late: int
+    """Segments whose timestamps are later than the run's clock. They are in the last step."""
+
+    @property
+    def highest(self) -> int:
+        return max(sum(step.values()) for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Adjacent segments with the same fate."""
+
+    fate: Fate
+    base_offset: int
+    segments: int
+    bytes: int
+    largest_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A partition's segments as they were before the run, oldest first."""
+
+    partition: PartitionResult
+    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +160,10 @@ class Facts:
 def facts_of(result: RunResult) -> Facts:
     """Return all facts that the page shows."""
     partitions = result.partitions
-    troubled = [p for p in partitions if p.left_alone or p.error is not None]
-    acting = sorted((p for p in partitions if acts(p)), key=freed_key)
+    troubled = [p for p in partitions if p.failed]
+    acting = sorted(
+        (p for p in partitions if p.acts), key=lambda p: (-p.gain, p.topic, p.partition)
+    )
     known = [(p.bytes_before, p.bytes_after) for p in partitions]
     sizes = [(before, after) for before, after in known if before is not None and after is not None]
     unknown = [p for p in acting if p.bytes_after is None]
@@ -113,7 +178,7 @@ def facts_of(result: RunResult) -> Facts:
         result=result,
         planned=result.verb == "plan",
         acting=len(acting),
-        idle=sum(not acts(p) and not p.left_alone and p.error is None for p in partitions),
+        idle=sum(not p.acts and not p.failed for p in partitions),
         troubled=len(troubled),
         bytes_before=sum(p.bytes_before or 0 for p in partitions),
         freed=sum(before - after for before, after in sizes) - quarantined,
@@ -142,15 +207,10 @@ def facts_of(result: RunResult) -> Facts:
     )
 
 
-def acts(partition: PartitionResult) -> bool:
-    return partition.actions != (NONE,)
-
-
 def _causes(troubled: Sequence[PartitionResult]) -> tuple[Cause, ...]:
     names: dict[str, list[str]] = {}
     for p in troubled:
-        text = p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}"
-        names.setdefault(text, []).append(f"{p.topic}-{p.partition}")
+        names.setdefault(p.why, []).append(p.name)
     ordered = sorted(names.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     return tuple(Cause(text, tuple(sorted(of)[:MOST_NAMES]), len(of)) for text, of in ordered)
 
@@ -183,3 +243,81 @@ def _slowest(partitions: Sequence[PartitionResult]) -> tuple[PartitionResult, ..
     return tuple(
         sorted(timed, key=lambda p: (-(p.duration_ms or 0), p.topic, p.partition))[:MOST_SLOW]
     )
+
+
+def topic_rows(partitions: Sequence[PartitionResult]) -> tuple[TopicRow, ...]:
+    """Return rows, most freed bytes first; where that is unknown, most bytes first."""
+    by_topic: dict[str, list[PartitionResult]] = {}
+    for partition in partitions:
+        if partition.bytes_before is not None:
+            by_topic.setdefault(partition.topic, []).append(partition)
+    ordered = sorted(by_topic.items(), key=lambda entry: (-sum(p.gain for p in entry[1]), entry[0]))
+    rows = [_topic_row(topic, of) for topic, of in ordered[:MOST_TOPICS]]
+    rest = ordered[MOST_TOPICS:]
+    if rest:
+        rows.append(_topic_row("", [p for _, of in rest for p in of], others=len(rest)))
+    return tuple(rows)
+
+
+def _topic_row(topic: str, partitions: Sequence[PartitionResult], *, others: int = 0) -> TopicRow:
+    after = [p.bytes_after for p in partitions]
+    known = [size for size in after if size is not None]
+    return TopicRow(
+        name=topic,
+        others=others,
+        partitions=len(partitions),
+        before=sum(p.bytes_before or 0 for p in partitions),
+        after=sum(known) if len(known) == len(after) else None,
+        dirty=_mean(
+            [(p.dirty_ratio, p.bytes_before) for p in partitions if p.dirty_ratio is not None]
+        ),
+        dirty_after=_mean(
+            [(p.dirty_ratio_after, p.bytes_before) for p in partitions if p.dirty_ratio is not None]
+        ),
+    )
+
+
+def _mean(weighted: Sequence[tuple[float | None, int | None]]) -> float | None:
+    """Return the weighted mean; None if a value is unknown or there are none."""
+    total = sum(weight or 0 for _, weight in weighted)
+    if not total or any(value is None for value, _ in weighted):
+        return None
+    return sum((value or 0.0) * (weight or 0) for value, weight in weighted) / total
+
+
+def timeline_of(partitions: Sequence[PartitionResult], now: int) -> Timeline | None:
+    """Return the timeline; None if no segment with any bytes is known."""
+    segments = [segment for p in partitions for segment in p.segments if segment.bytes]
+    if not segments:
+        return None
+    times = [min(max(segment.largest_timestamp, 0), now) for segment in segments]
+    start, end = min(times), max(times)
+    steps: list[dict[str, int]] = [dict.fromkeys(FATES, 0) for _ in range(STEPS)]
+    for segment, time in zip(segments, times, strict=True):
+        at = (time - start) * STEPS // (end - start + 1)
+        steps[at][segment.fate] += segment.bytes
+    return Timeline(
+        start, end, tuple(steps), sum(segment.largest_timestamp > now for segment in segments)
+    )
+
+
+def strip_of(partition: PartitionResult) -> Strip:
+    """Divide the segments into at most MOST_BLOCKS slices, and each slice into one block for each
+    run of the same fate.
+    """
+    segments = partition.segments
+    each = -(-len(segments) // MOST_BLOCKS)
+    blocks = []
+    for first in range(0, len(segments), each):
+        for fate, run in groupby(segments[first : first + each], key=lambda segment: segment.fate):
+            some = list(run)
+            blocks.append(
+                Block(
+                    fate=fate,
+                    base_offset=some[0].base_offset,
+                    segments=len(some),
+                    bytes=sum(segment.bytes for segment in some),
+                    largest_timestamp=max(segment.largest_timestamp for segment in some),
+                )
+            )
+    return Strip(partition, tuple(blocks))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -45,6 +45,25 @@ def packed(
     for item, task in zip(items, pack(weights, tasks=tasks, each=each), strict=True):
         lists[task].append(item)
     return lists
+
+
+def in_order(
+    items: Iterable[_T], size_of: Callable[[_T], int], most: int | None
+) -> Iterator[list[_T]]:
+    """Yield groups of neighbours, as many items at once as `most` allows; None: all. An item that
+    exceeds it is alone.
+    """
+    group: list[_T] = []
+    taken = 0
+    for item in items:
+        size = size_of(item)
+        if group and most is not None and taken + size > most:
+            yield group
+            group, taken = [], 0
+        group.append(item)
+        taken += size
+    if group:
+        yield group
 
 
 def task_count(total: int, *, per_task: int, items: int, parallelism: int, worth: int = 0) -> int:

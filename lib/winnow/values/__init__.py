@@ -4,8 +4,7 @@ can be executed.
 A layer over `winnow.api`, which the command line uses as well.
 """
 
-from winnow.values.comparing import compare
-from winnow.values.plans import Plan
+from winnow.values.plans import Plan, compare
 from winnow.values.result import Result
 from winnow.values.verbs import clean, explain, ledger_table, plan, verify
 

@@ -1,9 +1,12 @@
-"""A plan as a value: display it, try other settings, execute it."""
+"""A plan as a value: display it, try other settings, compare it with others, execute it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from winnow import api
 from winnow.clean.carry_out import CarriedOut
@@ -12,11 +15,32 @@ from winnow.clean.plan.prepared import Prepared
 from winnow.clean.plan.replan import check_same, rethink
 from winnow.clean.preview import preview
 from winnow.clean.request import Request
+from winnow.errors import UsageError
 from winnow.policy.sources import TopicSet
 from winnow.runtime.progress import Progress
 from winnow.values.facts import Facts
-from winnow.values.result import Result
+from winnow.values.result import Result, freed_bytes
 from winnow.values.settings import Value, listed, parse_topic_values
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+COMPARED = StructType(
+    [
+        StructField("plan", StringType(), nullable=False),
+        StructField("topic", StringType(), nullable=False),
+        StructField("partitions", IntegerType(), nullable=False),
+        StructField("cleaned", IntegerType(), nullable=False),
+        StructField("bytes_before", LongType(), nullable=False),
+        StructField("freed_bytes", LongType()),
+    ]
+)
+"""One row for each topic of each plan. `cleaned`: number of partitions that would change.
+`freed_bytes` is null if only a run or an estimate can find it.
+"""
+
+_Row = tuple[str, str, int, int, int, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +120,29 @@ class Plan(Result):
 
     def _check(self, prepared: Sequence[Prepared], _request: Request) -> None:
         check_same(self.facts.prepared, prepared)
+
+
+def compare(plans: Mapping[str, Plan]) -> DataFrame:
+    """Return what each plan would do, by topic, with the columns COMPARED. Raises UsageError if
+    there is no plan.
+    """
+    if not plans:
+        raise UsageError("no plan to compare", expected='{"a name": a plan, ...}')
+    spark = next(iter(plans.values())).spark
+    return spark.createDataFrame(
+        [row for name, plan in plans.items() for row in _rows(name, plan)], COMPARED
+    )
+
+
+def _rows(name: str, plan: Plan) -> Iterator[_Row]:
+    for topic in sorted({p.topic for p in plan.partitions}):
+        own = [p for p in plan.partitions if p.topic == topic]
+        cleaned = sum(p.acts for p in own)
+        yield (
+            name,
+            topic,
+            len(own),
+            cleaned,
+            sum(p.bytes_before or 0 for p in own),
+            freed_bytes(own),
+        )

@@ -3,15 +3,58 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
 from winnow.clean.result import PartitionResult, RunResult
-from winnow.values.frame import partitions_frame
-from winnow.values.html import freed_bytes, table
+from winnow.words import counted, moment, printable, redacted, size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+MOST_ROWS = 50
+_HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty", "why")
+PARTITIONS = StructType(
+    [
+        StructField("topic", StringType(), nullable=False),
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("log_dir", StringType(), nullable=False),
+        StructField("policy", StringType()),
+        StructField("actions", ArrayType(StringType()), nullable=False),
+        StructField("rule", StringType(), nullable=False),
+        StructField("reason", StringType(), nullable=False),
+        StructField("bytes_before", LongType()),
+        StructField("bytes_after", LongType()),
+        StructField("records_before", LongType()),
+        StructField("records_after", LongType()),
+        StructField("segments_before", IntegerType()),
+        StructField("segments_after", IntegerType()),
+        StructField("dirty_ratio", DoubleType()),
+        StructField("dirty_ratio_after", DoubleType()),
+        StructField("first_dirty_offset_before", LongType()),
+        StructField("first_dirty_offset_after", LongType()),
+        StructField("log_start_offset_before", LongType()),
+        StructField("log_start_offset_after", LongType()),
+        StructField("error", StringType()),
+        StructField("left_alone", BooleanType(), nullable=False),
+    ]
+)
+"""docs/python.md describes the columns. A null means that a value is unknown, or that `reason` says
+there is none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +84,10 @@ class Result:
         return freed_bytes(self.partitions)
 
     def to_df(self) -> DataFrame:
-        """Return one row for each partition, with the columns `winnow.values.frame.PARTITIONS`."""
-        return partitions_frame(self.spark, self.partitions)
+        """Return one row for each partition, with the columns PARTITIONS."""
+        names = PARTITIONS.fieldNames()
+        rows = [tuple(_cell(p, name) for name in names) for p in self.partitions]
+        return self.spark.createDataFrame(rows, PARTITIONS)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page."""
@@ -51,4 +96,65 @@ class Result:
         write_report(self.run, path)
 
     def _repr_html_(self) -> str:
-        return table(self.run)
+        return _table(self.run)
+
+
+def _table(result: RunResult) -> str:
+    """Return the table: changed partitions first, then most bytes first, at most MOST_ROWS."""
+    ordered = sorted(result.partitions, key=lambda p: (not p.acts, -(p.bytes_before or 0), p.topic))
+    left = len(ordered) - MOST_ROWS
+    more = f"<p>and {counted(left, 'partition')} more: see .to_df()</p>" if left > 0 else ""
+    head = "".join(f"<th>{name}</th>" for name in _HEAD)
+    body = "".join(_row(p) for p in ordered[:MOST_ROWS])
+    rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f"<p>{escape(_title(result))}</p><table>{rows}</table>{more}"
+
+
+def freed_bytes(partitions: Sequence[PartitionResult]) -> int | None:
+    """Return the bytes that all of them free together; None if any size afterwards is unknown."""
+    freed = 0
+    for p in partitions:
+        if p.bytes_before is None and p.bytes_after is None:
+            continue  # left alone and not read: it frees nothing
+        if p.bytes_before is None or p.bytes_after is None:
+            return None
+        freed += p.bytes_before - p.bytes_after
+    return freed
+
+
+def _title(result: RunResult) -> str:
+    acting = sum(p.acts for p in result.partitions)
+    done = "to be cleaned" if result.verb == "plan" else "cleaned"
+    freed = freed_bytes(result.partitions)
+    amount = (
+        "how much this frees is unknown without an estimate"
+        if freed is None
+        else f"{size(freed)} freed"
+    )
+    return (
+        f"{acting} of {counted(len(result.partitions), 'partition')} {done}, {amount}, at "
+        f"{moment(result.now)}"
+    )
+
+
+def _row(p: PartitionResult) -> str:
+    cells = (
+        p.name,
+        "+".join(p.actions) if p.acts else "-",
+        size(p.bytes_before),
+        size(p.bytes_after),
+        size(freed_bytes([p]) if p.bytes_before is not None else None),
+        "" if p.segments_before is None else f"{p.segments_before} → {_number(p.segments_after)}",
+        "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
+        p.reason if p.error is None else f"{p.reason}: {p.error}",
+    )
+    return f"<tr>{''.join(f'<td>{escape(printable(redacted(cell)))}</td>' for cell in cells)}</tr>"
+
+
+def _number(count: int | None) -> str:
+    return "?" if count is None else str(count)
+
+
+def _cell(partition: PartitionResult, name: str) -> object:
+    value = getattr(partition, name)
+    return list(value) if isinstance(value, tuple) else value

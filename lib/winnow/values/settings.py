@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from winnow.errors import UsageError
@@ -22,44 +21,36 @@ Values = Mapping[str, Value]
 """Kafka's name of a setting -> its value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Where settings come from. docs/python.md describes the fields."""
-
-    settings: Settings | None = None
-    server_properties: str | Sequence[str] | None = None
-    topic_configs: str | None = None
-    sets: Values | None = None
-    topic_sets: Mapping[str, Values] | None = None
-    kafka_version: str | None = None
-
-    def parsed(self) -> Settings:
-        """Parse all sources. Raises UsageError for a file that can't be read and for anything that
-        can't be understood.
-        """
-        if self.settings is not None:
-            others = (self.server_properties, self.topic_configs, self.sets, self.topic_sets)
-            if any((*others, self.kafka_version)):
-                raise UsageError(
-                    "settings= together with other sources", expected="one or the other"
-                )
-            return self.settings
-        server, topics = self.server_properties, self.topic_configs
-        return Settings(
-            sets=tuple(
-                parse_set(f"{key}={text_of(value)}") for key, value in (self.sets or {}).items()
-            ),
-            topic_sets=tuple(
-                one
-                for glob, values in (self.topic_sets or {}).items()
-                for one in parse_topic_values(glob, values)
-            ),
-            topic_configs=None if topics is None else parse_topic_configs(_read(topics)),
-            server_properties=tuple(
-                parse_server_properties(_read(file), file=file) for file in listed(server or ())
-            ),
-            kafka=asked_version(self.kafka_version, where="kafka_version"),
-        )
+def parse_sources(
+    *,
+    settings: Settings | None = None,
+    server_properties: str | Sequence[str] | None = None,
+    topic_configs: str | None = None,
+    sets: Values | None = None,
+    topic_sets: Mapping[str, Values] | None = None,
+    kafka_version: str | None = None,
+) -> Settings:
+    """Parse the sources of settings, which docs/python.md describes. Raises UsageError for a file
+    that can't be read and for anything that can't be understood.
+    """
+    if settings is not None:
+        if any((server_properties, topic_configs, sets, topic_sets, kafka_version)):
+            raise UsageError("settings= together with other sources", expected="one or the other")
+        return settings
+    return Settings(
+        sets=tuple(parse_set(f"{key}={text_of(value)}") for key, value in (sets or {}).items()),
+        topic_sets=tuple(
+            one
+            for glob, values in (topic_sets or {}).items()
+            for one in parse_topic_values(glob, values)
+        ),
+        topic_configs=None if topic_configs is None else parse_topic_configs(_read(topic_configs)),
+        server_properties=tuple(
+            parse_server_properties(_read(file), file=file)
+            for file in listed(server_properties or ())
+        ),
+        kafka=asked_version(kafka_version, where="kafka_version"),
+    )
 
 
 def parse_topic_values(glob: str, values: Values) -> list[TopicSet]:

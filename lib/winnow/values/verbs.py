@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow import api
@@ -17,7 +16,7 @@ from winnow.runtime.session import use_this_python
 from winnow.values.facts import Facts
 from winnow.values.plans import Plan
 from winnow.values.result import Result
-from winnow.values.settings import Sources, Values, listed
+from winnow.values.settings import Values, listed, parse_sources
 from winnow.verbs.explain.values import Explanation
 from winnow.verbs.verify.verify import SweepResult
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SourceOptions(TypedDict, total=False):
-    """Where settings come from, and the clock."""
+    """Where settings come from."""
 
     settings: Settings | None
     """All settings, already parsed. Excludes the other sources."""
@@ -40,13 +39,18 @@ class SourceOptions(TypedDict, total=False):
     """`{"orders*": {"retention.ms": 1}}`"""
     kafka_version: str | None
     """The version of Kafka whose rules apply, such as `3.9`. None: what the log directory tells."""
+
+
+class LookOptions(SourceOptions, total=False):
+    """What every verb decides by."""
+
     now: int | None
     """In ms since the epoch. None: the current time."""
     only: Only | None
     unclean_shutdown: UncleanShutdown
 
 
-class PlanOptions(SourceOptions, total=False):
+class PlanOptions(LookOptions, total=False):
     """Options of `plan`, with the meaning that they have in `winnow.api.plan`."""
 
     topics: str | Sequence[str]
@@ -57,7 +61,7 @@ class PlanOptions(SourceOptions, total=False):
     progress: Progress | None
 
 
-class CleanOptions(SourceOptions, total=False):
+class CleanOptions(LookOptions, total=False):
     """Options of `clean`, with the meaning that they have in `winnow.api.clean`."""
 
     topics: str | Sequence[str]
@@ -72,9 +76,7 @@ class CleanOptions(SourceOptions, total=False):
     progress: Progress | None
 
 
-class ExplainOptions(SourceOptions, total=False):
-    """Options of `explain`."""
-
+class ExplainOptions(LookOptions, total=False):
     offset: int | None
     key: str | bytes | None
     """Text is encoded as UTF-8."""
@@ -124,14 +126,11 @@ def explain(
 def _with_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options for `winnow.api`: settings are parsed, and single names become tuples."""
     given = dict(options)
-    sources = {name: given.pop(name) for name in _SOURCES if name in given}
+    sources = {name: given.pop(name) for name in SourceOptions.__annotations__ if name in given}
     now = given.pop("now", None)
     names = {name: listed(given.pop(name)) for name in ("topics", "output") if name in given}
-    settings = Sources(**sources).parsed()
+    settings = parse_sources(**sources)
     return given | names | {"settings": settings, "now": now_ms() if now is None else now}
-
-
-_SOURCES = [field.name for field in fields(Sources)]
 
 
 def verify(

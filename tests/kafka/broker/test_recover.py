@@ -16,8 +16,8 @@ from winnow.clock import now_ms
 from winnow.logdir.names import CLEAN_SHUTDOWN, METADATA_TOPIC
 from winnow.policy.sources import Settings
 from winnow.verbs.truncate.finish import MARKER
-from winnow.verbs.truncate.request import TruncateRequest
 from winnow.verbs.truncate.run import recover_unclean
+from winnow.verbs.truncate.values import TruncateRequest
 
 pytestmark = pytest.mark.spark
 

@@ -21,8 +21,8 @@ from winnow.api import clean
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings, parse_topic_configs
 from winnow.storage.places import Places
-from winnow.verbs.truncate.request import TruncateRequest
 from winnow.verbs.truncate.run import recover_dir
+from winnow.verbs.truncate.values import TruncateRequest
 
 
 @dataclass(frozen=True, slots=True)

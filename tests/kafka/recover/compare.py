@@ -26,9 +26,8 @@ from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings, parse_set
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
-from winnow.verbs.truncate.request import TruncateRequest
 from winnow.verbs.truncate.run import recover_dir
-from winnow.verbs.truncate.values import RecoveredDir
+from winnow.verbs.truncate.values import RecoveredDir, TruncateRequest
 
 NOW = 1_800_000_000_000
 INTERVAL_BYTES = 512

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
 from winnow.clean.result import Output, RecordsRemoved, SegmentFate
 from winnow.ledger.erasures import LEDGER_OF_ERASURES
-from winnow.ledger.rows import entry_of, json_rows
+from winnow.ledger.rows import cleaning
 from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS
 
 GOLDEN = Path(__file__).parent / "partitions-v1.txt"
@@ -45,8 +45,7 @@ def test_each_partition_has_a_row_that_repeats_the_run() -> None:
     result = run_of(
         partition("orders", 3, first_dirty_offset_after=7), left_alone("b", error="CRC\nis wrong")
     )
-    entry = entry_of(result, log_dirs=["/kafka"], started=NOW, ended=NOW + 1500)
-    lines = list(json_rows(entry))
+    lines = cleaning(result, log_dirs=["/kafka"], started=NOW, ended=NOW + 1500).rows
     assert not any("\n" in line for line in lines)
     orders, b = map(json.loads, lines)
     assert list(orders) == LEDGER.names
@@ -79,7 +78,7 @@ def test_row_has_segments_outputs_and_removed_records() -> None:
         outputs=outputs,
         records_removed=RecordsRemoved(superseded=3, markers=1),
     )
-    (row,) = map(json.loads, json_rows(entry_of(run_of(told), log_dirs=[], started=NOW, ended=NOW)))
+    (row,) = map(json.loads, cleaning(run_of(told), log_dirs=[], started=NOW, ended=NOW).rows)
     assert row["segments"] == [
         {
             "base_offset": 0,
@@ -107,7 +106,7 @@ def test_row_has_segments_outputs_and_removed_records() -> None:
 
 
 def test_run_without_partitions_has_one_row() -> None:
-    (row,) = map(json.loads, json_rows(entry_of(run_of(), log_dirs=[], started=NOW, ended=NOW)))
+    (row,) = map(json.loads, cleaning(run_of(), log_dirs=[], started=NOW, ended=NOW).rows)
     assert list(row) == [column.name for column in RUN_COLUMNS]
 
 
@@ -115,9 +114,7 @@ def test_times_outside_the_calendar_are_null() -> None:
     result = run_of(
         partition("a", oldest_dirty_timestamp=2**62), partition("b", oldest_dirty_timestamp=NOW)
     )
-    rows = [
-        json.loads(row) for row in json_rows(entry_of(result, log_dirs=[], started=NOW, ended=NOW))
-    ]
+    rows = [json.loads(row) for row in cleaning(result, log_dirs=[], started=NOW, ended=NOW).rows]
     assert [row["oldest_dirty_at"] for row in rows] == [None, "2026-11-21T22:26:40.000+00:00"]
 
 

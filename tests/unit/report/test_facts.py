@@ -2,9 +2,18 @@ from dataclasses import fields
 
 from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
 from winnow.clean.result import RETAINED, RecordsRemoved, SegmentFate
-from winnow.report.facts import MOST_DETAILS, MOST_NAMES, MOST_REASONS, REASONS, facts_of
-from winnow.report.segments import MOST_BLOCKS, STEPS, strip_of, timeline_of
-from winnow.report.topics import MOST_TOPICS
+from winnow.report.facts import (
+    MOST_BLOCKS,
+    MOST_DETAILS,
+    MOST_NAMES,
+    MOST_REASONS,
+    MOST_TOPICS,
+    REASONS,
+    STEPS,
+    facts_of,
+    strip_of,
+    timeline_of,
+)
 
 MIB = 1 << 20
 DAY = 86_400_000

@@ -123,8 +123,6 @@ def _way(position: PositionLine) -> Iterator[str]:
 
 
 class Summary:
-    """Summary of the lines of one file."""
-
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._codecs: Counter[str] = Counter()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from winnow.clean.result import NONE, PartitionResult, RunResult
+from winnow.clean.result import PartitionResult, RunResult
 from winnow.cli.out import Paper, aligned, wrapped
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size
@@ -29,11 +29,9 @@ Row = tuple[str, ...]
 
 
 def show(result: RunResult, paper: Paper) -> None:
-    troubled = [p for p in result.partitions if p.left_alone or p.error is not None]
-    active = sorted((p for p in result.partitions if _acts(p)), key=_gain_key)
-    idle = sorted(
-        (p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key
-    )
+    troubled = [p for p in result.partitions if p.failed]
+    active = sorted((p for p in result.partitions if p.acts), key=_gain_key)
+    idle = sorted((p for p in result.partitions if not (p.acts or p.failed)), key=_name_key)
     paper.print(_title(result, acting=len(active)))
     _tell_rules(result, paper)
     for line in _lines(result, active, idle if len(idle) <= FEW else (), paper.width):
@@ -73,7 +71,6 @@ def _tell_rules(result: RunResult, paper: Paper) -> None:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Name a few partitions and count the others."""
     if len(names) <= FEW:
         return ", ".join(names)
     return f"{len(names)} partitions: {', '.join(names[:FEW])} and {len(names) - FEW} more"
@@ -111,7 +108,7 @@ def _lines(
     inline = result.verb != "plan" and left >= LEAST_WHY
     yield Text(f"{head}  why" if inline else head, style="bold")
     for p, line in zip(shown, lines, strict=True):
-        style = "" if _acts(p) else "dim"
+        style = "" if p.acts else "dim"
         if inline:
             why = textwrap.shorten(p.reason, left, placeholder="...")
             yield Text(f"{line.ljust(len(head))}  {why}".rstrip(), style=style)
@@ -135,7 +132,7 @@ def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
             if p.holders_total != len(p.holders)
             else f"all {what}"
         )
-        yield Text(f"  {one_line(p.topic)}-{p.partition}, {most}")
+        yield Text(f"  {one_line(p.name)}, {most}")
         for holder in p.holders:
             records = _change(f"{holder.records_before:,}", holder.records_after, "{:,}".format)
             sizes = _change(size(holder.bytes_before), holder.bytes_after, size)
@@ -179,14 +176,13 @@ def _has_replicas(result: RunResult) -> bool:
 
 
 def _name(p: PartitionResult, *, replicas: bool) -> str:
-    name = f"{p.topic}-{p.partition}"
-    return one_line(f"{p.log_dir}/{name}" if replicas else name)
+    return one_line(f"{p.log_dir}/{p.name}" if replicas else p.name)
 
 
 def _row(p: PartitionResult, *, replicas: bool) -> Row:
     return (
         _name(p, replicas=replicas),
-        "+".join(p.actions) if _acts(p) else "-",
+        "+".join(p.actions) if p.acts else "-",
         size(p.bytes_before),
         size(p.bytes_after),
         _freed(p.bytes_before, p.bytes_after),
@@ -199,9 +195,9 @@ def _sums(result: RunResult) -> Row:
     """Return sums over all partitions. A sum with an unknown part is unknown."""
     known = [p for p in result.partitions if p.bytes_before is not None]
     before = sum(p.bytes_before or 0 for p in known)
-    after = _sum(p.bytes_after if _acts(p) else p.bytes_before for p in known)
+    after = _sum(p.bytes_after if p.acts else p.bytes_before for p in known)
     segments = sum(p.segments_before or 0 for p in known)
-    segments_after = _sum(p.segments_after if _acts(p) else p.segments_before for p in known)
+    segments_after = _sum(p.segments_after if p.acts else p.segments_before for p in known)
     return (
         f"all {len(result.partitions)}",
         "",
@@ -222,15 +218,8 @@ def _sum(values: Iterable[int | None]) -> int | None:
     return total
 
 
-def _acts(p: PartitionResult) -> bool:
-    return any(action != NONE for action in p.actions)
-
-
 def _gain_key(p: PartitionResult) -> tuple[float, str, int, str]:
-    """Sort by freed bytes. Where only a run can find those, dirty bytes are the best estimate."""
-    before = p.bytes_before or 0
-    gain = before * (p.dirty_ratio or 0.0) if p.bytes_after is None else before - p.bytes_after
-    return (-gain, *_name_key(p))
+    return (-p.gain, *_name_key(p))
 
 
 def _name_key(p: PartitionResult) -> tuple[str, int, str]:
@@ -239,14 +228,10 @@ def _name_key(p: PartitionResult) -> tuple[str, int, str]:
 
 def _grouped(troubled: Sequence[PartitionResult], *, replicas: bool) -> dict[str, list[str]]:
     """Group partitions by reason. A cause that affects a whole directory is shown once."""
-    texts = {
-        p: p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}"
-        for p in troubled
-    }
-    counts = Counter(texts.values())
+    counts = Counter(p.why for p in troubled)
     groups: dict[str, list[str]] = {}
-    for p in sorted(troubled, key=lambda p: (-counts[texts[p]], texts[p], *_name_key(p))):
-        groups.setdefault(texts[p], []).append(_name(p, replicas=replicas))
+    for p in sorted(troubled, key=lambda p: (-counts[p.why], p.why, *_name_key(p))):
+        groups.setdefault(p.why, []).append(_name(p, replicas=replicas))
     return groups
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MOST = 20
 """Findings of one kind in one partition that get their own lines. --json has all."""
 HEAD = ("kind", "file", "byte", "offsets")
-_INDENT = 6
 
 Row = tuple[str, ...]
 

@@ -20,7 +20,7 @@ from winnow.runtime.progress import Progress
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
 from winnow.verbs.compare.jobs import Work, look_at_all, read_and_judge
-from winnow.verbs.compare.judge import MOST_REPLICAS, SAME, Suspect, Verdict
+from winnow.verbs.compare.judge import MOST_REPLICAS, SAME, Verdict
 from winnow.verbs.compare.replicas import Bounds, Home, Looked, bounds_of, home_of
 from winnow.verbs.compare.tell import tell
 from winnow.verbs.compare.values import CompareResult, Comparison, Difference, Kind, Place
@@ -68,7 +68,7 @@ def compare(
         outcome = _begun(replicas, [next(looked) for _ in replicas])
         if isinstance(outcome, Work):
             works[len(comparisons)] = outcome
-        comparisons.append(_empty(outcome) if isinstance(outcome, Work) else outcome)
+        comparisons.append(outcome.comparison if isinstance(outcome, Work) else outcome)
     for number, comparison in _read(sc, works, progress).items():
         comparisons[number] = comparison
     return CompareResult(comparisons=tuple(comparisons), notes=tuple(_notes(log_dirs, homes)))
@@ -88,15 +88,11 @@ def _notes(
             if [h.replica.log_dir for h in found] == [log_dir.path]
         )
         if alone:
-            names = ", ".join(map(str, alone[:_NAMED])) + (
-                " and others" if len(alone) > _NAMED else ""
-            )
+            names = ", ".join(map(str, alone[:_NAMED]))
+            others = " and others" if len(alone) > _NAMED else ""
             yield (
                 f"{counted(len(alone), 'partition')} not compared, because only {log_dir.path} has "
-                f"it: {names}"
-                if len(alone) == 1
-                else f"{counted(len(alone), 'partition')} not compared, because only "
-                f"{log_dir.path} has them: {names}"
+                f"{'it' if len(alone) == 1 else 'them'}: {names}{others}"
             )
 
 
@@ -118,10 +114,16 @@ def _begun(homes: Sequence[Home], looked: Sequence[Looked | Failure]) -> Compari
     different = next((found for found in named if found.topic_id != named[0].topic_id), None)
     if different is not None:
         return _with(comparison, _other_topic(named[0], different))
-    work = Work(sound, bounds_of(comparison.replicas))
-    if work.bounds.start >= work.bounds.end:
-        return replace(comparison, why_not=_why_nothing(comparison, work.bounds))
-    return work
+    bounds = bounds_of(comparison.replicas)
+    if bounds.start >= bounds.end:
+        return replace(comparison, why_not=_why_nothing(comparison, bounds))
+    comparison = replace(
+        comparison,
+        start=bounds.start,
+        end=bounds.end,
+        every_record_from=bounds.every_record_from,
+    )
+    return Work(comparison, sound, bounds)
 
 
 def _other_topic(one: Looked, two: Looked) -> Difference:
@@ -157,19 +159,6 @@ def _why_nothing(comparison: Comparison, bounds: Bounds) -> str:
     return f"a transaction is open at offset {bounds.end}, where the logs begin"
 
 
-def _empty(work: Work) -> Comparison:
-    home = work.replicas[0].home
-    bounds = work.bounds
-    return Comparison(
-        topic=home.topic_partition.topic,
-        partition=home.topic_partition.partition,
-        replicas=tuple(looked.home.replica for looked in work.replicas),
-        start=bounds.start,
-        end=bounds.end,
-        every_record_from=bounds.every_record_from,
-    )
-
-
 def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> dict[int, Comparison]:
     records: dict[int, int] = defaultdict(int)
     verdicts: dict[int, Verdict] = defaultdict(lambda: SAME)
@@ -187,20 +176,17 @@ def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> di
     }
     done = {}
     for number, work in works.items():
-        comparison = replace(_empty(work), records=records[number])
+        comparison = replace(work.comparison, records=records[number])
         if number in broken:
             replica, why = broken[number]
             done[number] = _with(comparison, _unreadable(work.replicas[replica].home, why))
             continue
-        verdict = verdicts[number]
-        first = None if verdict.first is None else _described(work, verdict.first)
+        verdict, homes = verdicts[number], [looked.home for looked in work.replicas]
+        at = verdict.first
         done[number] = replace(
-            comparison, differences=verdict.differences, first=first, undecided=verdict.undecided
+            comparison,
+            differences=verdict.differences,
+            first=None if at is None else tell(Places(), at, homes[at.has], homes[at.other]),
+            undecided=verdict.undecided,
         )
     return done
-
-
-def _described(work: Work, suspect: Suspect) -> Difference:
-    return tell(
-        Places(), suspect, work.replicas[suspect.has].home, work.replicas[suspect.other].home
-    )

@@ -17,10 +17,12 @@ from winnow.runtime.failure import Failure, failure
 from winnow.runtime.meter import metered
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
+from winnow.runtime.spread import spread
 from winnow.storage.places import Places
 from winnow.verbs.compare.judge import Verdict, judge
 from winnow.verbs.compare.replicas import Bounds, Home, Looked, look, to_read
 from winnow.verbs.compare.scan import Blob, Counted, by_bucket, scan_range
+from winnow.verbs.compare.values import Comparison
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -46,8 +48,9 @@ _Item = Blob | int | tuple[int, Failure]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A partition whose records have to be read."""
+    """A partition whose records have to be read. `comparison` is what is known before."""
 
+    comparison: Comparison
     replicas: tuple[Looked, ...]
     bounds: Bounds
 
@@ -73,20 +76,14 @@ def look_at_all(
     sc: SparkContext, homes: Sequence[Home], progress: Progress
 ) -> list[Looked | Failure]:
     """Look at each replica. Results are in the order of `homes`."""
-    if not homes:
-        return []
-    tasks = task_count(
-        len(homes), per_task=_REPLICAS_PER_TASK, items=len(homes), parallelism=sc.defaultParallelism
+    return spread(
+        sc,
+        partial(look, Places()),
+        homes,
+        per_task=_REPLICAS_PER_TASK,
+        name=f"looking at {counted(len(homes), 'replica')}",
+        progress=progress,
     )
-    with watched(sc, progress, f"looking at {counted(len(homes), 'replica')}", tasks=tasks):
-        return sc.parallelize(homes, tasks).mapPartitions(metered(partial(map, _look))).collect()
-
-
-def _look(home: Home) -> Looked | Failure:
-    try:
-        return look(Places(), home)
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
 
 
 def read_and_judge(

@@ -6,20 +6,20 @@ One task reads whole segments piece by piece and keeps only sums.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from winnow.clean.tally import by_age, none_of_any_age
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
-from winnow.logdir.batches import Piece, bad_crcs, read_batches
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import bad_crcs, read_batches
 from winnow.logdir.names import LOG, segment_file
-from winnow.runtime.failure import Failure, failure
-from winnow.runtime.packing import packed, task_count
-from winnow.runtime.progress import Progress, watched
-from winnow.runtime.ticks import TickSheet, tick
+from winnow.runtime.failure import Failure
+from winnow.runtime.progress import Progress
+from winnow.runtime.spread import spread
 from winnow.state import PartitionState, Segment
 from winnow.storage.places import Places
 from winnow.verbs.doctor.values import Amount, Census
@@ -45,10 +45,6 @@ Sums: TypeAlias = "NDArray[np.int64]"
 """Shape (_ROWS, 2), columns records and bytes. Rows: tombstones by age, data without a key,
 tombstones by delete horizon.
 """
-_Work = tuple[int, int, str, Segment, int]
-"""Number of the piece, number of its partition, directory, segment, most bytes that a batch may
-hold.
-"""
 
 
 def readable(state: PartitionState) -> list[Segment]:
@@ -62,74 +58,44 @@ def take_census(
     """Take the census of each of these partitions, sorted by name. `now`, in ms since the epoch,
     gives the age of tombstones.
     """
-    pieces: list[_Work] = []
-    for number, item in enumerate(items):
-        for segment in readable(item.state):
-            most = item.config.max_decompressed_message_bytes
-            pieces.append((len(pieces), number, item.state.directory, segment, most))
-    sums: list[list[Sums | Failure]] = [[] for _ in items]
-    if pieces:
-        for number, found in _run(sc, pieces, len(items), now, progress):
-            sums[number].append(found)
-    census = [_census(item, found) for item, found in zip(items, sums, strict=True)]
+    pieces = [(item, segment) for item in items for segment in readable(item.state)]
+    found = iter(
+        spread(
+            sc,
+            partial(_sums_of_segment, now),
+            [
+                (item.state.directory, segment, item.config.max_decompressed_message_bytes)
+                for item, segment in pieces
+            ],
+            weights=[segment.log_bytes for _, segment in pieces],
+            per_task=_TASK_BYTES,
+            name=f"reading the records of {counted(len(items), 'partition')}",
+            progress=progress,
+        )
+    )
+    census = [_census(item, list(islice(found, len(readable(item.state))))) for item in items]
     return tuple(sorted(census, key=lambda one: (one.topic, one.partition, one.log_dir)))
 
 
-def _run(
-    sc: SparkContext, pieces: Sequence[_Work], partitions: int, now: int, progress: Progress
-) -> list[tuple[int, Any]]:
-    sizes = [segment.log_bytes for _, _, _, segment, _ in pieces]
-    tasks = task_count(
-        sum(sizes), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism
-    )
-    lists = packed(pieces, sizes, tasks=tasks)
-    with TickSheet(sizes) as sheet:
-        name = f"reading the records of {counted(partitions, 'partition')}"
-        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
-            return (
-                sc.parallelize(lists, tasks)
-                .mapPartitions(partial(_each, now, sheet.path))
-                .collect()
-            )
-
-
-def _each(
-    now: int, ticks: str, assigned: Iterable[list[_Work]]
-) -> Iterator[tuple[int, Sums | Failure]]:
-    for piece, number, directory, segment, most in (one for task in assigned for one in task):
-        try:
-            yield number, sums_of_segment(directory, segment, now=now, max_decompressed_bytes=most)
-        except FAILS_ONE_PARTITION as error:
-            yield number, failure(error)
-        tick(ticks, piece)
-
-
-def sums_of_segment(
-    directory: str, segment: Segment, *, now: int, max_decompressed_bytes: int
-) -> Sums:
-    """Return the `Sums` of all its records.
+def _sums_of_segment(now: int, work: tuple[str, Segment, int]) -> Sums:
+    """Return the `Sums` of all records of a segment. `work`: directory, segment, and the most bytes
+    that a batch may hold.
 
     Raises CorruptLogError for anything that can't be read. Checksums are verified.
     """
+    directory, segment, most = work
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     sums = np.zeros((_ROWS, 2), np.int64)
-    for piece in read_batches(
-        Places(), path, size=segment.log_bytes, least_offset=segment.base_offset
-    ):
+    pieces = read_batches(Places(), path, size=segment.log_bytes, least_offset=segment.base_offset)
+    for piece in pieces:
         try:
-            sums += _sums_of_piece(piece, now, max_decompressed_bytes)
+            for i in bad_crcs(piece):
+                raise crc_error(piece.rows[i])
+            for blocks in inflate_parts(piece.data, piece.rows, limit=most):
+                sums += _sums(blocks, now)
+                del blocks
         except CorruptLogError as error:
             raise error.inside(path, piece.start) from error
-    return sums
-
-
-def _sums_of_piece(piece: Piece, now: int, limit: int) -> Sums:
-    sums = np.zeros((_ROWS, 2), np.int64)
-    for i in bad_crcs(piece):
-        raise crc_error(piece.rows[i])
-    for blocks in inflate_parts(piece.data, piece.rows, limit=limit):
-        sums += _sums(blocks, now)
-        del blocks
     return sums
 
 

@@ -4,23 +4,26 @@ nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from winnow.clean.plan.estimate import weigh
 from winnow.clean.plan.prepare import prepare
 from winnow.clean.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.clean.preview import preview
 from winnow.clean.request import Request
-from winnow.clean.result import NONE, PartitionResult
+from winnow.clean.result import PartitionResult
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
-from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.policy.cleanable import segments_between
+from winnow.state import PartitionState, Segment
+from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
 from winnow.verbs.doctor.census import readable, take_census
-from winnow.verbs.doctor.rate import scan_rate
 from winnow.verbs.doctor.values import (
     Diagnosis,
     Disk,
@@ -33,6 +36,8 @@ from winnow.verbs.doctor.values import (
     Trouble,
     Unfreed,
 )
+from winnow.wire.inflate import inflate_parts
+from winnow.wire.records import scan_records
 from winnow.words import counted, duration
 
 if TYPE_CHECKING:
@@ -43,6 +48,9 @@ if TYPE_CHECKING:
 _DAY_MS = 86_400_000
 _RETENTION_SECONDS = 0.01
 """Time that retention takes for one partition: a few renames and their syncs."""
+_SAMPLE_BYTES = 32 * 2**20
+_SAMPLE_ROWS = 65_536
+_LEAST_SECONDS = 1e-3
 _TIMES_READ = 2.0
 """A compaction reads the log twice. Writing what is kept takes about as long as reading what is
 dropped.
@@ -68,13 +76,28 @@ def diagnose(
     request.progress.stage("measuring the read rate")
     overdue = sorted(_overdue(works), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
     held = sorted(_held_back(works), key=lambda h: (-h.held_bytes, h.topic, h.partition))
-    troubles = (*_troubles(prepared), *_without_room(sure))
+    troubles = (
+        *(
+            Trouble(
+                **_named(item), rule=item.reason.rule, reason=item.reason.words, error=item.error
+            )
+            for item in prepared
+            if isinstance(item, LeftAlone)
+        ),
+        *(
+            Trouble(
+                **_named(item), rule=item.plan.rule, reason=item.plan.reason, error=result.error
+            )
+            for item, result in sure
+            if result.error is not None
+        ),
+    )
     compacted = [item for item in works if item.config.cleanup_compact]
     # If some partitions are due for compaction, measure only those: the batches of the others have
     # not been read.
     measured = [item for item in compacted if item.plan.compaction is not None] or compacted
     rate = (
-        scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
+        _scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
     )
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
     gains = _gains(sure, rate_of_all)
@@ -102,6 +125,15 @@ def diagnose(
     )
 
 
+def _named(item: Prepared) -> dict[str, Any]:
+    topic_partition = item.place.topic_partition
+    return {
+        "topic": topic_partition.topic,
+        "partition": topic_partition.partition,
+        "log_dir": item.place.log_dir,
+    }
+
+
 def _overdue(items: Iterable[PartitionWork]) -> Iterable[Overdue]:
     for item in items:
         plan = item.plan
@@ -116,9 +148,7 @@ def _overdue(items: Iterable[PartitionWork]) -> Iterable[Overdue]:
             if segment.first_batch_max_timestamp > 0
         ]
         yield Overdue(
-            topic=item.place.topic_partition.topic,
-            partition=item.place.topic_partition.partition,
-            log_dir=item.place.log_dir,
+            **_named(item),
             rule=plan.rule,
             reason=plan.reason,
             dirty_ratio=plan.dirty_ratio,
@@ -136,28 +166,13 @@ def _held_back(items: Iterable[PartitionWork]) -> Iterable[HeldBack]:
         held = segments_between(state.segments, undecided.first_offset, state.active.base_offset)
         producer = item.transactions.producers.producers.get(undecided.producer_id)
         yield HeldBack(
-            topic=item.place.topic_partition.topic,
-            partition=item.place.topic_partition.partition,
-            log_dir=item.place.log_dir,
+            **_named(item),
             producer_id=undecided.producer_id,
             first_offset=undecided.first_offset,
             last_seen=producer.timestamp if producer and producer.timestamp >= 0 else None,
             held_bytes=sum(segment.log_bytes for segment in held),
             words=str(undecided),
         )
-
-
-def _troubles(prepared: Iterable[Prepared]) -> Iterable[Trouble]:
-    for item in prepared:
-        if isinstance(item, LeftAlone):
-            yield Trouble(
-                topic=item.place.topic_partition.topic,
-                partition=item.place.topic_partition.partition,
-                log_dir=item.place.log_dir,
-                rule=item.reason.rule,
-                reason=item.reason.words,
-                error=item.error,
-            )
 
 
 def _misplaced(entry: Misplaced) -> MisplacedEntry:
@@ -187,26 +202,13 @@ def _misplaced(entry: Misplaced) -> MisplacedEntry:
     )
 
 
-def _without_room(sure: Iterable[tuple[PartitionWork, PartitionResult]]) -> Iterable[Trouble]:
-    for item, result in sure:
-        if result.error is not None:
-            yield Trouble(
-                topic=item.place.topic_partition.topic,
-                partition=item.place.topic_partition.partition,
-                log_dir=item.place.log_dir,
-                rule=item.plan.rule,
-                reason=item.plan.reason,
-                error=result.error,
-            )
-
-
 def _unfreed(sure: Iterable[tuple[PartitionWork, PartitionResult]]) -> tuple[Unfreed, ...]:
     by_topic: dict[str, list[PartitionResult]] = {}
     for item, result in sure:
         by_topic.setdefault(item.place.topic_partition.topic, []).append(result)
     found = []
     for topic, results in by_topic.items():
-        if all(result.error is None and result.actions == (NONE,) for result in results):
+        if not any(result.acts or result.error is not None for result in results):
             largest = max(results, key=lambda result: result.bytes_before or 0)
             total = sum(result.bytes_before or 0 for result in results)
             found.append(
@@ -334,3 +336,38 @@ def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -
         if since > _DAY_MS:
             return f"{many}, and no cleaner has finished a partition there for {duration(since)}"
     return None
+
+
+def _scan_rate(states: Sequence[PartitionState], *, limit: int) -> float | None:
+    """Return the log bytes that one core parses per second, decompression included.
+
+    Measured on at most _SAMPLE_BYTES of the largest closed segment of these logs. None if there is
+    no sound batch.
+    """
+    found = [
+        (segment.log_bytes, state, segment) for state in states for segment in state.segments[:-1]
+    ]
+    if not found:
+        return None
+    _, state, segment = max(found, key=lambda item: item[0])
+    try:
+        _parse(state, segment, 2**20, limit)  # loads the compiled kernels before the clock starts
+        began = time.perf_counter()
+        done = _parse(state, segment, _SAMPLE_BYTES, limit)
+    except FAILS_ONE_PARTITION:  # a run reports what is wrong with this partition
+        return None
+    return done / max(time.perf_counter() - began, _LEAST_SECONDS) if done else None
+
+
+def _parse(state: PartitionState, segment: Segment, most: int, limit: int) -> int:
+    """Parse whole batches from the start of the segment and return their log bytes."""
+    path = f"{state.directory}/{segment_file(segment.base_offset, LOG)}"
+    with map_range(path, 0, min(segment.log_bytes, most)) as buf:
+        batches = first_headers(buf, 0, segment.base_offset, most=_SAMPLE_ROWS)
+        try:
+            for blocks in inflate_parts(buf, batches, limit=limit):
+                scan_records(blocks, blocks.rows, (1, 2))
+                del blocks
+        finally:
+            del buf
+    return int(batches["size"].sum())

@@ -97,8 +97,6 @@ class MisplacedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What a verb would free."""
-
     what: str
     """`retention` or `compaction`."""
     partitions: int
@@ -161,8 +159,6 @@ class Census:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The cost of reading all records of the compacted topics."""
-
     bytes: int
     seconds: float | None
     """None if the reading speed of these logs is unknown."""

@@ -10,9 +10,10 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
 import numpy as np
 from py4j.protocol import Py4JError
@@ -28,17 +29,25 @@ from winnow.logdir.listing import LogDir
 from winnow.logdir.names import LOG, STAGING_PREFIX
 from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, failure
-from winnow.verbs.erase.jobs import SharedKeys, rewrite_all, scan_all
+from winnow.runtime.progress import Progress
+from winnow.runtime.spread import spread
+from winnow.state import Segment
 from winnow.verbs.erase.keys import searchable
 from winnow.verbs.erase.proof import prove
-from winnow.verbs.erase.rewrite import RewrittenSegment, SegmentWork
-from winnow.verbs.erase.scan import SegmentMatches
+from winnow.verbs.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_segment
+from winnow.verbs.erase.scan import SegmentMatches, scan_segment
 from winnow.verbs.erase.targets import Target, find_targets
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
-from winnow.words import size
+from winnow.wire.key_search import KeySet
+from winnow.words import counted, size
 
 if TYPE_CHECKING:
+    from pyspark import Broadcast, SparkContext
     from pyspark.sql import SparkSession
+
+SharedKeys: TypeAlias = "Broadcast[KeySet]"
+_P = ParamSpec("_P")
+_TASK_BYTES = 2**30
 
 NO_CLOCK = -1
 """For `Request.now`. Nothing here depends on the time, so an erasure does not continue an
@@ -53,27 +62,13 @@ class _Found:
     target: Target
     segments: Sequence[SegmentMatches]
 
-    @property
-    def rewritten(self) -> list[tuple[SegmentMatches, SegmentWork]]:
-        """Return the segments to rewrite. They have no staging directory yet."""
+    def rewritten(self) -> list[tuple[Segment, int, SegmentMatches]]:
+        """Return the segments to rewrite, each with its end and what was found in it."""
         by_base = {found.base_offset: found for found in self.segments}
-        config = self.target.config
-        return [
-            (
-                by_base[segment.base_offset],
-                SegmentWork(
-                    directory=self.target.state.directory,
-                    staging="",
-                    segment=segment,
-                    end_offset=end_offset,
-                    index_interval_bytes=config.index_interval_bytes,
-                    max_decompressed_bytes=config.max_decompressed_message_bytes,
-                    converts=config.rules.converts_old_formats,
-                ),
-            )
-            for segment, end_offset in self.target.reached()
-            if by_base[segment.base_offset].matches.records
+        reached = [
+            (segment, end, by_base[segment.base_offset]) for segment, end in self.target.reached()
         ]
+        return [each for each in reached if each[2].matches.records]
 
     def result(self) -> PartitionErasure:
         reached = {segment.base_offset for segment, _ in self.target.reached()}
@@ -87,7 +82,7 @@ class _Found:
             closed=places[0],
             above_high_watermark=places[1],
             active=places[2],
-            segments_with_matches=len(self.rewritten),
+            segments_with_matches=len(self.rewritten()),
         )
 
 
@@ -127,31 +122,24 @@ def erase_from(
     looked_into = [target for target in targets if isinstance(target, Target)]
     shared = sc.broadcast(searchable(keys))
     try:
-        scanned = scan_all(sc, looked_into, shared, progress)
+        results = _scan(sc, looked_into, shared, progress)
         seen = np.zeros(len(keys), np.bool_)
-        for segment in (
-            segment for found in scanned if not isinstance(found, Failure) for segment in found
-        ):
+        found = [result for result in results if isinstance(result, _Found)]
+        for segment in (segment for one in found for segment in one.segments):
             seen[np.frombuffer(segment.keys, np.uint32)] = True
-        results = [
-            replace(target.result(), error=found.message, error_code=found.exit_code)
-            if isinstance(found, Failure)
-            else _Found(target, found)
-            for target, found in zip(looked_into, scanned, strict=True)
-        ]
         done = [result.result() if isinstance(result, _Found) else result for result in results]
         if request.touch:
             sound = [number for number, result in enumerate(results) if isinstance(result, _Found)]
-            erased = _erase(spark, [results[n] for n in sound], request, shared, run_id)  # type: ignore[misc]
-            proven = [looked_into[number] for number in sound]
+            erased = _erase(sc, found, request, shared, run_id)
+            proven = [one.target for one in found]
             progress.stage(
                 f"reading {size(sum(target.state.log_bytes for target in proven))} again as a proof"
             )
             proofs = prove(spark, proven, keys)
-            for number, one in zip(sound, erased, strict=True):
-                done[number] = _with_outcome(done[number], looked_into[number], one, request)
+            for number, target, one in zip(sound, proven, erased, strict=True):
                 done[number] = replace(
-                    done[number], proof=proofs[looked_into[number].state.topic_partition]
+                    _with_outcome(done[number], target, one, request),
+                    proof=proofs[target.state.topic_partition],
                 )
     finally:
         shared.destroy()
@@ -167,8 +155,40 @@ def erase_from(
     )
 
 
+def _scan(
+    sc: SparkContext, targets: Sequence[Target], keys: SharedKeys, progress: Progress
+) -> list[_Found | PartitionErasure]:
+    """Return what the segments of each partition hold; a result with its first failure, if any."""
+    items = [
+        (target.state.directory, segment, target.config.max_decompressed_message_bytes)
+        for target in targets
+        for segment in target.state.segments
+    ]
+    outcomes = iter(
+        spread(
+            sc,
+            lambda item: scan_segment(item[0], item[1], keys.value, max_decompressed_bytes=item[2]),
+            items,
+            weights=[segment.log_bytes for _, segment, _ in items],
+            per_task=_TASK_BYTES,
+            name=f"looking for the keys in {counted(len(targets), 'partition')}",
+            progress=progress,
+        )
+    )
+    results: list[_Found | PartitionErasure] = []
+    for target in targets:
+        found = list(islice(outcomes, len(target.state.segments)))
+        why = next((one for one in found if isinstance(one, Failure)), None)
+        results.append(
+            _Found(target, [one for one in found if isinstance(one, SegmentMatches)])
+            if why is None
+            else replace(target.result(), error=why.message, error_code=why.exit_code)
+        )
+    return results
+
+
 def _erase(
-    spark: SparkSession,
+    sc: SparkContext,
     found: Sequence[_Found],
     request: Request,
     keys: SharedKeys,
@@ -182,27 +202,35 @@ def _erase(
         works = [work for work in works if done[work.partition].why is None]
         wave = _fitting(works, request)
         if works and not wave:
-            done[works[0].partition].why = _no_room(works[0], request)
+            short, directory = works[0].most_bytes, works[0].segment.directory
+            room = room_for(request).at(directory)
+            done[works[0].partition].why = no_space(short, room, request)
             continue
         works = works[len(wave) :]
         for work in wave:
             if work.segment.staging not in staged:
+                # The driver makes the directory, not the tasks: a task that runs late must not find
+                # a place to write to.
                 staged.add(work.segment.staging)
-                done[work.partition].why = _made(request, work.segment.staging)
+                done[work.partition].why = _why_failed(request.storage.mkdir, work.segment.staging)
         wave = [work for work in wave if done[work.partition].why is None]
-        for work, outcome in zip(wave, _rewritten(spark, wave, request, keys), strict=True):
+        for work, outcome in zip(wave, _rewritten(sc, wave, request, keys), strict=True):
             _commit(done[work.partition], work.segment, outcome, request)
     for staging in sorted(staged):
-        try:
-            remove_staging(request.storage, staging)
-        except FAILS_ONE_PARTITION as error:
-            owner = next(
-                n
-                for n, one in enumerate(found)
-                if staging.startswith(f"{one.target.state.directory}/")
-            )
-            done[owner].why = done[owner].why or failure(error)
+        owner = next(
+            n for n, one in enumerate(found) if staging.startswith(f"{one.target.state.directory}/")
+        )
+        why = _why_failed(remove_staging, request.storage, staging)
+        done[owner].why = done[owner].why or why
     return done
+
+
+def _why_failed(do: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> Failure | None:
+    try:
+        do(*args, **kwargs)
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+    return None
 
 
 def _close_undos(found: _Found, request: Request, run_id: str) -> _Progressed:
@@ -223,13 +251,19 @@ def _close_undos(found: _Found, request: Request, run_id: str) -> _Progressed:
 def _works(number: int, found: _Found, run_id: str) -> list[_Work]:
     state, config = found.target.state, found.target.config
     works = []
-    for matches, work in found.rewritten:
-        log_bytes = most_log_bytes(
-            (work.segment,), {work.segment.base_offset} if matches.legacy else ()
+    for segment, end_offset, matches in found.rewritten():
+        log_bytes = most_log_bytes((segment,), {segment.base_offset} if matches.legacy else ())
+        work = SegmentWork(
+            directory=state.directory,
+            staging=f"{state.directory}/{STAGING_PREFIX}{run_id}",
+            segment=segment,
+            end_offset=end_offset,
+            index_interval_bytes=config.index_interval_bytes,
+            max_decompressed_bytes=config.max_decompressed_message_bytes,
+            converts=config.rules.converts_old_formats,
         )
-        most = log_bytes + most_index_bytes((work.segment,), log_bytes, config)
-        staging = f"{state.directory}/{STAGING_PREFIX}{run_id}"
-        works.append(_Work(number, replace(work, staging=staging), most))
+        most = log_bytes + most_index_bytes((segment,), log_bytes, config)
+        works.append(_Work(number, work, most))
     return works
 
 
@@ -243,30 +277,20 @@ def _fitting(works: Sequence[_Work], request: Request) -> list[_Work]:
     return wave
 
 
-def _no_room(work: _Work, request: Request) -> Failure:
-    return no_space(work.most_bytes, room_for(request).at(work.segment.directory), request)
-
-
-def _made(request: Request, staging: str) -> Failure | None:
-    """Make the staging directory.
-
-    The driver makes it, not the tasks: a task that runs late must not find a place to write to.
-    """
-    try:
-        request.storage.mkdir(staging)
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
-    return None
-
-
 def _rewritten(
-    spark: SparkSession, wave: Sequence[_Work], request: Request, keys: SharedKeys
+    sc: SparkContext, wave: Sequence[_Work], request: Request, keys: SharedKeys
 ) -> Sequence[RewrittenSegment | Failure]:
     if request.stop.reason is not None:
         return [_stopped(request)] * len(wave)
     try:
-        return rewrite_all(
-            spark.sparkContext, [work.segment for work in wave], keys, request.progress
+        return spread(
+            sc,
+            lambda work: rewrite_segment(work, keys.value),
+            [work.segment for work in wave],
+            weights=[work.segment.segment.log_bytes for work in wave],
+            per_task=_TASK_BYTES,
+            name=f"erasing in {counted(len(wave), 'segment')}",
+            progress=request.progress,
         )
     except (Py4JError, PySparkException) as error:
         return [failed_job(error)] * len(wave)
@@ -285,12 +309,9 @@ def _commit(
     if isinstance(outcome, Failure):
         done.why = outcome
         return
-    try:
-        swap_group(request.storage, work.directory, outcome.staged)
-    except FAILS_ONE_PARTITION as error:
-        done.why = failure(error)
-        return
-    done.erased += outcome.erased
+    done.why = _why_failed(swap_group, request.storage, work.directory, outcome.staged)
+    if done.why is None:
+        done.erased += outcome.erased
 
 
 def _stopped(request: Request) -> Failure:
@@ -312,6 +333,3 @@ def _with_outcome(
     if done.why is None:
         return result
     return replace(result, error=done.why.message, error_code=done.why.exit_code)
-
-
-__all__ = ["NO_CLOCK", "erase_from"]

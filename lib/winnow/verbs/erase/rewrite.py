@@ -61,8 +61,6 @@ class RewrittenSegment:
 
     staged: StagedGroup
     erased: Matches
-    bytes_staged: int
-    """Includes its index files."""
 
 
 def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
@@ -116,7 +114,7 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
         )
         verify_staged(staged.paths, meant)
         new = StagedGroup(base_offset=base, sources=(work.segment,), paths=staged.paths)
-        return RewrittenSegment(new, erased, staged.bytes())
+        return RewrittenSegment(new, erased)
 
 
 def without(

@@ -25,8 +25,6 @@ from winnow.wire.walk import first_bad_crc
 
 @dataclass(frozen=True, slots=True)
 class SegmentMatches:
-    """What was found in one segment."""
-
     base_offset: int
     matches: Matches
     keys: bytes

@@ -38,8 +38,6 @@ _TIERED = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A partition that can be searched."""
-
     state: PartitionState
     config: TopicConfig
     copies: tuple[str, ...]

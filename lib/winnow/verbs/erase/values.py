@@ -92,8 +92,6 @@ class PartitionErasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseResult:
-    """One erasure, or a dry run, over one or more log directories."""
-
     run_id: str
     dry_run: bool
     keys: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import prepare
@@ -13,13 +13,20 @@ from winnow.clean.plan.prepared import LeftAlone, PartitionWork
 from winnow.clean.plan.rounds import Round, make_round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
-from winnow.policy.fate import Fact, Fate, RoundFacts, Verdict
-from winnow.policy.plan import Reason
+from winnow.errors import UsageError
+from winnow.logdir.names import parse_partition_dir
+from winnow.policy.fate import Fate, RoundFacts, Verdict
 from winnow.policy.transactions import NOTHING_CARRIED
-from winnow.runtime.failure import Failure
 from winnow.state import PartitionState
 from winnow.verbs.explain import partition as rules
-from winnow.verbs.explain.find import Found, FoundRecord, Place, Search, find
+from winnow.verbs.explain.find import (
+    Found,
+    FoundRecord,
+    Place,
+    Search,
+    UnreadableError,
+    find,
+)
 from winnow.verbs.explain.records import Ground, fate_of
 from winnow.verbs.explain.retained import (
     as_grouped,
@@ -50,27 +57,57 @@ class Question:
     key: bytes | None = None
 
 
+def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
+    """Return the log directory that holds the partition, as if it held only this one."""
+    _check_not_a_topic(dirs, partition)
+    wanted = parse_partition_dir(partition).topic_partition
+    for log_dir in dirs:
+        if wanted is not None and wanted in log_dir.partitions:
+            return replace(log_dir, partitions=(wanted,))
+        for skipped in log_dir.skipped:
+            if skipped.name == partition:
+                raise UsageError(
+                    f"{partition} is never cleaned: {skipped.why}",
+                    where=log_dir.path,
+                    hint="`plan` lists the partitions that can be cleaned.",
+                )
+    where = ", ".join(log_dir.path for log_dir in dirs)
+    raise UsageError(
+        "no such partition", found=partition, where=where, hint="`plan` lists all partitions."
+    )
+
+
+def _check_not_a_topic(dirs: Sequence[LogDir], name: str) -> None:
+    numbers = sorted(p.partition for d in dirs for p in d.partitions if p.topic == name)
+    if not numbers:
+        return
+    names = f"{name}-{numbers[0]}"
+    if len(numbers) > 1:
+        names += f" to {name}-{numbers[-1]}"
+    raise UsageError(
+        f"{name} is a topic, not a partition",
+        expected="TOPIC-PARTITION",
+        found=name,
+        hint=f"Its partitions are {names}." if len(numbers) > 1 else f"Its partition is {names}.",
+    )
+
+
 def explain_partition(
     sc: SparkContext, log_dir: LogDir, request: Request, question: Question
 ) -> Explanation:
     """Explain the one partition that `log_dir.partitions` has."""
     (item,) = prepare(sc, [log_dir], request)
     if isinstance(item, LeftAlone):
-        return _left_alone(item, request, question)
-    surveyed = survey_ground(sc, item, request, preview=False)
-    if isinstance(surveyed, Failure):
-        return _failed(item, surveyed, request, question)
-    answer = _answer(sc, places(item), *surveyed, question, request.progress)
-    if not isinstance(answer, Failure) and any(
-        record.verdict is Verdict.UNDECIDED for record in answer[0]
-    ):
-        surveyed = survey_ground(sc, item, request, preview=True)
-        if isinstance(surveyed, Failure):
-            return _failed(item, surveyed, request, question)
-        answer = _answer(sc, places(item), *surveyed, question, request.progress)
-    if isinstance(answer, Failure):
-        return _failed(item, answer, request, question)
-    ground, (records, older) = surveyed[0], answer
+        return _unchanged(item, report.left_alone(item), request, question)
+    try:
+        for preview in (False, True):
+            ground, search = survey_ground(sc, item, request, preview=preview)
+            searcher = _Searcher(sc, places(item), ground, search, request.progress)
+            records, older = searcher.answer(question)
+            if not any(record.verdict is Verdict.UNDECIDED for record in records):
+                break
+    except UnreadableError as error:
+        return _unchanged(item, report.failed(item, error.why), request, question)
     found = rules.cleanable(item, now=request.now, only=request.only)
     return replace(
         _explanation(report.previewed(item, now=request.now, only=request.only), request),
@@ -93,9 +130,9 @@ def explain_partition(
 
 def survey_ground(
     sc: SparkContext, item: PartitionWork, request: Request, *, preview: bool
-) -> tuple[Ground, Search] | Failure:
+) -> tuple[Ground, Search]:
     """Return the facts that decide the fates of the partition's records, and how to search for
-    records. A Failure says why there are none.
+    records. Raises UnreadableError.
 
     `preview`: read all records where retention depends on what a round keeps (S3.5).
     """
@@ -104,8 +141,6 @@ def survey_ground(
     if made is None or ground.deleted is not None or not preview or item.overflowed:
         return ground, search
     after = measured(sc, item.state, made, request.now, request.progress)
-    if isinstance(after, Failure):
-        return after
     return replace(ground, deleted=deleted_segments(after, item.config, request.now)), search
 
 
@@ -163,11 +198,6 @@ def places(item: PartitionWork) -> list[Place]:
     ]
 
 
-def latest_of(found: Iterable[Found]) -> int | None:
-    """Return the last offset in the dirty range of the key that was searched for (S4)."""
-    return max((f.latest for f in found if f.latest is not None), default=None)
-
-
 def _round(item: PartitionWork, now: int) -> Round | None:
     if item.plan.compaction is None:
         return None
@@ -190,46 +220,46 @@ def _deleted_after(item: PartitionWork, request: Request) -> dict[int, Fate] | N
     return deleted_segments(as_grouped(item.state, plan), by_start_offset, request.now)
 
 
-def _answer(
-    sc: SparkContext,
-    everywhere: Sequence[Place],
-    ground: Ground,
-    search: Search,
-    question: Question,
-    progress: Progress,
-) -> tuple[tuple[RecordFate, ...], int] | Failure:
-    """Return the records that were asked for, and how many more there are."""
-    if question.offset is None and question.key is None:
-        return (), 0
-    if question.key is not None:
-        found = find(
-            sc,
-            replace(search, key=question.key, most=MOST),
-            everywhere,
-            progress,
-            "looking for the key",
-        )
-        return found if isinstance(found, Failure) else _of_key(found, ground)
-    outside = _outside(ground.state, question.offset or 0)
-    fate = outside or _at_offset(sc, everywhere, ground, search, question.offset or 0, progress)
-    return fate if isinstance(fate, Failure) else ((fate,), 0)
+@dataclass(frozen=True, slots=True)
+class _Searcher:
+    """Looks for records of a partition, and finds their fates."""
 
+    sc: SparkContext
+    places: Sequence[Place]
+    ground: Ground
+    search: Search
+    progress: Progress
 
-def _at_offset(
-    sc: SparkContext,
-    everywhere: Sequence[Place],
-    ground: Ground,
-    search: Search,
-    offset: int,
-    progress: Progress,
-) -> RecordFate | Failure:
-    home = max(place.base_offset for place in everywhere if place.base_offset <= offset)
-    there = [place for place in everywhere if place.base_offset == home]
-    at_offset = find(sc, replace(search, offset=offset), there, progress, "looking for the record")
-    if isinstance(at_offset, Failure):
-        return at_offset
-    records = [record for found in at_offset for record in found.records]
-    if not records:
+    def answer(self, question: Question) -> tuple[tuple[RecordFate, ...], int]:
+        """Return the records that were asked for, and how many more there are. Raises
+        UnreadableError.
+        """
+        if question.key is not None:
+            return self._with_key(question.key)
+        if question.offset is None:
+            return (), 0
+        outside = _outside(self.ground.state, question.offset)
+        return (outside or self._at_offset(question.offset),), 0
+
+    def _find(self, doing: str, places: Sequence[Place], **wanted: Any) -> list[Found]:  # noqa: ANN401 - fields of Search
+        return find(self.sc, replace(self.search, **wanted), places, self.progress, doing)
+
+    def _with_key(self, key: bytes) -> tuple[tuple[RecordFate, ...], int]:
+        found = self._find("looking for the key", self.places, key=key, most=MOST)
+        latest = _latest_of(found)
+        records = [record for one in found for record in one.records]
+        older = sum(one.older for one in found) + max(len(records) - MOST, 0)
+        return tuple(
+            fate_of(record, self.ground, latest=latest) for record in records[-MOST:]
+        ), older
+
+    def _at_offset(self, offset: int) -> RecordFate:
+        home = max(place.base_offset for place in self.places if place.base_offset <= offset)
+        there = [place for place in self.places if place.base_offset == home]
+        found = self._find("looking for the record", there, offset=offset)
+        record = next((record for one in found for record in one.records), None)
+        if record is not None:
+            return fate_of(record, self.ground, latest=self._latest_of_key(record))
         words = (
             f"segment {home} has no record at this offset: an earlier cleaning removed it, or it "
             "never existed"
@@ -237,42 +267,29 @@ def _at_offset(
         return RecordFate(
             offset=offset, verdict=Verdict.ABSENT, rule="S5.6", words=words, segment=home
         )
-    latest = _latest_of_key(sc, everywhere, ground, search, records[0], progress)
-    return latest if isinstance(latest, Failure) else fate_of(records[0], ground, latest=latest)
+
+    def _latest_of_key(self, record: FoundRecord) -> int | None:
+        compaction = self.ground.compaction
+        if (
+            compaction is None
+            or record.key is None
+            or record.control
+            or record.segment >= compaction.end_offset
+        ):
+            return None
+        dirty = [
+            place
+            for place in self.places
+            if place.base_offset < compaction.end_offset
+            and rules.end_of(self.ground.state, place.base_offset) > compaction.first_dirty_offset
+        ]
+        doing = "looking for later records of its key"
+        return _latest_of(self._find(doing, dirty, key=record.key, most=0))
 
 
-def _of_key(found: Sequence[Found], ground: Ground) -> tuple[tuple[RecordFate, ...], int]:
-    latest = latest_of(found)
-    records = [record for one in found for record in one.records]
-    older = sum(one.older for one in found) + max(len(records) - MOST, 0)
-    return tuple(fate_of(record, ground, latest=latest) for record in records[-MOST:]), older
-
-
-def _latest_of_key(
-    sc: SparkContext,
-    everywhere: Sequence[Place],
-    ground: Ground,
-    search: Search,
-    record: FoundRecord,
-    progress: Progress,
-) -> int | Failure | None:
-    compaction = ground.compaction
-    if (
-        compaction is None
-        or record.key is None
-        or record.control
-        or record.segment >= compaction.end_offset
-    ):
-        return None
-    dirty = [
-        place
-        for place in everywhere
-        if place.base_offset < compaction.end_offset
-        and rules.end_of(ground.state, place.base_offset) > compaction.first_dirty_offset
-    ]
-    doing = "looking for later records of its key"
-    found = find(sc, replace(search, key=record.key, most=0), dirty, progress, doing)
-    return found if isinstance(found, Failure) else latest_of(found)
+def _latest_of(found: Iterable[Found]) -> int | None:
+    """Return the last offset in the dirty range of the key that was searched for (S4)."""
+    return max((f.latest for f in found if f.latest is not None), default=None)
 
 
 def _outside(state: PartitionState, offset: int) -> RecordFate | None:
@@ -300,30 +317,22 @@ def _outside(state: PartitionState, offset: int) -> RecordFate | None:
     )
 
 
-def _left_alone(item: LeftAlone, request: Request, question: Question) -> Explanation:
-    return replace(
-        _explanation(report.left_alone(item), request),
-        facts=rules.state_facts(item.state) if item.state is not None else (),
-        records=_untouched(question, item.reason),
-    )
-
-
-def _failed(item: PartitionWork, why: Failure, request: Request, question: Question) -> Explanation:
-    result = report.failed(item, why)
+def _unchanged(
+    item: LeftAlone | PartitionWork, result: PartitionResult, request: Request, question: Question
+) -> Explanation:
+    """Explain a partition that is left unchanged."""
+    records: tuple[RecordFate, ...] = ()
+    if question.offset is not None:
+        words = f"the partition is left unchanged: {result.reason}"
+        records = (
+            RecordFate(
+                offset=question.offset, verdict=Verdict.STAYS, rule=result.rule, words=words
+            ),
+        )
     return replace(
         _explanation(result, request),
-        facts=rules.state_facts(item.state),
-        records=_untouched(question, Reason(result.rule, result.reason)),
-    )
-
-
-def _untouched(question: Question, reason: Reason) -> tuple[RecordFate, ...]:
-    """Return the fate of a record in a partition that is left unchanged."""
-    if question.offset is None:
-        return ()
-    words = f"the partition is left unchanged: {reason.words}"
-    return (
-        RecordFate(offset=question.offset, verdict=Verdict.STAYS, rule=reason.rule, words=words),
+        facts=() if item.state is None else rules.state_facts(item.state),
+        records=records,
     )
 
 
@@ -343,6 +352,3 @@ def _explanation(result: PartitionResult, request: Request) -> Explanation:
         settings=result.settings,
         kafka=request.settings.kafka,
     )
-
-
-__all__ = ["Fact", "Question", "explain_partition", "latest_of", "places", "survey_ground"]

@@ -1,6 +1,6 @@
 """Find records: all of one key, by its exact bytes, or the one at an offset.
 
-One task per segment. Keys are hashed as for a cleaning. Where a hash matches, the batch is read
+Keys are hashed as for a cleaning. Where a hash matches, the batch is read
 again by slower code, and the key is compared byte by byte.
 """
 
@@ -18,12 +18,12 @@ from winnow.clean.scan.chunks import batches_of
 from winnow.clean.scan.cut import Split
 from winnow.clean.survey.gather import control_columns
 from winnow.clean.survey.walk import walk_segment
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
-from winnow.runtime.failure import Failure, failure
-from winnow.runtime.progress import Progress, watched
-from winnow.runtime.ticks import TickSheet, tick
+from winnow.runtime.failure import Failure
+from winnow.runtime.progress import Progress
+from winnow.runtime.spread import spread
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.inflate import RecordBlocks, inflate_parts
@@ -38,14 +38,21 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+_TASK_BYTES = 2**30
 CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of the batches that are decompressed together."""
 
 
+class UnreadableError(Exception):
+    """A part of the log can't be read, so there is no explanation."""
+
+    def __init__(self, why: Failure) -> None:
+        super().__init__(why.message)
+        self.why = why
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRecord:
-    """A record and its place."""
-
     segment: int
     """Base offset of its segment."""
     position: int
@@ -75,8 +82,6 @@ class FoundRecord:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A segment to search."""
-
     base_offset: int
     log_bytes: int
     carried: Carried = NOTHING_CARRIED
@@ -115,35 +120,24 @@ class Search:
 
 def find(
     sc: SparkContext, search: Search, places: Sequence[Place], progress: Progress, doing: str
-) -> list[Found] | Failure:
-    """Search each segment. Results are in the order of `places`. Returns the first Failure, if
-    there is one.
+) -> list[Found]:
+    """Search each segment. Results are in the order of `places`. Raises UnreadableError.
 
     `doing` describes the search in the progress display.
     """
-    if not places:
-        return []
-    parts = min(len(places), sc.defaultParallelism * 4)
-    with TickSheet([place.log_bytes for place in places]) as sheet:
-        work = partial(_find_one, search, sheet.path)
-        with watched(sc, progress, doing, tasks=parts, ticks=sheet):
-            outcomes = sc.parallelize(list(enumerate(places)), parts).map(work).collect()
-    found = [outcome for outcome in outcomes if isinstance(outcome, Found)]
-    return (
-        found
-        if len(found) == len(outcomes)
-        else next(o for o in outcomes if isinstance(o, Failure))
+    outcomes = spread(
+        sc,
+        partial(find_in_segment, search),
+        places,
+        weights=[place.log_bytes for place in places],
+        per_task=_TASK_BYTES,
+        name=doing,
+        progress=progress,
     )
-
-
-def _find_one(search: Search, ticks: str, numbered: tuple[int, Place]) -> Found | Failure:
-    number, place = numbered
-    try:
-        return find_in_segment(search, place)
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
-    finally:
-        tick(ticks, number)
+    for outcome in outcomes:
+        if isinstance(outcome, Failure):
+            raise UnreadableError(outcome)
+    return [outcome for outcome in outcomes if isinstance(outcome, Found)]
 
 
 def find_in_segment(search: Search, place: Place) -> Found:

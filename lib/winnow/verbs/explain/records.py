@@ -26,8 +26,6 @@ from winnow.wire.control import control_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The facts that decide the fates of all records of a partition."""
-
     state: PartitionState
     compaction: RoundFacts | None
     """None if there is no round."""

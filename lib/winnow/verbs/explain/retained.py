@@ -15,6 +15,7 @@ from winnow.policy.retention import retention_plan
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.state import PartitionState
+from winnow.verbs.explain.find import UnreadableError
 from winnow.words import duration, size
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
 
 def measured(
     sc: SparkContext, state: PartitionState, made: Round, now: int, progress: Progress
-) -> PartitionState | Failure:
-    """Return the state after a round, or a Failure if something would prevent the round."""
+) -> PartitionState:
+    """Return the state after a round. Raises UnreadableError if there can't be one."""
     (weighed,) = weigh(sc, [made.job], now=now, progress=progress)
     if isinstance(weighed, Failure):
-        return weighed
+        raise UnreadableError(weighed)
     return after_round(state, [group.segment for group in weighed], made.job.end_offset)

@@ -23,8 +23,6 @@ class SegmentFate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFate:
-    """The fate of one record, and the rule that decides it."""
-
     offset: int
     verdict: Verdict
     rule: str

@@ -186,25 +186,13 @@ def _log_of(directory: Directory, base: int, state: str) -> LogFile:
     An unfinished log merges several segments, so its end is unknown.
     """
     files = {name: entry for name, entry in directory.entries.items() if entry.is_file}
-    name = next(
-        (
-            name
-            for name in (segment_file(base, LOG) + state, segment_file(base, LOG))
-            if name in files
-        ),
-        None,
-    )
-    later = [
-        other
-        for other in files
-        if other.endswith(LOG) and other > segment_file(base, LOG) and other[:1].isdigit()
-    ]
-    following = None
-    if later and not state:
-        following = base_offset_of(min(later))
-    if name is None:
-        return LogFile(None, 0, base, following)
-    return LogFile(f"{directory.path}/{name}", files[name].size, base, following)
+    plain = segment_file(base, LOG)
+    later = [name for name in files if name.endswith(LOG) and name > plain and name[:1].isdigit()]
+    following = base_offset_of(min(later)) if later and not state else None
+    for name in (plain + state, plain):
+        if name in files:
+            return LogFile(f"{directory.path}/{name}", files[name].size, base, following)
+    return LogFile(None, 0, base, following)
 
 
 def _properties(storage: Storage, directory: str, name: str) -> list[Line]:

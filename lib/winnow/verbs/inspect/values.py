@@ -180,8 +180,6 @@ class PlainRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionLine:
-    """The result of looking up an offset or a timestamp in a partition."""
-
     directory: str
     asked: str
     """`offset` or `timestamp`"""

@@ -11,27 +11,35 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from winnow.clean.result import RunResult
+from winnow.clean.result import PartitionResult, RunResult
 from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import LOCK, META_PROPERTIES
 from winnow.runtime.progress import Progress
 from winnow.runtime.run_directory import run_directory
 from winnow.runtime.stop import Stop
-from winnow.storage.creating import create_directory
+from winnow.storage.creating import create_directory, ensure_directories
 from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree, make_directory
 from winnow.storage.places import free_bytes
-from winnow.verbs.output.batches import Unit, batches
-from winnow.verbs.output.carry import fetch, publish
 from winnow.verbs.output.destination import Destination, begin, check_free, clear, work_beside
-from winnow.verbs.output.source import Source, is_metadata, look_at, refuse_changed
-from winnow.verbs.output.tell import merged
+from winnow.verbs.output.source import (
+    Source,
+    Unit,
+    batches,
+    is_metadata,
+    look_at,
+    refuse_changed,
+)
+
+_AT_ONCE = 8
+"""Concurrent requests. A remote place is slow for each request but handles many at once."""
 
 InPlace = Callable[[Sequence[str]], RunResult]
 """Plans or cleans log directories of this machine."""
@@ -130,7 +138,7 @@ def _clean(
         # One empty batch if there is no partition: the files beside the partitions count, too.
         units = list(_units(sources))
         check({unit.directory.rpartition("-")[0] for unit in units})
-        found = list(batches(units, _space(asked))) or [()]
+        found = list(batches(units, _space(asked))) or [[]]
         destinations = []
         for source, tree in zip(sources, asked.destinations, strict=bool(asked.destinations)):
             check_free(tree, begin_again=asked.begin_again)
@@ -159,7 +167,9 @@ def _clean(
         for to, meta in zip(destinations, metas, strict=bool(destinations)):
             to.finish(meta)
     named = {work: source.tree.url for work, source in zip(works, sources, strict=True)}
-    return merged(results, run_id=run_id, named=named, written=[to.tree.url for to in destinations])
+    return _merged(
+        results, run_id=run_id, named=named, written=[to.tree.url for to in destinations]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +211,14 @@ class _Journey:
             self._publish(number, "")
 
     def _fetch(self, number: int, files: Sequence[StoredFile]) -> None:
-        tree = self.sources[number].tree
-        self.progress.stage(
-            f"fetching from {tree.url}", total_bytes=sum(file.size for file in files)
-        )
-        fetch(tree, files, self.works[number], stop=self.stop, progress=self.progress)
+        tree, work = self.sources[number].tree, self.works[number]
+
+        def fetch(file: StoredFile) -> None:
+            path = f"{work}/{file.name}"
+            ensure_directories(os.path.dirname(path))
+            tree.fetch(file, path)
+
+        self._each(files, fetch, f"fetching from {tree.url}")
 
     def _publish(self, number: int, directory: str) -> None:
         if not self.destinations:
@@ -217,10 +230,29 @@ class _Journey:
             if file.name.startswith(f"{directory}/" if directory else "")
             and file.name not in {LOCK, META_PROPERTIES}
         ]
-        self.progress.stage(
-            f"writing to {to.tree.url}", total_bytes=sum(file.size for file in files)
-        )
-        publish(to, files, work, stop=self.stop, progress=self.progress)
+
+        def put(file: StoredFile) -> None:
+            to.put(file.name, f"{work}/{file.name}", file.size)
+
+        self._each(files, put, f"writing to {to.tree.url}")
+
+    def _each(
+        self, files: Sequence[StoredFile], do: Callable[[StoredFile], None], name: str
+    ) -> None:
+        """Carry files in threads. An exception is raised again after the calls that had begun have
+        ended.
+        """
+        self.progress.stage(name, total_bytes=sum(file.size for file in files))
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="winnow-carry") as pool:
+            sizes = {pool.submit(do, file): file.size for file in files}
+            try:
+                for future in as_completed(sizes):
+                    future.result()
+                    self.progress.advance(sizes[future])
+                    self.stop.check()
+            finally:
+                for future in sizes:
+                    future.cancel()
 
 
 @contextmanager
@@ -299,3 +331,46 @@ def _overlap(one: str, other: str) -> bool:
 
 def _read(path: str) -> bytes:
     return LocalStorage().read_bytes(path)
+
+
+def _merged(
+    results: Sequence[RunResult],
+    *,
+    run_id: str,
+    named: Mapping[str, str],
+    written: Sequence[str],
+) -> RunResult:
+    """Merge the results of all batches into one, under the names of the log directories.
+
+    `named` maps the path of a private copy to the name of its source. `written` lists the
+    destinations.
+    """
+
+    def renamed(text: str) -> str:
+        for copy, source in named.items():
+            text = text.replace(copy, source)
+        return text
+
+    def of(partition: PartitionResult) -> PartitionResult:
+        return replace(
+            partition,
+            log_dir=named.get(partition.log_dir, partition.log_dir),
+            reason=renamed(partition.reason),
+            error=None if partition.error is None else renamed(partition.error),
+        )
+
+    peaks = [result.peak_extra_bytes for result in results if result.peak_extra_bytes is not None]
+    return replace(
+        results[0],
+        run_id=run_id,
+        partitions=tuple(of(partition) for result in results for partition in result.partitions),
+        notes=(
+            *dict.fromkeys(renamed(note) for result in results for note in result.notes),
+            *(
+                f"{source} was only read; the cleaned log directory is {to}"
+                for source, to in zip(named.values(), written, strict=False)
+            ),
+        ),
+        refused=any(result.refused for result in results),
+        peak_extra_bytes=max(peaks, default=None),
+    )

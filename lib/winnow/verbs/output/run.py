@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from winnow.clean.plan.server_properties import other_places
 from winnow.clean.request import Request
@@ -28,17 +28,19 @@ class Destinations(TypedDict, total=False):
     work_space: int | None
 
 
-def elsewhere_of(log_dirs: Sequence[str], asked: Destinations) -> Elsewhere | None:
+def elsewhere_of(
+    log_dirs: Sequence[str],
+    *,
+    output: Sequence[str] = (),
+    **how: Any,  # noqa: ANN401 - the other Destinations
+) -> Elsewhere | None:
     """Return the sources and destinations; None if everything is cleaned in place."""
-    output = asked.get("output") or ()
     if not output:
         return None
     return Elsewhere(
         sources=[open_tree(path) for path in log_dirs],
         destinations=[open_tree(path) for path in output],
-        begin_again=asked.get("begin_again", False),
-        work_dir=asked.get("work_dir"),
-        work_space=asked.get("work_space"),
+        **how,
     )
 
 

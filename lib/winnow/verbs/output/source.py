@@ -1,12 +1,14 @@
-"""A log directory that is only read: its files, and the reasons to refuse it (S1.1, S8.1)."""
+"""A log directory that is only read: its files, the reasons to refuse it (S1.1, S8.1), and its
+partitions in batches that are in the private copy at the same time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from winnow.clean.in_place import refuse_tiered
-from winnow.errors import CorruptLogError, UsageError
+from winnow.errors import CorruptLogError, NoSpaceError, UsageError
 from winnow.logdir.meta import no_log_dir
 from winnow.logdir.names import (
     LOCK,
@@ -16,6 +18,7 @@ from winnow.logdir.names import (
     UNFINISHED,
     parse_partition_dir,
 )
+from winnow.runtime.packing import in_order
 from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.lease_file import LEASE
@@ -113,3 +116,36 @@ def refuse_changed(sources: Sequence[Source]) -> None:
                 where=source.tree.url,
                 hint="Another process is writing there. Stop it and run again.",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A sub-directory of one of the sources. It is fetched, cleaned and written as a whole."""
+
+    source: int
+    """Number of the log directory."""
+    directory: str
+    files: tuple[StoredFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def batches(units: Iterable[Unit], space: int | None) -> Iterator[list[Unit]]:
+    """Yield units in the order given, as many at once as fit into `space` bytes; None: all.
+
+    Raises NoSpaceError for a unit that exceeds `space`: a partition can be cleaned only as a whole.
+    """
+
+    def size_of(unit: Unit) -> int:
+        if space is not None and unit.bytes > space:
+            raise NoSpaceError(
+                "not enough work space: a partition is fetched as a whole before it is cleaned",
+                expected=f"{unit.bytes} bytes for {unit.directory}",
+                found=str(space),
+                hint="Give more with --work-space, or a larger disk with --work-dir.",
+            )
+        return unit.bytes
+
+    yield from in_order(units, size_of, space)

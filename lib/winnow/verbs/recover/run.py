@@ -29,8 +29,6 @@ from winnow.verbs.recover.values import Action, Kept, PartitionRecovery, Recover
 ALL = "all"
 """In place of a run id: every run that keeps something."""
 
-_Work = Callable[[Storage, LogDir, PartitionRecovery], PartitionRecovery]
-
 
 def recover_log_dirs(
     log_dirs: Sequence[str],
@@ -80,17 +78,24 @@ def recover_log_dirs(
         run_id = undo_run or purge_run
         if run_id not in {None, ALL}:
             places = _places_of(storage, places, run_id)
-        works: list[_Work] = [_recover]
-        if undo_run is not None:
-            works.append(lambda s, d, p: _undo(s, d, p, undo_run, dry_run=dry_run))
-        if purge_run is not None:
-            works.append(lambda s, d, p: _purge(s, d, p, purge_run, dry_run=dry_run))
-        if dry_run:
-            works[0] = _preview
         partitions = []
         on_partition(0, len(places))
         for log_dir, topic_partition in places:
-            partitions.append(_one(storage, log_dir, topic_partition, works))
+            found = PartitionRecovery(
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                log_dir=log_dir.path,
+            )
+            try:
+                found = _preview(storage, found) if dry_run else _recover(storage, log_dir, found)
+                if undo_run is not None:
+                    found = _undo(storage, log_dir, found, undo_run, dry_run=dry_run)
+                if purge_run is not None:
+                    found = _purge(storage, found, purge_run, dry_run=dry_run)
+                found = replace(found, kept=_kept(storage, _directory(found)))
+            except FAILS_ONE_PARTITION as error:
+                found = replace(found, error=failure_of(error))
+            partitions.append(found)
             on_partition(len(partitions), len(places))
     return RecoverResult(partitions=tuple(partitions), dry_run=dry_run, unclean=unclean)
 
@@ -118,20 +123,6 @@ def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
         return kept_run_ids(storage, directory)
     except FAILS_ONE_PARTITION:
         return ()
-
-
-def _one(
-    storage: Storage, log_dir: LogDir, topic_partition: TopicPartition, works: Sequence[_Work]
-) -> PartitionRecovery:
-    found = PartitionRecovery(
-        topic=topic_partition.topic, partition=topic_partition.partition, log_dir=log_dir.path
-    )
-    try:
-        for work in works:
-            found = work(storage, log_dir, found)
-        return replace(found, kept=_kept(storage, _directory(found)))
-    except FAILS_ONE_PARTITION as error:
-        return replace(found, error=failure_of(error))
 
 
 def _directory(found: PartitionRecovery) -> str:
@@ -162,8 +153,7 @@ def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> Par
     )
 
 
-def _preview(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
-    del log_dir
+def _preview(storage: Storage, found: PartitionRecovery) -> PartitionRecovery:
     left = preview(storage, _directory(found))
     return replace(found, actions=(Action.RECOVERED,), removed=left) if left else found
 
@@ -206,9 +196,8 @@ def _undo(
 
 
 def _purge(
-    storage: Storage, log_dir: LogDir, found: PartitionRecovery, run_id: str, *, dry_run: bool
+    storage: Storage, found: PartitionRecovery, run_id: str, *, dry_run: bool
 ) -> PartitionRecovery:
-    del log_dir
     directory = _directory(found)
     for kept in kept_run_ids(storage, directory):
         if run_id not in {ALL, kept}:

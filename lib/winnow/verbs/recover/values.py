@@ -20,8 +20,6 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a run keeps in a partition directory."""
-
     run_id: str
     kept_at_ms: int
     segments: int

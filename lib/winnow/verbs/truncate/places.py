@@ -17,8 +17,7 @@ from winnow.logdir.survey import LogDir
 from winnow.policy.sources import Settings, Unknown, parse_topic_set
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
-from winnow.verbs.truncate.request import TruncateRequest
-from winnow.verbs.truncate.values import LoadSettings, LogToLoad
+from winnow.verbs.truncate.values import LoadSettings, LogToLoad, TruncateRequest
 
 _ANY_POLICY = "*:cleanup.policy=compact"
 """Recovery does not depend on the policy, so a topic whose policy is unknown is recovered too."""

@@ -6,7 +6,7 @@ Then it writes the checkpoints, and last the marker of a clean shutdown (S8.9).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -21,24 +21,26 @@ from winnow.logdir.commit.truncation import truncate_log
 from winnow.logdir.lock import locked
 from winnow.logdir.names import DirectoryKind
 from winnow.logdir.survey import LogDir
+from winnow.runtime.failure import Failure
 from winnow.runtime.garbage import seldom_collecting
-from winnow.runtime.packing import task_count
+from winnow.runtime.packing import in_order
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.session import WithContext
-from winnow.runtime.throttle import in_task
+from winnow.runtime.spread import spread
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.verbs.truncate.finish import finish_log_dir
 from winnow.verbs.truncate.loader import load_log
 from winnow.verbs.truncate.places import LogPlace, places_of
-from winnow.verbs.truncate.request import TruncateRequest
 from winnow.verbs.truncate.values import (
     LoadedLog,
     LogToLoad,
     RecoveredDir,
     RecoveredLog,
+    TruncateRequest,
     TruncateResult,
 )
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -117,7 +119,7 @@ def recover_dir(
         return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(error))
     progress.stage(f"recovering {len(places)} logs in {log_dir.path}", total_tasks=len(places))
     logs: list[RecoveredLog] = []
-    for some in _rounds(places):
+    for some in in_order(places, lambda place: place.to_load.bytes, _ROUND_BYTES):
         ready = [_put_right(storage, place, request) for place in some]
         planned = plan([place.to_load for place in some])
         work = [
@@ -141,27 +143,16 @@ def _plan_here(logs: Sequence[LogToLoad]) -> list[_Planned]:
 
 
 def _plan_all(sc: SparkContext, logs: Sequence[LogToLoad]) -> list[_Planned]:
-    """Deal the logs out to tasks, the largest first. A large log has a task of its own."""
-    if not logs:
-        return []
-    tasks = task_count(
-        sum(log.bytes for log in logs),
+    planned = spread(
+        sc,
+        _plan_one,
+        logs,
+        weights=[log.bytes for log in logs],
         per_task=_TASK_BYTES,
-        items=len(logs),
-        parallelism=sc.defaultParallelism,
+        name=f"planning the recovery of {counted(len(logs), 'log')}",
+        progress=Silence(),
     )
-    order = sorted(range(len(logs)), key=lambda number: -logs[number].bytes)
-    hands = [[(number, logs[number]) for number in order[first::tasks]] for first in range(tasks)]
-    found = sc.parallelize(hands, tasks).mapPartitions(in_task(_plan_some)).collect()
-    planned = dict(one for hand in found for one in hand)
-    return [planned[number] for number in range(len(logs))]
-
-
-def _plan_some(
-    hands: Iterable[list[tuple[int, LogToLoad]]],
-) -> Iterator[list[tuple[int, _Planned]]]:
-    for hand in hands:
-        yield [(number, _plan_one(log)) for number, log in hand]
+    return [one.message if isinstance(one, Failure) else one for one in planned]
 
 
 def _plan_one(log: LogToLoad) -> _Planned:
@@ -169,19 +160,6 @@ def _plan_one(log: LogToLoad) -> _Planned:
         return load_log(Places(), log)
     except FAILS_ONE_PARTITION as error:
         return failure_of(error)
-
-
-def _rounds(places: Sequence[LogPlace]) -> Iterator[list[LogPlace]]:
-    some: list[LogPlace] = []
-    size = 0
-    for place in places:
-        if some and size + place.to_load.bytes > _ROUND_BYTES:
-            yield some
-            some, size = [], 0
-        some.append(place)
-        size += place.to_load.bytes
-    if some:
-        yield some
 
 
 def _put_right(storage: Storage, place: LogPlace, request: TruncateRequest) -> str | None:

@@ -1,4 +1,4 @@
-"""What the recovery of a log directory will do, or has done, as values."""
+"""What `recover` is asked after an unclean shutdown, and what it will do or has done, as values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from winnow.logdir.commit.truncation import Truncation
+from winnow.policy.sources import Settings
 from winnow.state import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateRequest:
+    settings: Settings
+    """Those of the broker: `index.interval.bytes`, `segment.index.bytes` and
+    `producer.id.expiration.ms` decide what it writes.
+    """
+    now: int
+    """The clock of the broker that would recover, ms: idle producers are forgotten."""
+    topics: tuple[str, ...] = ()
+    """Globs; empty means all topics. Otherwise no marker is written."""
+    truncate: bool = False
+    """False: only plan."""
+    keep_cut: bool = True
+    """Keep the bytes that are cut, and the segments that are removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +64,6 @@ class LoadedLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredLog:
-    """One partition directory."""
-
     name: str
     topic_partition: TopicPartition
     is_counted: bool
@@ -63,8 +78,6 @@ class RecoveredLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredDir:
-    """One log directory without the marker of a clean shutdown."""
-
     path: str
     logs: tuple[RecoveredLog, ...]
     left_out: int = 0

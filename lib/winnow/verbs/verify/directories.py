@@ -9,7 +9,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import TypeVar
 
-from winnow.errors import CorruptLogError, UsageError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.recovery import leftover_names
 from winnow.logdir.names import (
@@ -50,11 +50,11 @@ class PartitionPlace:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryCheck:
     findings: tuple[Finding, ...]
-    logs: tuple[SegmentFiles, ...]
+    logs: tuple[SegmentFiles, ...] = ()
     """Its segments, ascending, then other files of batches."""
-    segments: int
+    segments: int = 0
     """How many of `logs` are segments."""
-    snapshots: bool
+    snapshots: bool = False
     """True if there is a producer snapshot."""
 
 
@@ -63,13 +63,8 @@ def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
     scope = place.scope
     try:
         entries = storage.list_dir(scope.directory)
-    except CorruptLogError as error:
-        unreadable = scope.finding(Kind.UNREADABLE, "", error)
-        return DirectoryCheck(findings=(unreadable,), logs=(), segments=0, snapshots=False)
-    except OSError as error:
-        return DirectoryCheck(
-            findings=(_unreadable(scope, "", error),), logs=(), segments=0, snapshots=False
-        )
+    except FAILS_ONE_PARTITION as error:
+        return DirectoryCheck(findings=(scope.finding(Kind.UNREADABLE, "", error),))
     files = {entry.name: entry for entry in entries if entry.is_file}
     found = list(_names(scope, entries))
     wrong, epochs = reading(
@@ -103,16 +98,8 @@ def reading(
     """Read a small file; return what is wrong with it, and its content."""
     try:
         return [], read()
-    except CorruptLogError as error:
+    except FAILS_ONE_PARTITION as error:
         return [scope.finding(kind, name, error)], None
-    except UsageError as error:
-        return [scope.finding(kind, name, error.what)], None
-    except OSError as error:
-        return [_unreadable(scope, name, error)], None
-
-
-def _unreadable(scope: Scope, name: str, error: OSError) -> Finding:
-    return scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}")
 
 
 def _names(scope: Scope, entries: Sequence[Entry]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from winnow.errors import CorruptLogError
+from winnow.errors import WinnowError, failure_of
 from winnow.verbs.verify.kinds import Kind
 
 
@@ -55,15 +55,21 @@ class Scope:
         self,
         kind: Kind,
         file: str,
-        what: str | CorruptLogError,
+        what: str | Exception,
         *,
         position: int | None = None,
         offsets: tuple[int | None, int | None] = (None, None),
     ) -> Finding:
-        """Make a finding. `file` is its name in the directory; empty for the directory itself."""
-        if isinstance(what, CorruptLogError):
+        """Make a finding. `file` is its name in the directory; empty for the directory itself. An
+        exception that is not a WinnowError is always of kind UNREADABLE.
+        """
+        if isinstance(what, WinnowError):
             position = what.position if position is None else position
             what = what.what
+        elif isinstance(what, OSError):
+            kind, what = Kind.UNREADABLE, f"can't be read: {what.strerror or what}"
+        elif isinstance(what, Exception):
+            kind, what = Kind.UNREADABLE, failure_of(what)
         return Finding(
             log_dir=self.log_dir,
             topic=self.topic,

@@ -69,8 +69,6 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCheck:
-    """The result of reading a whole log file."""
-
     findings: tuple[Finding, ...]
     checked: Checked
     next_offset: int
@@ -144,12 +142,7 @@ class _Reader:
             if isinstance(error, OSError) and self._piece_bytes > _CAREFUL_BYTES:
                 self._piece_bytes = _CAREFUL_BYTES
                 return at, least
-            what = (
-                error
-                if isinstance(error, CorruptLogError)
-                else f"can't be read: {error.strerror or error}"
-            )
-            self._add(Kind.UNREADABLE, what, position=at, offsets=(least, None))
+            self._add(Kind.UNREADABLE, error, position=at, offsets=(least, None))
         return None, least
 
     def _pass(self, stop: Stop, least: int) -> tuple[int | None, int]:
@@ -293,7 +286,7 @@ class _Reader:
     def _add(
         self,
         kind: Kind,
-        what: str | CorruptLogError,
+        what: str | CorruptLogError | OSError,
         *,
         position: int,
         offsets: tuple[int | None, int | None],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from winnow.clean.survey.gather import aborted_rows
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.indexes.checks import check_offset_index, time_index_faults
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
@@ -44,13 +44,13 @@ class SegmentCheck:
     findings: tuple[Finding, ...]
     checked: Checked
     next_offset: int
-    complete: bool
+    complete: bool = False
     """True if every batch could be read."""
-    producers: bool
+    producers: bool = False
     """See `LogCheck.producers`."""
-    runs: SegmentRuns | None = field(repr=False)
+    runs: SegmentRuns | None = field(default=None, repr=False)
     """How transactions span this segment; None if unknown or unreliable."""
-    promises: EntryPromises | None = field(repr=False)
+    promises: EntryPromises | None = field(default=None, repr=False)
     """What its transaction index says about earlier segments; None as for `runs`."""
 
 
@@ -100,10 +100,7 @@ def _reported(
     path = f"{scope.directory}/{name}"
     try:
         data = storage.read_bytes(path)
-    except OSError as error:
-        yield scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}")
-        return
-    except CorruptLogError as error:
+    except FAILS_ONE_PARTITION as error:
         yield scope.finding(_KIND[suffix], name, error)
         return
     kept = without_preallocated(data, _ENTRY_SIZE[suffix])
@@ -167,18 +164,8 @@ def _transactions(
             log_start_offset=segment.log.log_start_offset,
             where=(path, file.path),
         )
-    except CorruptLogError as error:
+    except FAILS_ONE_PARTITION as error:
         return None, None, (file.scope.finding(Kind.TXN_INDEX, name, error),)
-    except OSError as error:
-        return (
-            None,
-            None,
-            (
-                file.scope.finding(
-                    Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}"
-                ),
-            ),
-        )
     wrong = tuple(
         txn_index_finding(file, fault)
         for fault in entry_faults(aborted, log.events, log.batches, base_offset=file.base_offset)

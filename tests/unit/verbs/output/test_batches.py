@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from winnow.errors import NoSpaceError
 from winnow.storage.file_tree import StoredFile
-from winnow.verbs.output.batches import Unit, batches
+from winnow.verbs.output.source import Unit, batches
 
 SPACE = 100
 
@@ -31,7 +31,7 @@ def test_batches_keep_order_and_fit_the_space(sizes: list[int]) -> None:
 
 def test_without_a_limit_there_is_one_batch() -> None:
     units = _units([10**12, 10**12])
-    assert list(batches(units, None)) == [tuple(units)]
+    assert list(batches(units, None)) == [units]
 
 
 def test_unit_larger_than_the_space_is_refused() -> None:
