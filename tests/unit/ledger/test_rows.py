@@ -20,8 +20,7 @@ GOLDEN = Path(__file__).parent / "partitions-v1.txt"
 
 def test_reason_names_options_that_delete_more() -> None:
     run = run_of(partition("t", deletes_more=("retention.ms=1 instead of 2",)))
-    entry = entry_of(run, log_dirs=["/k"], started=NOW, ended=NOW)
-    (row,) = map(json.loads, json_rows(entry))
+    (row,) = map(json.loads, cleaning(run, log_dirs=["/k"], started=NOW, ended=NOW).rows)
     more = "; options delete more than its own settings: retention.ms=1 instead of 2"
     assert row["reason"].endswith(more)
 
