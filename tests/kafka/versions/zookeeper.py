@@ -1,0 +1,96 @@
+"""A real broker with ZooKeeper, of a version that has it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.kafka.judge.broker import Broker, BrokerFailedError, free_ports
+from tests.kafka.judge.jars import quick_java
+
+WAIT_SECONDS = 60
+
+
+class ZooKeeperBroker(Broker):
+    """As `Broker`. What ZooKeeper knows lies beside the log directory: a copy needs both."""
+
+    _started = "[KafkaServer id=1] started"
+
+    def __init__(
+        self,
+        log_dir: Path,
+        *,
+        home: Path,
+        settings: Mapping[str, str] | None = None,
+        version: str,
+    ) -> None:
+        super().__init__(log_dir, home=home, settings=settings, version=version)
+        [self._zookeeper_port] = free_ports(1)
+        self._zookeeper: subprocess.Popen[bytes] | None = None
+
+    @property
+    def zookeeper(self) -> str:
+        return f"127.0.0.1:{self._zookeeper_port}"
+
+    def launch(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        flags = ["-Xmx128m", "-Dzookeeper.admin.enableServer=false"]
+        with (self.home / "zookeeper.log").open("wb") as output:
+            self._zookeeper = subprocess.Popen(
+                [
+                    *quick_java(*flags, version=self._version),
+                    "org.apache.zookeeper.server.ZooKeeperServerMain",
+                    str(self._zookeeper_port),
+                    str(self.log_dir.with_name("zookeeper")),
+                ],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.home,
+            )
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not _answers(self._zookeeper_port):
+            if time.monotonic() > deadline or self._zookeeper.poll() is not None:
+                self._end_zookeeper()
+                said = (self.home / "zookeeper.log").read_text(errors="replace")
+                message = f"ZooKeeper did not start\n{said[-4000:]}"
+                raise BrokerFailedError(message)
+            time.sleep(0.1)
+        super().launch()
+
+    def stop(self, *, timeout_seconds: float = 60) -> None:
+        try:
+            super().stop(timeout_seconds=timeout_seconds)
+        finally:
+            self._end_zookeeper()
+
+    def kill(self) -> None:
+        super().kill()
+        self._end_zookeeper()
+
+    def _end_zookeeper(self) -> None:
+        process, self._zookeeper = self._zookeeper, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def _format(self, properties: Path) -> None:
+        """The broker does it when it starts."""
+
+    def _identity(self) -> dict[str, str]:
+        return {
+            "broker.id": "1",
+            "zookeeper.connect": self.zookeeper,
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(self.log_dir),
+        }
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,31 @@
+"""What `kafka-configs` of each version really printed is read in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.data import HERE
+from winnow.policy.describe import Entry, parse_topic_configs
+
+OUTPUTS = sorted((HERE / "kafka-configs").glob("*.txt"))
+FIVE_DAYS_MS = 432_000_000
+
+
+def values(entries: Iterable[Entry]) -> dict[str, object]:
+    return {entry.key: entry.value for entry in entries}
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=lambda path: path.stem)
+def test_topics_of_a_real_output_have_their_settings(output: Path) -> None:
+    found = parse_topic_configs(output.read_text(encoding="utf-8"))
+    assert values(found.topics["d-time"])["retention.ms"] == FIVE_DAYS_MS
+    assert values(found.topics["d-size"])["retention.bytes"] == 30_000
+    both = values(found.topics["cd-both"])
+    assert both["cleanup.policy"] == "compact,delete"
+    effective = values(found.effective["cd-both"])
+    assert effective["min.cleanable.dirty.ratio"] == 1.0
+    assert effective["retention.ms"] == -1
+    assert len(found.topics) >= 28 - 5
