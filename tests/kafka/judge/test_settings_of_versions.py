@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from tests.kafka.judge.jars import JAR_LISTS, installation, java
-from winnow.policy.keys import BY_BROKER_NAME, BY_TOPIC_NAME, KEYS
+from winnow.policy.keys import BY_BROKER_NAME, BY_TOPIC_NAME, KEYS, broker_value, topic_value
 from winnow.policy.known_version import HIGHEST_LEVELS, LEVELS
 from winnow.policy.versions import PRODUCER_ID, UNKNOWN, Range, asked_version
 
@@ -106,3 +106,15 @@ def test_levels_of_metadata_version_are_those_of_the_version(version: str) -> No
     for level, name in words:
         if level != "latest" and int(level) <= (latest or [0])[0]:
             assert LEVELS[int(level) - 1] == name
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_setting_of_the_version_is_known_or_ignored(version: str) -> None:
+    names = [line.split()[1:] for line in answers(version) if line.startswith("name ")]
+    assert len(names) > 200
+    unknown = {
+        f"{level} {name}"
+        for level, name in names
+        if (topic_value if level == "topic" else broker_value)(name, "1", where="here") is None
+    }
+    assert unknown == set()

@@ -6,8 +6,8 @@ import org.apache.kafka.common.config.ConfigException;
 
 /**
  * Prints what this version of Kafka accepts. Its arguments are lines such as {@code topic segment.bytes=14}: each is answered with
- * {@code yes}, {@code no} or {@code unknown}. The last lines are the levels of metadata.version that it has, and the highest one that its
- * brokers support. Works for all versions by reflection, since these classes have moved.
+ * {@code yes}, {@code no} or {@code unknown}. The last lines are the levels of metadata.version that it has, the highest one that its
+ * brokers support, and the names of all settings. Works for all versions by reflection, since these classes have moved.
  */
 final class Settings {
     private static final String LOG = "org.apache.kafka.storage.internals.log.LogConfig";
@@ -21,6 +21,11 @@ final class Settings {
         }
         for (Object level : levels()) {
             System.out.println("level " + level);
+        }
+        for (Map.Entry<String, ConfigDef> of : known.entrySet()) {
+            for (String name : of.getValue().names()) {
+                System.out.println("name " + of.getKey() + " " + name);
+            }
         }
     }
 
