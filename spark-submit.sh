@@ -240,6 +240,8 @@ if [[ -n ${WINNOW_DRY:-} ]]; then
     exit 0
 fi
 
+# Without a locale, as under cron, Java can't open files whose names are not ASCII.
+case ${LC_ALL:-${LC_CTYPE:-${LANG:-C}}} in C | POSIX) export LC_ALL=C.UTF-8 ;; esac
 set_up requirements.txt
 if [[ -z $without_spark ]]; then make_run_dirs; fi
 compose_command

@@ -318,7 +318,9 @@ archive_classes() {
 export_environment() {
     local home
     for home in "$venv"/lib/python*/site-packages/pyspark; do export SPARK_HOME=$home; done
-    export PYTHONPATH=$root/lib${PYTHONPATH:+:$PYTHONPATH}
+    # The pinned packages come before those of the user's PYTHONPATH.
+    PYTHONPATH=$root/lib${SPARK_HOME:+:${SPARK_HOME%/pyspark}}${PYTHONPATH:+:$PYTHONPATH}
+    export PYTHONPATH
     export PYSPARK_PYTHON=$python_in_venv PYSPARK_DRIVER_PYTHON=$python_in_venv
     # This puts the jars after Spark's own, on the JVM's class path. Java archives only classes from
     # there.

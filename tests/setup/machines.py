@@ -55,14 +55,61 @@ def installing(machine: str, settings: str, needs: str, says: str = "") -> Row:
     return Row(machine, script, says=says, installs=True, needs=needs)
 
 
-PYENV = Path("/root/.pyenv/versions")
-DEBIAN_SID = Path("/var/lib/machines/sid")
+_CHROOT = "/var/lib/machines/sid"
 """`debootstrap --include=python3.14-venv,openjdk-21-jre-headless,git sid` makes it."""
+_JVM, _PYENV = "/usr/lib/jvm", "/root/.pyenv/versions"
+
+
+def in_tmp(mount: str) -> str:
+    """Run `plan` and `demo` with another /tmp. The demo's log directory is not in it."""
+    return f"unshare -m bash -euc '{mount}; ./spark-submit.sh demo' 2>&1 | grep -v 'note: /tmp'"
+
 
 ROWS = {
     "python-3.11.2": installing(
         "Python 3.11.2 of Debian 12", "PYTHON=/usr/bin/python3.11", "/usr/bin/python3.11"
     ),
+    "python-3.12": installing(
+        "Python 3.12.1", f"PYTHON={_PYENV}/3.12.1/bin/python3", f"{_PYENV}/3.12.1"
+    ),
+    "python-3.13": installing(
+        "Python 3.13.0", f"PYTHON={_PYENV}/3.13.0/bin/python3", f"{_PYENV}/3.13.0"
+    ),
+    "python-3.10": installing(
+        "Python 3.10",
+        f"PYTHON={_PYENV}/3.10.13/bin/python3",
+        f"{_PYENV}/3.10.13",
+        says="Winnow needs Python 3.11 to 3.14, but",
+    ),
+    "java-17": installing(
+        "Java 17", f"JAVA_HOME={_JVM}/java-17-openjdk-amd64", f"{_JVM}/java-17-openjdk-amd64"
+    ),
+    "java-25": installing(
+        "Java 25", f"JAVA_HOME={_JVM}/temurin-25-jdk-amd64", f"{_JVM}/temurin-25-jdk-amd64"
+    ),
+    "sid": Row(
+        "Debian sid: Python 3.14.10 and Java 21",
+        f'mount --bind "$PWD" {_CHROOT}/mnt; cp -L "${{PIP_CERT:-/dev/null}}" {_CHROOT}/cert;'
+        f" PIP_CERT=/cert chroot {_CHROOT} bash -c 'cd /mnt && ./spark-submit.sh demo'",
+        installs=True,
+        needs=_CHROOT,
+    ),
+    "language-c": Row(
+        "no LANG, a path that is not ASCII",
+        'mkdir "$scratch/Größe"; export TMPDIR="$scratch/Größe"; ./spark-submit.sh demo',
+    ),
+    "foreign-numpy": Row(
+        "another numpy on PYTHONPATH",
+        'mkdir "$scratch/numpy"; echo "raise ImportError(1)" >"$scratch/numpy/__init__.py";'
+        ' PYTHONPATH="$scratch" ./spark-submit.sh demo',
+    ),
+    "spark-env": Row(
+        "SPARK_CONF_DIR with a spark-env.sh of another Spark",
+        'echo "SPARK_HOME=/nowhere; exit 9" >"$scratch/spark-env.sh";'
+        ' SPARK_CONF_DIR="$scratch" ./spark-submit.sh demo',
+    ),
+    "tmp-full": Row("a full /tmp", in_tmp("mount -t tmpfs -o size=64k tmp /tmp")),
+    "tmp-read-only": Row("a read-only /tmp", in_tmp("mount -t tmpfs -o ro tmp /tmp")),
 }
 
 
