@@ -124,7 +124,9 @@ def _without_rounds(
     """Return, by number, the results without a compaction, and the plans of compactions."""
     results: dict[int, PartitionResult] = {}
     compacted: _Compacted = {}
+    request.progress.stage("applying retention", total_tasks=len(current))
     for number, item in enumerate(current):
+        request.progress.advance(1)
         if isinstance(item, PartitionResult):
             results[number] = item
         elif isinstance(item, LeftAlone):

@@ -72,12 +72,15 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
         return [report.stopped(round_.item, request.stop.reason) for round_ in rounds]
     if len(rounds) == 1:
         return [_in_waves(run, rounds[0])]
-    return [
-        _not_staged(run, round_, [], staged)
-        if isinstance(staged, Failure)
-        else _commit(run, round_, [], staged)
-        for round_, staged in zip(rounds, _stage(run, rounds), strict=True)
-    ]
+    results = []
+    for round_, staged in zip(rounds, _stage(run, rounds), strict=True):
+        results.append(
+            _not_staged(run, round_, [], staged)
+            if isinstance(staged, Failure)
+            else _commit(run, round_, [], staged)
+        )
+        request.progress.advance(1)
+    return results
 
 
 def _in_waves(run: Run, round_: Round) -> PartitionResult:
@@ -158,7 +161,8 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     outcomes: list[list[Outcome]] = [
         [groups] if isinstance(groups, Failure) else groups for groups in survived
     ]
-    run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}")
+    total = len(jobs) if len(jobs) > 1 else None
+    run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}", total_tasks=total)
     staged = sum(
         o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup)
     )

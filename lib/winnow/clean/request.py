@@ -47,6 +47,7 @@ class RunOptions(LookOptions, total=False):
     """Options of `plan` and `clean`. The fields of `Request` describe them."""
 
     topics: Sequence[str]
+    exclude: Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
     keep_free: int | None
@@ -69,6 +70,8 @@ class Request:
     """False for a plan: it must not change a log directory, not even after a crash."""
     topics: tuple[str, ...] = ()
     """Globs; all topics if there are none."""
+    exclude: tuple[str, ...] = ()
+    """Globs of topics that are skipped, even if `topics` matches them."""
     only: Only | None = None
     """Do only compaction, or only retention."""
     unclean_shutdown: UncleanShutdown = "read"
@@ -134,13 +137,17 @@ class Request:
         asked: dict[str, Any] = {
             name: value for name, value in options.items() if value is not None
         }
-        return cls(touch=touch, **asked | {"topics": tuple(asked.get("topics", ()))})
+        return cls(
+            touch=touch,
+            **asked | {name: tuple(asked.get(name, ())) for name in ("topics", "exclude")},
+        )
 
     def check_globs(self, topics: Collection[str]) -> None:
         """Raise UsageError for a glob that matches none of `topics`, those of all log
         directories.
         """
         check_globs(self.topics, topics, option="--topics")
+        check_globs(self.exclude, topics, option="--exclude")
         check_globs((one.glob for one in self.settings.topic_sets), topics, option="--topic-set")
 
     @property
@@ -153,4 +160,5 @@ class Request:
         return "clean" if self.touch else "plan"
 
     def wants(self, topic: str) -> bool:
-        return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
+        wanted = not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
+        return wanted and not any(fnmatchcase(topic, glob) for glob in self.exclude)

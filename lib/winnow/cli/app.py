@@ -11,6 +11,7 @@ from winnow.cli.demo import run_demo
 from winnow.cli.doctor import run_doctor
 from winnow.cli.erase import Keys, run_erase
 from winnow.cli.explain import Asked, run_explain
+from winnow.cli.grouped import GroupedCommand
 from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
 from winnow.cli.options import CommandLine
@@ -52,7 +53,9 @@ def _globals(
 
 
 def _command(name: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - what typer takes
-    return app.command(name, help=LESSONS[name].short, epilog=epilog(name), **more)
+    return app.command(
+        name, help=LESSONS[name].short, epilog=epilog(name), cls=GroupedCommand, **more
+    )
 
 
 def _verb(name: str) -> Callable[..., int]:

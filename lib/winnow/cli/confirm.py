@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.out import Errors
+from winnow.cli.out import Errors, questions_are_seen
 from winnow.errors import UsageError
 from winnow.words import one_line
 
@@ -66,7 +65,7 @@ def _terminal() -> int | None:
     """Open the terminal of this process. spark-submit gives its job no other stdin. None if there
     is none, or if nobody would see the question.
     """
-    if not sys.stderr.isatty():
+    if not questions_are_seen():
         return None
     with suppress(OSError):
         return os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)

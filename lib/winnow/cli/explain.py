@@ -186,15 +186,30 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
         yield "no record in the log has this key"
     if wants_records:
         yield ""
-    policy = (
-        "cleanup.policy is unknown" if found.policy is None else f"cleanup.policy={found.policy}"
-    )
-    yield f"{found.topic}-{found.partition} in {found.log_dir}, {policy}, at {moment(found.now)}"
+    decide = {
+        "cleanup.policy",
+        *(key for word in (found.policy or "").split(",") for key in DECIDING.get(word, ())),
+    }
+    # internal.segment.bytes is shown as segment.bytes
+    shown = [
+        s
+        for s in found.settings
+        if (not s.is_default or s.key in decide) and s.key != "internal.segment.bytes"
+    ]
+    policy = "" if found.policy is not None else ", cleanup.policy is unknown"
+    yield f"{found.topic}-{found.partition} in {found.log_dir}{policy}, at {moment(found.now)}"
     yield from _wrapped(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}", width, "  ")
     if found.error is not None:
         yield from _wrapped(found.error, width, "  ")
     yield from _wrapped(f"by the {found.kafka}", width, "  ")
-    yield from _table([(fact.name, _value(fact)) for fact in found.facts])
+    told = {s.key for s in shown}
+    yield from _table(
+        [
+            (fact.name, _value(fact))
+            for fact in found.facts
+            if fact.name.replace("_", ".") not in told and not _is_told(fact, found.reason)
+        ]
+    )
     if found.segments and not wants_records:
         yield ""
         yield "Segments"
@@ -202,15 +217,16 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
             what = f"{s.base_offset}  {size(s.log_bytes)}, newest {instant(s.newest)}"
             deleted = "deleted: " if s.fate.verdict.value == "goes" else ""
             yield from _wrapped(f"{what}: {deleted}{s.fate.words} ({s.fate.rule})", width, "  ")
-    decide = {
-        "cleanup.policy",
-        *(key for word in (found.policy or "").split(",") for key in DECIDING.get(word, ())),
-    }
-    shown = [s for s in found.settings if not s.is_default or s.key in decide]
     if shown:
         yield ""
         yield "Deciding settings, and where they come from"
         yield from (f"  {s.key}={s.value}  {s.source}" for s in shown)
+
+
+def _is_told(fact: Fact, reason: str) -> bool:
+    """Return whether the reason has the fact already, as a sentence or with its name."""
+    sentence = isinstance(fact.value, str) and " " in fact.value and fact.value in reason
+    return sentence or f"{fact.name.replace('_', ' ')} {_value(fact)} " in f"{reason} "
 
 
 def _record_lines(record: RecordFate, width: int) -> Iterator[str]:

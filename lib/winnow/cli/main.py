@@ -39,7 +39,7 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
         else:
             Errors().from_library(show)
         if "--json" in arguments:
-            tell_failure(error.format_message(), now=None)
+            tell_failure(error.format_message(), now=None, exit_code=error.exit_code)
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED

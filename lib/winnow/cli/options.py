@@ -68,6 +68,12 @@ class CommandLine:
     topics: Sequence[str] = _option(
         "Only topics that match; repeatable.", "--topics", metavar="GLOB", default=()
     )
+    exclude: Sequence[str] = _option(
+        "Not topics that match, even if --topics does; repeatable.",
+        "--exclude",
+        metavar="GLOB",
+        default=(),
+    )
     topic_configs: str | None = _option(
         "Topic configs: lines `topic key=value`, or the output of kafka-configs --describe.",
         metavar="FILE",
@@ -152,6 +158,26 @@ class CommandLine:
         metavar="DIR|URL",
     )
     no_ledger: bool = _option("Do not record the run.", "--no-ledger", default=False)
+    detailed_exitcode: bool = _option(
+        "For plan: exit with 10 instead of 0 if there is work to do.",
+        "--detailed-exitcode",
+        default=False,
+    )
+    summary: bool = _option(
+        "Show only one line: what was done, what it freed, what was left alone and why.",
+        "--summary",
+        default=False,
+    )
+    log_file: str | None = _option(
+        "Append what is shown on stderr to this file as well, each line with its time.",
+        "--log-file",
+        metavar="FILE",
+    )
+    all: bool = _option(
+        "Show each partition. By default, above 20 with work, only the largest and counts.",
+        "--all",
+        default=False,
+    )
     report: str | None = _option(
         "Write the run's HTML page to this file; default: clean writes one in "
         "~/.local/state/winnow/reports, plan writes none.",

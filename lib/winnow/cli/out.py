@@ -12,7 +12,8 @@ import os
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 from rich.console import Console
@@ -159,6 +160,39 @@ def guard_streams() -> None:
     )
 
 
+class _Copied:
+    """A stream whose whole lines also go to `keep`. The live line of a terminal does not: it has
+    escape sequences and no end.
+    """
+
+    def __init__(self, stream: TextIO, keep: Callable[[str], object]) -> None:
+        self._stream = stream
+        self._keep = keep
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        self._stream.write(text)
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            if line and "\x1b" not in line:
+                self._keep(_shown(line))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def copying_errors(keep: Callable[[str], object]) -> Iterator[None]:
+    """Also hand each line of stderr to `keep` while the block runs."""
+    before = sys.stderr
+    sys.stderr = cast("TextIO", Guarded(cast("TextIO", _Copied(_raw(before), keep))))
+    try:
+        yield
+    finally:
+        sys.stderr = before
+
+
 def _raw(stream: TextIO) -> TextIO:
     return stream.raw if isinstance(stream, Guarded) else stream
 
@@ -200,6 +234,11 @@ def complain(message: str) -> None:
     Errors().line(message)
 
 
+def questions_are_seen() -> bool:
+    """Return whether stderr is a terminal."""
+    return sys.stderr.isatty()
+
+
 def is_terminal() -> bool:
     """Return whether stdout is a terminal."""
     return sys.stdout.isatty()
@@ -214,8 +253,16 @@ class _Live:
 
 
 def _console(stream: TextIO | None, width: int | None) -> Console:
-    """Return a console. It has no colour without a terminal or with NO_COLOR."""
-    return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
+    """Return a console. Without a terminal, or with NO_COLOR, it has no colour and no attribute."""
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(
+        file=stream,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=width,
+        color_system=None if plain else "auto",
+    )
 
 
 def _shown(text: str) -> str:

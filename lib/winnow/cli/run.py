@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from winnow.clean.result import RunResult
+from winnow.clean.result import NONE, RunResult
 from winnow.cli.confirm import confirm
+from winnow.cli.log_file import check_log_file, logged
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
@@ -24,6 +25,7 @@ from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
+from winnow.cli.text.summary import summary
 from winnow.cli.text.table import show
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
@@ -33,6 +35,8 @@ from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
 from winnow.words import one_line, redacted
 
+WORK = 10
+"""The exit code of `plan --detailed-exitcode` if there is work to do and nothing else to report."""
 INTERRUPTED = 130
 """The exit code that a shell reports for a command ended by Ctrl-C."""
 
@@ -59,9 +63,16 @@ def run_verb(verb: str, request: CommandLine) -> int:
                 result = call(spark)
             # Before Spark stops: that takes a while, and the JVM may end.
             _tell_all(result, place, request, clock)
-        return result.exit_code
+        return exit_code_of(result, request)
 
-    return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
+    with logged(request):
+        return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
+
+
+def exit_code_of(result: RunResult, request: CommandLine) -> int:
+    """Return the exit code. With --detailed-exitcode, a plan with work to do has its own."""
+    acts = any(partition.actions != (NONE,) for partition in result.partitions)
+    return WORK if request.detailed_exitcode and not result.exit_code and acts else result.exit_code
 
 
 def prepare(
@@ -75,6 +86,12 @@ def prepare(
     """Return a function that does the work once Spark has started. Raises UsageError for every
     mistake that can be found without Spark.
     """
+    if request.detailed_exitcode and verb != "plan":
+        raise UsageError(
+            "--detailed-exitcode is for plans",
+            expected="plan, or clean --dry-run",
+            found=f"{verb} --detailed-exitcode",
+        )
     settings = parse_settings(request)
     check_log_dirs((*request.log_dirs, *_work_dir(request)))
     for path in filter(is_remote, request.output):
@@ -102,6 +119,7 @@ def prepare(
     )
     ledger = ledger_of(request)
     check_outlets(request)
+    check_log_file(request)
 
     def call(spark: WithContext) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
@@ -121,6 +139,7 @@ def prepare(
                 list(request.log_dirs),
                 settings=settings,
                 topics=tuple(request.topics),
+                exclude=tuple(request.exclude),
                 now=now,
                 only=request.only,
                 unclean_shutdown=request.unclean_shutdown,
@@ -150,9 +169,9 @@ def _work_dir(request: CommandLine) -> tuple[str, ...]:
 def _tell_all(result: RunResult, place: Place | None, request: CommandLine, clock: Clock) -> None:
     def tell_it() -> None:
         clock.begins("printing the result")
-        tell_result(result, json=request.json, clock=clock)
+        tell_result(result, json=request.json, request=request, clock=clock)
         if request.result is not None:
-            write_result(result, request.result)
+            write_result(result, request.result, exit_code=exit_code_of(result, request))
 
     def report_it() -> None:
         if place is not None:
@@ -165,18 +184,28 @@ def _tell_all(result: RunResult, place: Place | None, request: CommandLine, cloc
     clock.tell()
 
 
-def tell_result(result: RunResult, *, json: bool, clock: Clock | None = None) -> None:
+def tell_result(
+    result: RunResult,
+    *,
+    json: bool,
+    request: CommandLine | None = None,
+    clock: Clock | None = None,
+) -> None:
+    request = request or CommandLine()
     if json:
         more = {} if clock is None else clock.json()
-        tell_json(to_json(result, more))
+        tell_json(to_json(result, {"exit_code": exit_code_of(result, request), **more}))
+    elif request.summary:
+        tell(lambda: Paper().print(summary(result)))
     else:
-        tell(lambda: show(result, Paper()))
+        tell(lambda: show(result, Paper(), everything=request.all))
 
 
-def write_result(result: RunResult, path: str) -> None:
+def write_result(result: RunResult, path: str, *, exit_code: int | None = None) -> None:
     """Write the whole file or nothing. An error is printed and changes no exit code."""
+    told = to_json(result, {} if exit_code is None else {"exit_code": exit_code})
     try:
-        write_output(path, f"{redacted(to_json(result))}\n".encode())
+        write_output(path, f"{redacted(told)}\n".encode())
     except OSError as error:
         complain(f"the result could not be written: {error}")
 
@@ -196,9 +225,9 @@ def tell_report(result: RunResult, place: Place, *, json: bool) -> None:
         tell(lambda: Paper().print(f"\nReport: {one_line(str(path))}"))
 
 
-def tell_failure(message: str, *, now: int | None) -> None:
+def tell_failure(message: str, *, now: int | None, exit_code: int) -> None:
     """Print the JSON object of a run that ended before it had a result."""
-    tell_json(failure_to_json(message, now=now))
+    tell_json(failure_to_json(message, now=now, exit_code=exit_code))
 
 
 def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None]) -> int:
@@ -224,5 +253,5 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
             Errors().traceback()
     complain(message)
     if json:
-        tell_failure(message, now=now())
+        tell_failure(message, now=now(), exit_code=code)
     return code

@@ -43,7 +43,7 @@ COMPARED = StructType(
 _Row = tuple[str, str, int, int, int, int | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan(Result):
     """What `execute` would do. A plan changes nothing, and holds no lock once it is made."""
 

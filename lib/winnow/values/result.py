@@ -57,12 +57,15 @@ there is none.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """What a run did or, in a `Plan`, would do. `run` has all details."""
 
     run: RunResult
     spark: SparkSession = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return repr(self.run)
 
     @property
     def partitions(self) -> tuple[PartitionResult, ...]:

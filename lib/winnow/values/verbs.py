@@ -54,6 +54,7 @@ class PlanOptions(LookOptions, total=False):
     """Options of `plan`, with the meaning that they have in `winnow.api.plan`."""
 
     topics: str | Sequence[str]
+    exclude: str | Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
     keep_free: int | None
@@ -65,6 +66,7 @@ class CleanOptions(LookOptions, total=False):
     """Options of `clean`, with the meaning that they have in `winnow.api.clean`."""
 
     topics: str | Sequence[str]
+    exclude: str | Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
     keep_free: int | None
@@ -128,7 +130,9 @@ def _with_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(options)
     sources = {name: given.pop(name) for name in SourceOptions.__annotations__ if name in given}
     now = given.pop("now", None)
-    names = {name: listed(given.pop(name)) for name in ("topics", "output") if name in given}
+    names = {
+        name: listed(given.pop(name)) for name in ("topics", "exclude", "output") if name in given
+    }
     settings = parse_sources(**sources)
     return given | names | {"settings": settings, "now": now_ms() if now is None else now}
 

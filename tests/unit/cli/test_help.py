@@ -12,6 +12,7 @@ import typer.main
 
 from winnow.cli.app import app
 from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
+from winnow.cli.grouped import GROUPS
 from winnow.cli.main import run
 from winnow.cli.text.lessons import LESSONS
 
@@ -79,3 +80,15 @@ def test_help_example_parses(
     assert (code, "Usage" in told.out) == ((0, True) if "--help" in own else (2, False))
     if "--help" not in own:
         assert re.search(r"no such (directory|file)|No such file", told.err), told.err
+
+
+@pytest.mark.parametrize("verb", ["plan", "clean"])
+def test_options_are_grouped_with_the_common_ones_first(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([verb, "--help"]) == 0
+    told = capsys.readouterr().out
+    titles = re.findall(r"^([A-Z][a-z ]+):$", told, re.MULTILINE)
+    assert titles[: len(GROUPS) + 1] == ["Arguments", *GROUPS]
+    other = told[told.index("\nOther:\n") :].split("\n\n")[0]
+    assert re.findall(r"^  (--[a-z-]+)", other, re.MULTILINE) == ["--help"]

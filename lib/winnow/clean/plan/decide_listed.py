@@ -131,9 +131,10 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
         ),
         goes_on=lambda: request.stop.reason is None,
     )
-    request.progress.stage("deciding")
+    request.progress.stage("deciding", total_tasks=len(chosen))
     result = list(decided)
     for (number, item), walks in zip(chosen, walked, strict=True):
+        request.progress.advance(1)
         if isinstance(walks, Failure):
             result[number] = LeftAlone(
                 item.place, item.config.policy, UNREADABLE, error=walks.message, state=item.state

@@ -56,11 +56,11 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
         prepared = _with_gathered_entries(prepared, log_dirs, request)
     request.stop.check()
     listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
-    request.progress.stage("deciding")
-    decided = [
-        decide_listed(*next(listed), request) if isinstance(item, Known) else item
-        for item in prepared
-    ]
+    request.progress.stage("deciding", total_tasks=len(prepared))
+    decided = []
+    for item in prepared:
+        decided.append(decide_listed(*next(listed), request) if isinstance(item, Known) else item)
+        request.progress.advance(1)
     del listed, prepared  # with many partitions they use more memory than the walks
     return _walk(sc, decided, request)
 

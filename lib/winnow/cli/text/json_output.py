@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.clean.result import NONE, PartitionResult, RunResult, Setting
 
 PARTITION_KEYS = (
     "topic",
@@ -61,6 +62,24 @@ replaced anything. In a plan, an upper limit. `short_bytes`: how far retention f
 --free-at-least, null without that option. `ledger`: where the run was recorded, null if nowhere.
 `kafka_version`: the versions whose rules were used, as `4.3` or `2.8 to 3.9`.
 """
+MORE_KEYS = ("exit_code", "totals", "left_alone", "settings", "notes")
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "S6.3": "no-segments",
+        "S7.5": "tiered",
+        "S8.1": "symbolic-link",
+        "S8.2": "unclean-shutdown",
+        "S8.5": "not-permitted",
+        "S8.8": "unreadable",
+        "S9.2": "settings-unknown",
+        "S9.3": "other-topic-id",
+    }
+)
+"""Of partitions that were left alone before anything was done, by the rule that decided."""
+ERROR_CODES: Mapping[int, str] = MappingProxyType(
+    {1: "not-done", 3: "damaged", 4: "verification-failed", 5: "in-use", 6: "no-space"}
+)
+"""Of partitions that failed, by the exit code of their error."""
 
 
 def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
@@ -68,14 +87,67 @@ def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
     return _dump(
         {key: getattr(result, key) for key in RUN_KEYS}
         | {"partitions": [_partition(partition) for partition in result.partitions]}
+        | {
+            "exit_code": result.exit_code,
+            "totals": totals(result),
+            "left_alone": [_left_alone(p) for p in result.partitions if code_of(p) is not None],
+            "settings": _settings(result),
+            "notes": list(result.notes),
+        }
         | dict(more or {})
     )
 
 
-def failure_to_json(error: str, *, now: int | None) -> str:
+def failure_to_json(error: str, *, now: int | None, exit_code: int) -> str:
     """Return the object of a run that ended without a result."""
-    empty: dict[str, Any] = dict.fromkeys(RUN_KEYS)
-    return _dump(empty | {"status": "failed", "now": now, "partitions": [], "error": error})
+    empty: dict[str, Any] = dict.fromkeys((*RUN_KEYS, *MORE_KEYS))
+    lists: dict[str, Any] = {"partitions": [], "left_alone": [], "settings": [], "notes": []}
+    ended = {"status": "failed", "now": now, "error": error, "exit_code": exit_code}
+    return _dump(empty | lists | ended)
+
+
+def code_of(partition: PartitionResult) -> str | None:
+    """Return why a partition was left alone or failed, for programs. None if it was not."""
+    if partition.quarantined_bytes is not None:
+        return "quarantined"
+    if partition.left_alone:
+        return CODES.get(partition.rule, "left-alone")
+    if partition.error is not None:
+        return ERROR_CODES.get(partition.error_code, "failed")
+    return None
+
+
+def totals(result: RunResult) -> dict[str, int | None]:
+    """Return sums over all partitions. A sum with an unknown part is None."""
+    parts = result.partitions
+    read = [p for p in parts if p.bytes_before is not None]
+    before = sum(p.bytes_before or 0 for p in read)
+    after = [p.bytes_after for p in read]
+    known = None if None in after else sum(one or 0 for one in after)
+    return {
+        "partitions": len(parts),
+        "with_work": sum(p.actions != (NONE,) for p in parts),
+        "left_alone": sum(code_of(p) is not None for p in parts),
+        "bytes_before": before,
+        "bytes_after": known,
+        "bytes_freed": None if known is None else before - known,
+    }
+
+
+def _left_alone(partition: PartitionResult) -> dict[str, Any]:
+    names = ("topic", "partition", "log_dir", "rule", "reason", "error")
+    return {"code": code_of(partition)} | {name: getattr(partition, name) for name in names}
+
+
+def _settings(result: RunResult) -> list[dict[str, Any]]:
+    """Return the settings of a plan, once for all topics that have the same."""
+    topics: dict[tuple[Setting, ...], list[str]] = {}
+    for topic, settings in {p.topic: p.settings for p in result.partitions if p.settings}.items():
+        topics.setdefault(settings, []).append(topic)
+    return [
+        {"topics": sorted(names), "settings": [asdict(one) for one in settings]}
+        for settings, names in topics.items()
+    ]
 
 
 def _partition(partition: PartitionResult) -> dict[str, Any]:

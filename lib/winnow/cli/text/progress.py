@@ -97,8 +97,13 @@ class Progress:
             return f"starting {seconds}"
         if not stage.total:
             return f"{stage.name} {seconds}"
-        of = size(stage.total) if stage.in_bytes else f"{stage.total} tasks"
-        parts = [f"{stage.name}: {100 * stage.done // stage.total} % of {of}"]
+        percent = 100 * stage.done // stage.total
+        count = (
+            f"{percent} % of {size(stage.total)}"
+            if stage.in_bytes
+            else f"{stage.done:,} of {stage.total:,}"
+        )
+        parts = [f"{stage.name}: {count}"]
         took = (now if stage.ended is None else stage.ended) - stage.began
         if stage.done and took > 0 and stage.in_bytes:
             parts.append(f"{size(round(stage.done / took))}/s")

@@ -4,6 +4,7 @@ left unchanged and why.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,12 @@ FEW = 8
 """Partitions that need nothing get a line each up to this number. If there are more, they share
 one.
 """
+MOST = 20
+"""Partitions with work that get a line each. If there are more, only the largest do."""
+LEAST_NAME = 20
+"""Columns that the name of a partition gets at least."""
+_NEEDED = 5
+"""Columns that are never omitted: up to what is freed."""
 HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty")
 LEFT = (0, 1)
 """Columns of words. Columns of figures are right-aligned."""
@@ -28,20 +35,51 @@ LEAST_WHY = 24
 Row = tuple[str, ...]
 
 
-def show(result: RunResult, paper: Paper) -> None:
+def show(result: RunResult, paper: Paper, *, everything: bool = False) -> None:
+    """Print the table. Above MOST partitions, it has the largest ones and counts of the others,
+    unless `everything` is wanted.
+    """
     troubled = [p for p in result.partitions if p.failed]
     active = sorted((p for p in result.partitions if p.acts), key=_gain_key)
     idle = sorted((p for p in result.partitions if not (p.acts or p.failed)), key=_name_key)
     paper.print(_title(result, acting=len(active)))
     _tell_rules(result, paper)
-    for line in _lines(result, active, idle if len(idle) <= FEW else (), paper.width):
-        paper.print(line)
-    for line in _holders(active):
-        paper.print(line)
-    for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
-        paper.print(line)
+    if len(active) > MOST and not everything:
+        _show_largest(result, active, paper)
+        few_idle: list[PartitionResult] = []
+    else:
+        few_idle = idle if everything or len(idle) <= FEW else []
+        _show_each(result, [*active, *few_idle], paper)
     for line in _deletes_more(active):
         paper.print(line)
+    _show_space(result, active, paper)
+    if len(few_idle) < len(idle):
+        paper.print(f"{counted(len(idle), 'partition')} {_needs(len(idle))} no work.")
+    _show_left_alone(result, troubled, paper, everything=everything)
+
+
+def _show_each(result: RunResult, shown: Sequence[PartitionResult], paper: Paper) -> None:
+    for line in _lines(result, shown, paper.width):
+        paper.print(line)
+    for line in _holders([p for p in shown if p.acts]):
+        paper.print(line)
+    for line in _settings(shown):
+        paper.print(line)
+
+
+def _show_largest(result: RunResult, active: Sequence[PartitionResult], paper: Paper) -> None:
+    for line in _lines(result, active[:MOST], paper.width, with_reasons=False):
+        paper.print(line)
+    paper.print(f"{len(active) - MOST:,} more partitions have a line with --all.")
+    for line in _reasons(active):
+        paper.print(line)
+    for line in _holders(active[:MOST]):
+        paper.print(line)
+    if result.verb == "plan":
+        paper.print("\nThe settings of each topic, and where they come from: --all, or `explain`.")
+
+
+def _show_space(result: RunResult, active: Sequence[PartitionResult], paper: Paper) -> None:
     if active and result.verb == "plan" and result.peak_extra_bytes is not None:
         paper.print(f"\nExtra space needed: up to {size(result.peak_extra_bytes)}.")
     kept = sum(p.kept_bytes or 0 for p in result.partitions)
@@ -50,19 +88,47 @@ def show(result: RunResult, paper: Paper) -> None:
             f"{size(kept)} of it is kept: `recover --undo {result.run_id}` restores it, "
             f"`recover --purge {result.run_id}` frees it.",
         )
-    quarantined = [p for p in result.partitions if p.quarantined_bytes]
     replicas = _has_replicas(result)
-    for p in sorted(quarantined, key=_name_key):
+    for p in sorted((p for p in result.partitions if p.quarantined_bytes), key=_name_key):
         paper.print(f"\nQuarantined: {_name(p, replicas=replicas)}")
         paper.print(wrapped(p.reason, paper.width, break_on_hyphens=True))
-    if len(idle) > FEW:
-        paper.print(f"{len(idle)} partitions need no work.")
+
+
+def _show_left_alone(
+    result: RunResult, troubled: Sequence[PartitionResult], paper: Paper, *, everything: bool
+) -> None:
     if troubled:
         paper.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
-    for text, names in _grouped(troubled, replicas=replicas).items():
+    groups = [*_grouped(troubled, replicas=_has_replicas(result)).items()]
+    shown = groups if everything else groups[:FEW]
+    for text, names in shown:
         for part in textwrap.wrap(_named(names), paper.width - 2, break_on_hyphens=False):
             paper.print(Text(f"  {part}", style="yellow"))
         paper.print(wrapped(text, paper.width, break_on_hyphens=True))
+    if len(shown) < len(groups):
+        paper.print(f"  {counted(len(groups) - len(shown), 'more reason')}; --all shows each.")
+
+
+def _needs(count: int) -> str:
+    return "needs" if count == 1 else "need"
+
+
+def _reasons(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+    """Yield how many partitions have the same reason, without its numbers."""
+    yield Text("\nReasons", style="bold")
+    found = Counter((p.rule, _without_numbers(p.reason)) for p in partitions)
+    most = found.most_common(FEW)
+    for (rule, words), count in most:
+        yield Text(one_line(f"  {count:>7,}  {words} ({rule})"))
+    if len(found) > FEW:
+        left = found.total() - sum(count for _, count in most)
+        yield Text(f"  {left:>7,}  with other reasons; --all shows each")
+
+
+def _without_numbers(reason: str) -> str:
+    """Return the first clause, with `N` for each number and size. Names of settings are kept."""
+    clause = re.split(r"; | \(", reason, maxsplit=1)[0]
+    return re.sub(r"\b[0-9][0-9.,:TZ-]*( (B|[KMGT]iB|ms|s|min|h|days?))?(?![\w])", "N", clause)
 
 
 def _tell_rules(result: RunResult, paper: Paper) -> None:
@@ -90,20 +156,16 @@ def _title(result: RunResult, *, acting: int) -> str:
 
 
 def _lines(
-    result: RunResult,
-    active: Sequence[PartitionResult],
-    idle: Sequence[PartitionResult],
-    width: int,
+    result: RunResult, shown: Sequence[PartitionResult], width: int, *, with_reasons: bool = True
 ) -> Iterator[Text]:
     """Yield header, partitions and sums. In a plan, reasons have their own lines. Otherwise they
     are cut to the space available.
     """
-    if not active and not idle:
+    if not shown:
         return
-    shown = [*active, *idle]
     replicas = _has_replicas(result)
     rows = [_row(p, replicas=replicas) for p in shown]
-    head, *lines, sums = aligned([HEAD, *rows, _sums(result)], words=LEFT)
+    head, *lines, sums = aligned(_fitted([HEAD, *rows, _sums(result)], width), words=LEFT)
     left = width - len(head) - 2
     inline = result.verb != "plan" and left >= LEAST_WHY
     yield Text(f"{head}  why" if inline else head, style="bold")
@@ -114,9 +176,30 @@ def _lines(
             yield Text(f"{line.ljust(len(head))}  {why}".rstrip(), style=style)
             continue
         yield Text(line, style=style)
-        if result.verb == "plan":
+        if result.verb == "plan" and with_reasons:
             yield wrapped(p.reason, width, style="dim", break_on_hyphens=True)
     yield Text(sums, style="bold")
+
+
+def _fitted(rows: Sequence[Row], width: int) -> list[Row]:
+    """Cut long names in the middle so that each row fits `width`. Where names would get too short,
+    the last columns are omitted.
+    """
+    columns, longest = len(HEAD), max(len(row[0]) for row in rows)
+    while True:
+        rest = sum(max(len(row[at]) for row in rows) + 2 for at in range(1, columns))
+        if width - rest >= min(longest, LEAST_NAME) or columns <= _NEEDED:
+            break
+        columns -= 1
+    return [(_cut(row[0], max(width - rest, LEAST_NAME)), *row[1:columns]) for row in rows]
+
+
+def _cut(name: str, width: int) -> str:
+    """Shorten a name in the middle. Its end has the number of the partition."""
+    if len(name) <= width:
+        return name
+    end = width // 2
+    return f"{name[: width - end - 1]}…{name[-end:]}"
 
 
 def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:

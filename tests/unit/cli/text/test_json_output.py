@@ -1,7 +1,8 @@
 import json
+from dataclasses import replace
 
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
-from winnow.clean.result import Holder
+from winnow.clean.result import Holder, Setting
 from winnow.cli.text.json_output import failure_to_json, to_json
 
 # Repeated here, not imported: users' scripts depend on these names.
@@ -48,6 +49,11 @@ def test_run_has_exactly_these_keys() -> None:
         "peak_extra_bytes",
         "short_bytes",
         "partitions",
+        "exit_code",
+        "totals",
+        "left_alone",
+        "settings",
+        "notes",
     }
     assert (told["run_id"], told["status"], told["now"]) == ("20261121T000000Z-0", "done", NOW)
     (only,) = told["partitions"]
@@ -84,10 +90,40 @@ def test_skipped_partition_makes_the_run_partial() -> None:
 
 
 def test_failed_run_has_the_same_keys_and_an_error() -> None:
-    told = json.loads(failure_to_json("held by process 12", now=NOW))
+    told = json.loads(failure_to_json("held by process 12", now=NOW, exit_code=5))
     assert told.keys() == json.loads(to_json(run_of())).keys() | {"error"}
     assert {name: value for name, value in told.items() if value} == {
         "status": "failed",
         "now": NOW,
         "error": "held by process 12",
+        "exit_code": 5,
     }
+
+
+def test_left_alone_partitions_have_codes_and_totals() -> None:
+    told = json.loads(
+        to_json(
+            run_of(
+                partition("a"),
+                replace(left_alone("b"), rule="S9.2"),
+                replace(left_alone("c"), rule="S7.5"),
+                left_alone("d", error="CRC is wrong"),
+                partition("e", error="full", error_code=6),
+            )
+        )
+    )
+    codes = {one["topic"]: one["code"] for one in told["left_alone"]}
+    assert codes == {"b": "settings-unknown", "c": "tiered", "d": "left-alone", "e": "no-space"}
+    assert told["exit_code"] == 3
+    assert told["totals"]["partitions"] == 5
+    assert told["totals"]["left_alone"] == 4
+    before, after = told["totals"]["bytes_before"], told["totals"]["bytes_after"]
+    assert told["totals"]["bytes_freed"] == before - after
+
+
+def test_settings_are_listed_once_for_all_topics_that_have_them() -> None:
+    same = (Setting("retention.ms", "5", "--set log.retention.ms=5", is_default=False),)
+    run = run_of(partition("a", settings=same), partition("b", settings=same), verb="plan")
+    (one,) = json.loads(to_json(run))["settings"]
+    assert one["topics"] == ["a", "b"]
+    assert one["settings"][0]["source"] == "--set log.retention.ms=5"

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
+from rich.text import Text
 
 from winnow.cli.main import run
+from winnow.cli.out import Paper
 from winnow.cli.text import progress as progress_module
 from winnow.cli.text.progress import Progress, progress_on_stderr
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, segment_file
@@ -73,8 +75,8 @@ def test_line_shows_share_rate_and_time_left() -> None:
         "compacting 3 partitions: 25 % of 4.0 GiB, 1.0 MiB/s, 50 min left (1012 s)",
         "compacting 3 partitions: 100 % of 4.0 GiB, 4.1 MiB/s (1012 s)",
         "compacting 3 partitions: 100 % of 4.0 GiB, 4.1 MiB/s (1017 s)",
-        "committing: 25 % of 8 tasks, 9 s left (1020 s)",
-        "committing: 100 % of 8 tasks (1021 s)",
+        "committing: 2 of 8, 9 s left (1020 s)",
+        "committing: 8 of 8 (1021 s)",
     ]
 
 
@@ -127,7 +129,7 @@ def test_on_a_terminal_the_line_is_live_and_erased_at_the_end(
         assert progress._status is not None
         progress._status._live.refresh()
     shown = written.decode()
-    assert "compacting 1 partition: 50 % of 2 tasks" in shown
+    assert "compacting 1 partition: 1 of 2" in shown
     assert shown.rstrip("\r\n").endswith("\x1b[2K")
 
 
@@ -169,9 +171,7 @@ def test_recovery_reports_partitions(tmp_path: Path, told: list[Progress]) -> No
         directory.mkdir()
         (directory / segment_file(0, LOG)).write_bytes(b"")
     assert run(["recover", str(tmp_path)]) == 0
-    assert [progress.line() for progress in told] == [
-        "recovering 3 partitions: 100 % of 3 tasks (0 s)"
-    ]
+    assert [progress.line() for progress in told] == ["recovering 3 partitions: 3 of 3 (0 s)"]
     assert run(["recover", str(tmp_path), "--quiet"]) == 0
     assert len(told) == 1
 
@@ -185,3 +185,16 @@ def test_quiet_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         assert isinstance(progress, Progress)
         assert progress._errors._stream is sys.stderr
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("no_color", "attributes"), [("", True), ("1", False)])
+def test_no_color_means_no_attributes_at_all(
+    monkeypatch: pytest.MonkeyPatch, *, no_color: str, attributes: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", no_color)
+    with terminal() as (stream, written):
+        Paper(stream).print(Text("sums", style="bold"))
+        Paper(stream).print(Text("left alone", style="yellow"))
+    assert b"sums" in written
+    assert (b"\x1b" in written) == attributes

@@ -201,3 +201,34 @@ def test_plan_shows_the_extra_space_it_needs() -> None:
         replace(result, peak_extra_bytes=3 * 2**20)
     )
     assert "Extra space" not in shown(replace(result, partitions=(idle("t"),), peak_extra_bytes=0))
+
+
+def test_long_names_are_cut_in_the_middle_to_fit_80_columns() -> None:
+    name = "payments.orders.eu-west-1.customer-facing.materialised-view.v7"
+    both = (COMPACTED, RETAINED)
+    result = run_of(partition(name, 12, actions=both), partition("short", actions=both))
+    lines = shown(result, width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = [line for line in lines if line.startswith("payments")]
+    cut = row.split()[0]
+    assert cut.endswith("view.v7-12")
+    assert "…" in cut
+    assert name not in row
+
+
+def test_more_than_twenty_partitions_share_their_reasons() -> None:
+    result = run_of(
+        *(
+            partition("t", number, reason=f"dirty ratio 0.{number} is above x 0.5 ({number} B)")
+            for number in range(1, 31)
+        ),
+        *(left_alone(f"l{number}", error=f"why {number}") for number in range(12)),
+    )
+    lines = shown(result, width=80).splitlines()
+    assert "10 more partitions have a line with --all." in lines
+    assert "       30  dirty ratio N is above x N (S3.4)" in lines
+    assert "  4 more reasons; --all shows each." in lines
+    out = io.StringIO()
+    show(result, Paper(out, width=80), everything=True)
+    assert out.getvalue().count("t-") == 30
+    assert "more" not in out.getvalue()

@@ -1,0 +1,123 @@
+"""What scripts build on: the JSON schema, exit codes, --exclude, --summary, --log-file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.session import verbs_use
+from tests.spark.runs import NOW
+from tests.unit.cli.results import idle, left_alone, partition, run_of
+from winnow.cli.main import run
+from winnow.cli.text.json_output import CODES, ERROR_CODES, failure_to_json, to_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = json.loads(
+    (Path(__file__).resolve().parents[2] / "docs" / "reference" / "result.schema.json").read_text()
+)
+SOME = ("c-tomb-0", "c-none-0", "d-size-0", "__consumer_offsets-0", "x-unknown-0")
+Command = Callable[..., int]
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    path = copy_log_dir("clean", tmp_path / "d", only=SOME[:3])
+    (path / "x-unknown-0").mkdir()
+    for file in (path / "c-none-0").iterdir():
+        (path / "x-unknown-0" / file.name).write_bytes(file.read_bytes())
+    return path
+
+
+@pytest.fixture
+def command(spark: SparkSession, log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    verbs_use(spark, monkeypatch)
+    given = ["--topic-configs", str(TOPIC_CONFIGS), "--now", str(NOW), "--no-ledger"]
+
+    def call(verb: str, *more: str) -> int:
+        report = ["--report", "none"] if verb == "clean" else []
+        return run([verb, str(log_dir), *given, *report, *more])
+
+    return call
+
+
+def checked(text: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(text)
+    jsonschema.Draft202012Validator(SCHEMA).validate(told)
+    return told
+
+
+def test_json_of_plan_and_clean_follows_the_schema(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verb in ("plan", "clean"):
+        assert command(verb, "--json") == 3
+        told = checked(capsys.readouterr().out)
+        assert told["exit_code"] == 3
+        (alone,) = told["left_alone"]
+        assert (alone["topic"], alone["code"]) == ("x-unknown", "settings-unknown")
+        assert told["totals"]["partitions"] == 4
+        assert bool(told["settings"]) == (verb == "plan")
+
+
+def test_schema_knows_every_code_and_every_failure() -> None:
+    known = SCHEMA["$defs"]["left_alone"]["properties"]["code"]["enum"]
+    assert {*CODES.values(), *ERROR_CODES.values(), "quarantined"} <= set(known)
+    checked(failure_to_json("in use", now=NOW, exit_code=5))
+    checked(to_json(run_of(partition("a"), left_alone("b", error="x"), idle("c"))))
+    with pytest.raises(jsonschema.ValidationError):
+        checked(json.dumps(json.loads(to_json(run_of())) | {"unknown": 1}))
+
+
+def test_excluded_topics_are_not_looked_at(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("plan", "--json", "--exclude", "x-*", "--exclude", "c-tomb") == 0
+    topics = {p["topic"] for p in checked(capsys.readouterr().out)["partitions"]}
+    assert topics == {"c-none", "d-size"}
+    assert command("plan", "--exclude", "nothing-like-it") == 2
+    assert "--exclude matches no topic" in capsys.readouterr().err
+
+
+def test_detailed_exit_code_tells_whether_there_is_work(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fine = ("--exclude", "x-*")
+    assert command("plan", "--detailed-exitcode", "--json", *fine) == 10
+    assert checked(capsys.readouterr().out)["exit_code"] == 10
+    assert command("plan", "--detailed-exitcode") == 3
+    assert command("clean", "--detailed-exitcode", *fine) == 2
+    assert command("clean", *fine) == 0
+    assert command("plan", "--detailed-exitcode", *fine) == 0
+
+
+def test_summary_is_one_line(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("clean", "--summary") == 3
+    (line,) = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(
+        r"clean: [23] of 4 partitions, .+B freed of .+B; 1 left alone \(settings-unknown 1\)", line
+    )
+
+
+def test_log_file_has_the_notes_with_their_time(
+    command: Command, log_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "winnow.log"
+    for _ in range(2):
+        assert command("plan", "--log-file", str(log)) == 3
+    lines = log.read_text().splitlines()
+    assert all(re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", line) for line in lines)
+    assert sum("clean would not be recorded" in line for line in lines) == 2
+    assert "clean would not be recorded" in capsys.readouterr().err
+    assert command("plan", "--log-file", str(log_dir / "log")) == 2
+    assert not (log_dir / "log").exists()
