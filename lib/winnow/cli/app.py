@@ -11,7 +11,6 @@ from winnow.cli.demo import run_demo
 from winnow.cli.doctor import run_doctor
 from winnow.cli.erase import Keys, run_erase
 from winnow.cli.explain import Asked, run_explain
-from winnow.cli.grouped import GroupedCommand
 from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
 from winnow.cli.options import CommandLine
@@ -20,6 +19,7 @@ from winnow.cli.package import run_offline, run_package
 from winnow.cli.recover import Recovery, run_recover
 from winnow.cli.run import run_verb
 from winnow.cli.takes import FIELDS, SETTINGS, takes
+from winnow.cli.text.grouped import GroupedCommand
 from winnow.cli.text.lessons import LESSONS, epilog, epilog_of_all
 from winnow.cli.verify import run_verify
 from winnow.version import VERSION

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.out import Errors, questions_are_seen
@@ -20,9 +20,16 @@ MOST_NAMES = 3
 _EVERY_S = 0.2
 
 
-def confirm(prepared: Sequence[Any], request: Request) -> None:
+def confirm(
+    prepared: Sequence[Any],
+    request: Request,
+    *,
+    pause: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> None:
     """Return if the run may delete more than the topics' own settings do. Raises UsageError
     otherwise, before anything is changed, and StoppedError if the run is stopped meanwhile.
+
+    `pause`: keeps the live line from being repainted over the question.
     """
     from winnow.clean.plan.overridden import overridden  # noqa: PLC0415 - it loads numba
 
@@ -34,7 +41,8 @@ def confirm(prepared: Sequence[Any], request: Request) -> None:
     if terminal is None:
         raise _refused("needs --yes", topics)
     try:
-        _ask(terminal, topics, request)
+        with pause():
+            _ask(terminal, topics, request)
     finally:
         os.close(terminal)
 

@@ -20,7 +20,7 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             3: "some partitions would be left alone, each with its reason",
             **_IN_USE,
             6: "not enough space for any partition, or retention allows less than --free-at-least",
-            10: "there is work to do and nothing else to report, with --detailed-exitcode",
+            10: "there is work to do, and this exit code was asked for",
         },
         "clean": {
             0: "done, or nothing to do",

@@ -1,18 +1,23 @@
-"""Report a run to other places than stdout: metrics and lineage events. A failure there does not
-affect the run.
+"""Report a run to other places than stdout: metrics, lineage events and the file of --log-file. A
+failure there does not affect the run.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import CommandLine
+from winnow.cli.out import complain, copying_errors
 from winnow.clock import now_ms
 from winnow.errors import WinnowError
 from winnow.runtime.session import WithContext
+from winnow.storage.creating import create_file
+from winnow.storage.guarded import open_file
+from winnow.words import instant
 
 if TYPE_CHECKING:
     from winnow.clean.result import RunResult
@@ -87,3 +92,46 @@ def outlets(request: CommandLine, spark: WithContext, complain: Complain) -> Ite
     except BaseException as error:
         run_outlets.failed(error)
         raise
+
+
+_APPEND = os.O_WRONLY | os.O_APPEND
+
+
+def check_log_file(request: CommandLine) -> None:
+    """Raise UsageError for a file in one of the log directories."""
+    if request.log_file is not None:
+        from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415 - it loads jinja2
+
+        refuse_in_log_dir(Path(request.log_file), request.log_dirs)
+
+
+@contextmanager
+def logged(request: CommandLine) -> Iterator[None]:
+    """Copy stderr to the file while the block runs. If it can't be opened, a note says so, and the
+    run goes on.
+    """
+    descriptor = None if request.log_file is None else _opened(request)
+    if descriptor is None:
+        yield
+        return
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as log:
+
+        def keep(line: str) -> None:
+            log.write(f"{instant(now_ms())} {line}\n")
+            log.flush()
+
+        with copying_errors(keep):
+            yield
+
+
+def _opened(request: CommandLine) -> int | None:
+    path = str(Path(request.log_file or "").resolve())
+    try:
+        check_log_file(request)
+        try:
+            return open_file(path, _APPEND)
+        except FileNotFoundError:
+            return create_file(path, flags=_APPEND, shared=True)
+    except (OSError, WinnowError) as error:
+        complain(f"the log file could not be written: {error}")
+        return None

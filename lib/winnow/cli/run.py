@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from winnow.clean.result import NONE, RunResult
 from winnow.cli.confirm import confirm
-from winnow.cli.log_file import check_log_file, logged
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
@@ -19,7 +20,7 @@ from winnow.cli.options import (
     stop_of,
 )
 from winnow.cli.out import Errors, Paper, complain, tell, tell_json
-from winnow.cli.outlets import check_outlets, outlets
+from winnow.cli.outlets import check_log_file, check_outlets, logged, outlets
 from winnow.cli.profile import Clock
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_context
@@ -131,7 +132,8 @@ def prepare(
                 "ledger": ledger,
             }
             if verb == "clean" and not request.yes and not request.output:
-                of_clean["seen"] = confirm
+                pause = getattr(progress, "paused", nullcontext)
+                of_clean["seen"] = partial(confirm, pause=pause)
             more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
             function = api.clean if verb == "clean" else api.plan
             result = function(

@@ -12,8 +12,8 @@ import typer.main
 
 from winnow.cli.app import app
 from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
-from winnow.cli.grouped import GROUPS
 from winnow.cli.main import run
+from winnow.cli.text.grouped import GROUPS
 from winnow.cli.text.lessons import LESSONS
 
 VERBS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Self, TextIO
 
@@ -70,6 +70,17 @@ class Progress:
             self._status.stop()
         if self._lines is not None:
             self._lines.join()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not repaint the live line in the block: a question is asked there."""
+        if self._status is not None:
+            self._status.stop()
+        try:
+            yield
+        finally:
+            if self._status is not None:
+                self._status.start()
 
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
