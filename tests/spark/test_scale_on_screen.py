@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.many import NOW, make
 from tests.session import verbs_use
+from tests.spark.runs import NOW, add_partition, new_log_dir
 from winnow import values
 from winnow.cli.main import run
 from winnow.cli.text.progress import Progress
@@ -24,8 +24,26 @@ PARTITIONS = 2000
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log directory of 2,000 partitions in 100 topics: hard links to the first and the last
+    segment of a recorded one.
+    """
     root = tmp_path_factory.mktemp("many")
-    assert make(root, PARTITIONS, 3, 1.0) == PARTITIONS
+    log_dir = new_log_dir(root / "log-dir")
+    source = add_partition(log_dir, "model-0", "c-tomb-0").rename(root / "model")
+    bases = sorted(path.stem for path in source.glob("*.log"))
+    files = [path for path in source.iterdir() if path.stem not in bases[1:-1]]
+    names = [f"c{number // 20:04d}-{number}" for number in range(PARTITIONS)]
+    for name in names:
+        (log_dir / name).mkdir()
+        for file in files:
+            (log_dir / name / file.name).hardlink_to(file)
+    ends = [f"{name.replace('-', ' ')} 1000" for name in names]
+    (log_dir / "replication-offset-checkpoint").write_text(
+        "\n".join(["0", str(len(ends)), *ends, ""])
+    )
+    topics = sorted({name.partition("-")[0] for name in names})
+    lines = [f"{topic} cleanup.policy=compact\n" for topic in topics]
+    (root / "topic-configs.txt").write_text("".join(lines))
     return root
 
 
