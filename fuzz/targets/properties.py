@@ -79,7 +79,7 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
         "horizon_cause": cause,
         "era": Era(
             horizons=rng.random() < 0.7,
-            converts=rng.random() < 0.5,
+            converts=twins or rng.random() < 0.5,  # the twin writes v2 only
             keep_deletes=rng.random() < 0.5,
         ),
     }
