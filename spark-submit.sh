@@ -180,7 +180,7 @@ make_run_dirs() {
     export SPARK_LOCAL_DIRS=$own
     if [[ -z $socket_dir && (-z $master || $master == local*) ]]; then
         socket_dir=$WINNOW_RUN_DIR
-        # The paths of sockets must be short, and TMPDIR is long on macOS.
+        # The paths of sockets must be short.
         if ((${#socket_dir} > 60)); then
             if new_run_dir /tmp 2>/dev/null || new_run_dir /dev/shm 2>/dev/null; then
                 socket_dir=$new_dir

@@ -8,7 +8,7 @@
 #                          time of a start
 #
 # Writes nothing outside the project. If everything is installed, a start runs three small processes
-# and no Python. Written for bash 3.2, which macOS still has.
+# and no Python.
 # shellcheck shell=bash
 
 venv=$root/.venv
@@ -47,12 +47,23 @@ fail() {
     exit 1
 }
 
+# --- System ---------------------------------------------------------------------------------------
+
+check_system() {
+    local needs='Winnow needs Linux with glibc, on x86-64 or ARM'
+    case $OSTYPE in
+        linux-musl*) fail "$needs, but this one has musl: use an image of Debian instead." ;;
+        linux*) ;;
+        *) fail "$needs, but this is $OSTYPE: run it on Linux, or in a container." ;;
+    esac
+}
+
 # --- Java -----------------------------------------------------------------------------------------
 
 # Set java and java_version, or exit with a message that says what to do.
 find_java() {
     local how='install it (Debian, Ubuntu: apt install openjdk-17-jre-headless;'
-    how+=' macOS: brew install openjdk@17; elsewhere: https://adoptium.net) or set JAVA_HOME'
+    how+=' elsewhere: https://adoptium.net) or set JAVA_HOME'
     local real line
     java_version=
     if [[ -n ${JAVA_HOME:-} ]]; then
@@ -89,7 +100,7 @@ find_java() {
 # Set python to the first suitable interpreter, or exit with a message that says what to do.
 find_python() {
     local how='install it (Debian 12, Ubuntu 24.04 or newer: apt install python3 python3-venv;'
-    how+=' macOS: brew install python@3.13; elsewhere: https://www.python.org/downloads)'
+    how+=' elsewhere: https://www.python.org/downloads)'
     how+=' or set PYTHON'
     local ask='
 import sys
@@ -166,7 +177,7 @@ is_set_up() {
 # --- Set-up ---------------------------------------------------------------------------------------
 
 # Take a lock, so that two first starts do not interfere. The lock is held until this shell closes
-# descriptor 9. It uses Python's flock, because macOS has no such command.
+# descriptor 9. It uses Python's flock, which needs no package.
 lock() {
     { mkdir -p "$cache" && : >"$cache/set-up.lock"; } 2>/dev/null ||
         fail "Winnow is not completely set up, and you can't write to $cache: let the owner of" \
@@ -183,7 +194,7 @@ except BlockingIOError:
 
 make_venv() {
     venv_is_there && return
-    say "creating a virtual environment with $python in $venv"
+    say "1 of 5: creating a virtual environment with $python"
     rm -rf "$venv" "$kernels" # kernels are of one version of Python
     "$python" -I -m venv "$venv" >&2 ||
         fail "$python -m venv failed (see its messages above); .venv is not usable."
@@ -215,7 +226,7 @@ install() {
         install_offline "$1"
         return
     fi
-    say "installing the packages of $1 (the first time, this takes a minute or two)"
+    say "2 of 5: installing the packages of $1 (most of the time)"
     rm -f "$venv/installed-$1"
     # The class archive is valid only for Spark's jars with the same file times.
     [[ $1 != requirements.txt ]] || rm -f "$cache"/jvm/*.jsa
@@ -239,7 +250,7 @@ install() {
 
 fetch_jars() { # marked in the same way
     same_text "$jars" "$cache/jars/fetched" && return
-    say "fetching the jars of Delta Lake (13 MB)"
+    say "3 of 5: fetching the jars of Delta Lake (13 MB)"
     rm -f "$cache/jars/fetched" "$cache"/jvm/*.jsa
     "$python_in_venv" "$root/lib/winnow/ledger/fetch_jars.py" "$jars" "$cache/jars" >&2 ||
         fail "could not fetch Delta Lake, which the ledger needs (see above)."
@@ -249,7 +260,7 @@ fetch_jars() { # marked in the same way
 
 warm_kernels() {
     kernels_are_warm && return
-    say "compiling the kernels"
+    say "4 of 5: compiling the kernels"
     local sum
     sum=$(sum_of_sources)
     # Kernels of older sources are not used any more.
@@ -300,7 +311,7 @@ compose_java() {
 
 archive_classes() {
     [[ -e $class_archive ]] && return
-    say "archiving Java's classes"
+    say "5 of 5: archiving Java's classes, at the same time"
     mkdir -p "$cache/jvm"
     rm -f "$cache/jvm/java-${java_version%%.*}".* # of an older release of this version
     export SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable"
@@ -361,6 +372,7 @@ side_by_side() {
 # set_up FILE...: install the requirements in these files and export the environment. The first file
 # is that of Winnow itself.
 set_up() {
+    check_system
     find_java
     class_archive=$cache/jvm/java-$java_version.jsa
     if is_set_up "$@"; then
@@ -370,11 +382,12 @@ set_up() {
     find_python
     lock
     local -x TMPDIR=$cache # /tmp may be too small for the packages
+    say "setting up what is missing in $root, up to 1.3 GB; this takes some minutes, once"
     make_venv
     install "$1"
     export_environment
     fetch_jars
     side_by_side "${@:2}"
     exec 9>&-
-    say "ready"
+    say "ready after $SECONDS s; later starts need no network"
 }

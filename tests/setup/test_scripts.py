@@ -104,6 +104,16 @@ def test_java_home_without_java_is_reported(machine: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("system", "told"), [("darwin23", "this is darwin23"), ("linux-musl", "this one has musl")]
+)
+def test_other_systems_are_refused(machine: Path, system: str, told: str) -> None:
+    java(machine, "17.0.1")
+    assert f"needs Linux with glibc, on x86-64 or ARM, but {told}" in refused(
+        machine, OSTYPE=system
+    )
+
+
 def test_missing_python_is_reported(machine: Path) -> None:
     java(machine, "17.0.1")
     assert "needs Python 3.11 to 3.14, but there is no python3 on the PATH: install it" in refused(
