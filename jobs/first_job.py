@@ -6,7 +6,7 @@ import tempfile
 
 from pyspark.sql import SparkSession
 
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.ledger.append import append
 from winnow.ledger.history import read_history
 from winnow.ledger.rows import cleaning

@@ -18,7 +18,7 @@ from tests.unit.logdir.metadata_logs import (
     control,
 )
 from tests.unit.wire import metadata_values as values
-from winnow.clean.plan.settings import with_metadata
+from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
 from winnow.logdir.metadata_log import SnapshotId, read_log

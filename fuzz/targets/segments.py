@@ -12,7 +12,7 @@ from fuzz.scratch import directory, storage, written
 from fuzz.targets.base import LIMIT, Target, require
 from fuzz.targets.batches import sealed
 from tests.fixtures.data import unpacked
-from winnow.clean.survey.walk import TransactionsWanted, walk_segment
+from winnow.cleaning.survey.walk import TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.indexes.index import IndexBuilder

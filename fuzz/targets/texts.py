@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fuzz.scratch import log_dir, storage
 from fuzz.targets.base import Target, require
 from tests.fixtures.data import TOPIC_CONFIGS
-from winnow.clean.plan.settings import with_metadata
+from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import DirectoryKind, base_offset_of, parse_partition_dir, segment_file
 from winnow.policy.sources import (

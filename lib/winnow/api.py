@@ -15,11 +15,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from winnow.clean.in_place import check_in_place
-from winnow.clean.plan.settings import with_metadata
-from winnow.clean.request import LookOptions, Request, RunOptions
-from winnow.clean.result import RunResult
-from winnow.clean.run import new_run_id
+from winnow.cleaning.in_place import check_in_place
+from winnow.cleaning.plan.settings import with_metadata
+from winnow.cleaning.request import LookOptions, Request, RunOptions
+from winnow.cleaning.result import RunResult
+from winnow.cleaning.run import new_run_id
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.append import append, recorded

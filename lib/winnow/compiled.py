@@ -37,8 +37,8 @@ _IMPORT = re.compile(
 _ALL_OF_API = _PACKAGE / "__init__.py"
 _RUN_DIRECTORY = "WINNOW_RUN_DIR"
 _WITH_KERNELS = (
-    "clean/scan/cut_kernel.py",
-    "clean/scan/last_offsets.py",
+    "cleaning/scan/cut_kernel.py",
+    "cleaning/scan/last_offsets.py",
     "logdir/fast_listing.py",
     "logdir/indexes/kernels.py",
     "storage/small_files.py",

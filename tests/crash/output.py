@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.errors import UsageError
 from winnow.runtime.progress import Silence
 from winnow.runtime.stop import Stop

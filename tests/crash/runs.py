@@ -15,10 +15,10 @@ from tests.crash.replay import CrashPoint, Effect, RecordingStorage, crash_state
 from tests.fixtures.data import copy_file, copy_tree
 from tests.kafka.cleaner.runs import CHECKPOINTS, write_checkpoint
 from tests.twins.walk import decode_batch
-from winnow.clean.carry_out import carry_out
-from winnow.clean.plan.prepare import prepare
-from winnow.clean.request import Request
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.carry_out import carry_out
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.indexes.txnindex import read_txn_index
 from winnow.logdir.lock import lock_log_dir

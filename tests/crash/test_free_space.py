@@ -26,9 +26,9 @@ from tests.spark.runs import (
     settings,
     stray_files,
 )
-from winnow.clean.request import Request
-from winnow.clean.result import RunResult
-from winnow.clean.run import run as run_request
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import RunResult
+from winnow.cleaning.run import run as run_request
 from winnow.logdir.names import (
     LEADER_EPOCHS,
     LOG_START_CHECKPOINT,

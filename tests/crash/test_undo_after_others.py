@@ -19,7 +19,7 @@ from tests.kafka.cleaner.txn_scripts import HOUR_MS, NOW, Script
 from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
 from winnow.api import clean, erase, recover
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.cli.text.erase import lines
 from winnow.logdir.commit.kept import RUN_JSON, close_kept, read_kept
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, TXNINDEX

@@ -28,13 +28,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 import winnow
 from winnow.cli.demo import DATA, NOW, unpack
-from winnow.values import clean
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 log_dir = str(unpack("."))
 given = {"topic_configs": str(DATA / "topic-configs.txt"), "now": int(NOW)}
 print("planned", len(winnow.plan(spark, log_dir, topics="c-none", **given).run.partitions))
-clean(spark, log_dir, topics="c-none", ledger="ledger", **given)
+winnow.clean(spark, log_dir, topics="c-none", ledger="ledger", **given)
 print("recorded", winnow.ledger_table(spark, "ledger").count())
 winnow.register(spark)
 log = spark.read.format("kafka-log").option("topics", "c-tomb").load(log_dir)

@@ -17,7 +17,7 @@ from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.spark.runs import NOW, by_name, changes, files_of, run, settings
 from tests.twins.walk import decode_batch
 from winnow.api import clean, doctor, plan
-from winnow.clean.result import COMPACTED, RETAINED, TOMBSTONE_AGES_MS
+from winnow.cleaning.result import COMPACTED, RETAINED, TOMBSTONE_AGES_MS
 from winnow.cli.main import run as run_command
 from winnow.policy.sources import Settings
 from winnow.verbs.doctor.values import Amount, Census

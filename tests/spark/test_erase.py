@@ -22,7 +22,7 @@ from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import add_partition, changes, checkpoint, files_of, new_log_dir
 from tests.unit.kafka_log.reading import rows
 from winnow.api import erase, erasures, verify
-from winnow.clean.request import Request
+from winnow.cleaning.request import Request
 from winnow.cli.main import run as run_command
 from winnow.errors import UsageError
 from winnow.ledger.erasures import hash_keys

@@ -20,7 +20,7 @@ from tests.spark.runs import (
     plan,
     run,
 )
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 from winnow.logdir.names import LOG, segment_file
 
 if TYPE_CHECKING:

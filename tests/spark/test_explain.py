@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.clean.partitions import batch, make_partition, record
 
 from tests.fixtures.data import copy_log_dir, partition_dirs
 from tests.spark.runs import (
@@ -23,11 +24,10 @@ from tests.spark.runs import (
     set_checkpoint,
     settings,
 )
-from tests.unit.clean.partitions import batch, make_partition, record
 from winnow.api import explain
-from winnow.clean.plan.prepare import prepare
-from winnow.clean.plan.prepared import LeftAlone
-from winnow.clean.request import Request
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.prepared import LeftAlone
+from winnow.cleaning.request import Request
 from winnow.cli import main
 from winnow.errors import LogDirInUseError, UsageError
 from winnow.logdir.batches import read_batches

@@ -28,9 +28,9 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.clean import compact as compact_module
-from winnow.clean.rewrite.compaction import Outcome, run_compaction
-from winnow.clean.scan.job import CompactionJob
+from winnow.cleaning import compact as compact_module
+from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
+from winnow.cleaning.scan.job import CompactionJob
 from winnow.errors import NoSpaceError
 from winnow.runtime.progress import Progress
 from winnow.storage.local import LocalStorage

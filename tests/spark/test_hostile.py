@@ -24,7 +24,7 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from chispa import assert_df_equality
 from tests.spark.runs import NOW, add_partition, by_name, clean, new_log_dir, run
 from tests.unit.cli.results import idle, left_alone, partition, run_of
 from winnow.api import history, ledger_table
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.errors import UsageError
 from winnow.ledger.append import LOCK, Addition, append
 from winnow.ledger.rows import cleaning

@@ -21,7 +21,7 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.cleaning.result import PartitionResult, RunResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

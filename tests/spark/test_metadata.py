@@ -12,7 +12,7 @@ import pytest
 
 from tests.fixtures.data import copy_log_dir
 from tests.spark.runs import NOW, by_name, changes, clean, files_of, plan, run
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.policy.sources import Settings, parse_server_properties
 
 if TYPE_CHECKING:

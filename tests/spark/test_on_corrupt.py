@@ -39,9 +39,9 @@ from tests.spark.runs import (
     settings,
 )
 from winnow.api import recover
-from winnow.clean.commit.quarantine import commit, stage_quarantine
-from winnow.clean.request import Request
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.cleaning.commit.quarantine import commit, stage_quarantine
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.errors import CorruptLogError
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.survey import survey_log_dirs

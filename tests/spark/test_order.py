@@ -9,9 +9,9 @@ import pytest
 
 from tests.crash.replay import RecordingStorage
 from tests.spark.runs import NOW, add_partition, new_log_dir, set_checkpoint, settings
-from winnow.clean.carry_out import carry_out
-from winnow.clean.plan.prepare import prepare
-from winnow.clean.request import Request
+from winnow.cleaning.carry_out import carry_out
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.request import Request
 from winnow.logdir.listing import survey_log_dirs
 from winnow.storage.local import LocalStorage
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import AtStage, File, by_name, changes, clean, files_of, plan, run
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.errors import (
     CorruptLogError,
     LogDirInUseError,

@@ -21,7 +21,7 @@ from tests.spark.runs import (
     new_log_dir,
     run,
 )
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from tests.spark.runs import (
     run,
     set_checkpoint,
 )
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.errors import LogDirInUseError, UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import winnow
 from tests.spark.runs import by_name, clean, files_of, plan, run
-from winnow.clean.result import COMPACTED, NONE, RETAINED, PartitionResult
+from winnow.cleaning.result import COMPACTED, NONE, RETAINED, PartitionResult
 
 pytestmark = pytest.mark.spark
 

@@ -31,7 +31,7 @@ KEY_BYTES = 20
 @pytest.fixture(autouse=True)
 def _keys_are_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a cluster: here only their places would be, and Spark would have nothing to count."""
-    for module in ("winnow.clean.rewrite.compaction", "winnow.clean.run"):
+    for module in ("winnow.cleaning.rewrite.compaction", "winnow.cleaning.run"):
         monkeypatch.setattr(f"{module}.spooling", lambda _, *, beside: nullcontext(beside and None))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.runs import File, add_partition, by_name, clean, files_of, new_log_dir, run
 from tests.spark.switches import SWITCHES, switch_off
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

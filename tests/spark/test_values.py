@@ -15,7 +15,7 @@ import winnow
 from tests.fixtures.data import TOPIC_CONFIGS
 from tests.spark.runs import NOW, add_partition, changes, files_of, new_log_dir, run, settings
 from winnow import api
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 from winnow.errors import UsageError, WinnowError
 from winnow.values import facts as facts_module
 from winnow.values.plans import COMPARED

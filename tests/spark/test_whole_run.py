@@ -22,7 +22,7 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

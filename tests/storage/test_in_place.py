@@ -11,7 +11,7 @@ from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import NOW, File, clean, files_of, plan, settings, stray_files
 from tests.storage.test_output import download, upload
 from winnow.api import doctor, erase, explain, recover, verify
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.errors import UsageError
 from winnow.kafka_log.source import register
 from winnow.storage.places import Places, storage_of

@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import NOW, AtStage, clean, files_of, plan, run, settings
 from tests.storage.s3 import SECRET_KEY
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.errors import StoppedError, UsageError, WinnowError
 from winnow.runtime.stop import Stop
 from winnow.storage.places import open_tree

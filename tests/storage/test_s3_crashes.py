@@ -16,10 +16,10 @@ from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
 from winnow.api import clean
-from winnow.clean.carry_out import carry_out
-from winnow.clean.plan.prepare import prepare
-from winnow.clean.request import Request
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.carry_out import carry_out
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
 from winnow.logdir.survey import survey_log_dirs
 from winnow.storage import places
 from winnow.storage.places import Places, open_tree

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.storage.requests import Counting, Died
-from winnow.clean.in_place import check_in_place
+from winnow.cleaning.in_place import check_in_place
 from winnow.errors import CorruptLogError, UsageError
 from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.places import open_tree, storage_of

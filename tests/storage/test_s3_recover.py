@@ -16,7 +16,7 @@ from tests.fixtures.data import copy_tree
 from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
-from winnow.clean.commit.commit import (
+from winnow.cleaning.commit.commit import (
     begin_round,
     commit_cleaner_checkpoint,
     commit_groups,

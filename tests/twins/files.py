@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from winnow.clean.scan.chunks import counted
-from winnow.clean.scan.cut import _most_records
+from winnow.cleaning.scan.chunks import counted
+from winnow.cleaning.scan.cut import _most_records
 from winnow.logdir.indexes.kernels import Array
 from winnow.storage.small_files import _FLAGS
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL, is_wrapper

@@ -20,8 +20,8 @@ from winnow.verbs.recover.run import recover_log_dirs
 from winnow.verbs.recover.values import PartitionRecovery
 
 LIB = Path(__file__).resolve().parents[2] / "lib" / "winnow"
-ROOMS = ("clean", "verbs", "kafka_log", "runtime")
-OTHERS = {"clean/plan/settings.py", "verbs/verify/logs.py", "verbs/inspect/directories.py"}
+ROOMS = ("cleaning", "verbs", "kafka_log", "runtime")
+OTHERS = {"cleaning/plan/settings.py", "verbs/verify/logs.py", "verbs/inspect/directories.py"}
 """The first reads the metadata log of a broker, once per run. The others say at which byte a
 file can't be read.
 """

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, not_walked
+from winnow.cleaning.survey.walk import SegmentWalk, TransactionsWanted, not_walked
 from winnow.policy.transaction_runs import NO_RUNS
 from winnow.state import Segment, TopicPartition
 

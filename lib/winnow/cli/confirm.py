@@ -13,7 +13,7 @@ from winnow.errors import UsageError
 from winnow.words import one_line
 
 if TYPE_CHECKING:
-    from winnow.clean.request import Request
+    from winnow.cleaning.request import Request
 
 MOST_NAMES = 3
 """Topics whose names are typed. More need --yes."""
@@ -31,7 +31,7 @@ def confirm(
 
     `pause`: keeps the live line from being repainted over the question.
     """
-    from winnow.clean.plan.overridden import overridden  # noqa: PLC0415 - it loads numba
+    from winnow.cleaning.plan.overridden import overridden  # noqa: PLC0415 - it loads numba
 
     found = overridden(prepared, request.settings)
     topics = {topic: settings for (_, topic), settings in found.items()}

@@ -6,7 +6,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell
 from winnow.cli.report import Place

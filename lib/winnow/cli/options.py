@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from winnow.clean.request import OnCorrupt, Only, UncleanShutdown
+from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
 from winnow.clock import LATEST_MS, ms_of, now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger

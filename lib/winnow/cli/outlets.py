@@ -20,7 +20,7 @@ from winnow.storage.guarded import open_file
 from winnow.words import instant
 
 if TYPE_CHECKING:
-    from winnow.clean.result import RunResult
+    from winnow.cleaning.result import RunResult
     from winnow.metrics import Lineage
 
 Complain = Callable[[str], None]

@@ -12,7 +12,7 @@ from winnow.cli.options import CommandLine
 from winnow.errors import UsageError
 
 if TYPE_CHECKING:
-    from winnow.clean.result import RunResult
+    from winnow.cleaning.result import RunResult
 
 NO_REPORT = "none"
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from winnow.clean.result import NONE, RunResult
+from winnow.cleaning.result import NONE, RunResult
 from winnow.cli.confirm import confirm
 from winnow.cli.options import (
     CommandLine,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from winnow.clean.survey.gather import Gatherer, aborted_rows
+from winnow.cleaning.survey.gather import Gatherer, aborted_rows
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, TornLogError, read_batches
 from winnow.logdir.indexes.txnindex import AbortedTransaction, read_txn_index

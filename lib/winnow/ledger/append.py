@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.delta import provide_delta
 from winnow.ledger.place import local_path, table_url

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.clock import EPOCH
 from winnow.ledger.append import Addition
 from winnow.ledger.place import TABLE

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from winnow.clean.result import COMPACTED, PartitionResult, RunResult
+from winnow.cleaning.result import COMPACTED, PartitionResult, RunResult
 
 LAST_SUCCESS = "winnow_last_success_unixtime"
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.errors import WinnowError
 from winnow.storage.output_file import append_output
 from winnow.version import VERSION

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from winnow.clean.result import TOMBSTONE_AGES, Fate, PartitionResult, RunResult
+from winnow.cleaning.result import TOMBSTONE_AGES, Fate, PartitionResult, RunResult
 
 MOST_DETAILS = 50
 MOST_HOLDERS = 10

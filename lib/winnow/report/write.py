@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.errors import UsageError
 from winnow.report.facts import facts_of
 from winnow.storage.output_file import write_output

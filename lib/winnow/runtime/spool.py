@@ -43,7 +43,7 @@ Blob: TypeAlias = bytes | Spooled
 
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
-    """The keys of a split, in a file, prefetched by the walk (`winnow.clean.scan.prefetch`)."""
+    """The keys of a split, in a file, prefetched by the walk (`winnow.cleaning.scan.prefetch`)."""
 
     path: str
     first_dirty_offset: int

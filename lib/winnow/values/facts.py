@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from winnow.clean.plan.estimate import Weighed, weigh
-from winnow.clean.plan.prepare import prepare
-from winnow.clean.plan.prepared import PartitionWork, Prepared
-from winnow.clean.plan.replan import check_same
-from winnow.clean.plan.settings import io_rate
-from winnow.clean.request import Request
-from winnow.clean.scan.job import PartitionJob
-from winnow.clean.survey.survey import walk_partitions
-from winnow.clean.survey.walk import SegmentWalk
+from winnow.cleaning.plan.estimate import Weighed, weigh
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.prepared import PartitionWork, Prepared
+from winnow.cleaning.plan.replan import check_same
+from winnow.cleaning.plan.settings import io_rate
+from winnow.cleaning.request import Request
+from winnow.cleaning.scan.job import PartitionJob
+from winnow.cleaning.survey.survey import walk_partitions
+from winnow.cleaning.survey.walk import SegmentWalk
 from winnow.logdir.lock import locked
 from winnow.runtime.failure import Failure
 from winnow.runtime.throttle import limiting_io

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from winnow import api
-from winnow.clean.carry_out import CarriedOut
-from winnow.clean.on_corrupt import damaged_first
-from winnow.clean.plan.prepared import Prepared
-from winnow.clean.plan.replan import check_same, rethink
-from winnow.clean.preview import preview
-from winnow.clean.request import Request
+from winnow.cleaning.carry_out import CarriedOut
+from winnow.cleaning.on_corrupt import damaged_first
+from winnow.cleaning.plan.prepared import Prepared
+from winnow.cleaning.plan.replan import check_same, rethink
+from winnow.cleaning.preview import preview
+from winnow.cleaning.request import Request
 from winnow.errors import UsageError
 from winnow.policy.sources import TopicSet
 from winnow.runtime.progress import Progress

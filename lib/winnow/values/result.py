@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.words import counted, moment, printable, redacted, size
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow import api
-from winnow.clean.request import OnCorrupt, Only, UncleanShutdown
+from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
 from winnow.clock import now_ms
 from winnow.ledger.place import default_ledger
 from winnow.policy.sources import Settings

@@ -26,8 +26,8 @@ def main() -> None:
     # examines these objects.
     from pyspark import daemon, worker  # noqa: F401, PLC0415
 
-    from winnow.clean.rewrite import compaction  # noqa: F401, PLC0415
-    from winnow.clean.survey import survey  # noqa: F401, PLC0415
+    from winnow.cleaning.rewrite import compaction  # noqa: F401, PLC0415
+    from winnow.cleaning.survey import survey  # noqa: F401, PLC0415
     from winnow.worker.warm_up import ensure_compiled, warm_up  # noqa: PLC0415
 
     ensure_compiled()

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.kafka.cleaner.runs import run_winnow
 from tests.kafka.judge.broker import Broker
 from tests.kafka.judge.live_clients import LiveClients
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 
 pytestmark = pytest.mark.spark
 

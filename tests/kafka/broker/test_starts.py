@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.kafka.cleaner.runs import run_winnow
 from tests.kafka.judge.broker import Broker, Consumed
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 
 pytestmark = pytest.mark.spark
 

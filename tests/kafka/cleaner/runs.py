@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tests.compare import assert_same_dump
 from tests.kafka.judge.judge import Kafka
 from winnow.api import clean
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 from winnow.policy.sources import Settings, parse_topic_configs, parse_topic_set
 
 CHECKPOINTS = (

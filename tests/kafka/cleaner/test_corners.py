@@ -18,7 +18,7 @@ from tests.crash.runs import files_of, read_log
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import assert_as_kafka, read_checkpoint, run_winnow, write_checkpoint
 from tests.kafka.judge.judge import Kafka, KafkaFailedError
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 from winnow.logdir.names import LOG
 
 pytestmark = pytest.mark.spark

@@ -28,7 +28,7 @@ from tests.kafka.cleaner.runs import assert_as_kafka, is_compressed, run_winnow,
 from tests.kafka.judge.judge import Kafka
 from tests.unit.wire.legacy_logs import CODECS, entry, legacy_batch, wrapper
 from tests.unit.wire.logs import NOW
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record, encode_batch
 

@@ -16,7 +16,7 @@ from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.twins.walk import decode_batch
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 from winnow.wire.batch import HEADER_V2_SIZE
 from winnow.wire.plain import Record
 

@@ -27,7 +27,7 @@ from tests.kafka.cleaner.small_logs import (
     write_log_dir,
 )
 from tests.kafka.judge.judge import Kafka
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 
 pytestmark = pytest.mark.spark
 

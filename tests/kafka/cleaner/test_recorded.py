@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.fixtures.data import TOPIC_CONFIGS, expected, expected_checkpoint, partition_dirs
 from tests.kafka.cleaner.runs import assert_as_kafka, read_checkpoint, run_winnow, write_checkpoint
 from tests.kafka.judge.judge import Kafka
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 
 pytestmark = pytest.mark.spark
 

@@ -18,7 +18,7 @@ from tests.kafka.judge.broker import Broker
 from tests.kafka.judge.judge import Kafka, Loaded
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.spark.runs import NOW, by_name, changes, clean, files_of, plan, run
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.result import PartitionResult
 from winnow.policy.sources import Settings, parse_topic_configs, parse_topic_set
 from winnow.wire.plain import Record
 

@@ -40,7 +40,7 @@ from tests.kafka.lives.telling import Told, tell
 from tests.kafka.lives.undo import Undo
 from tests.spark.runs import changes, files_of
 from winnow.api import clean
-from winnow.clean.result import COMPACTED, NONE, RETAINED, PartitionResult
+from winnow.cleaning.result import COMPACTED, NONE, RETAINED, PartitionResult
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from winnow.clean.result import COMPACTED, NONE, PartitionResult, RunResult
+from winnow.cleaning.result import COMPACTED, NONE, PartitionResult, RunResult
 from winnow.policy.versions import asked_version
 
 NOW = 1_795_300_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from winnow.clean.result import Setting
+from winnow.cleaning.result import Setting
 from winnow.cli.explain import Asked, key_bytes, lines, to_json
 from winnow.cli.main import run
 from winnow.errors import UsageError

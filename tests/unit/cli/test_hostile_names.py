@@ -15,7 +15,7 @@ import pytest
 import winnow.cli
 from tests.unit.cli.hostile import FORGED, hostile
 from tests.unit.cli.results import partition, run_of
-from winnow.clean.result import Holder, PartitionResult, RunResult, Setting
+from winnow.cleaning.result import Holder, PartitionResult, RunResult, Setting
 from winnow.cli import doctor, erase, explain, history, recover
 from winnow.cli.explain import Asked
 from winnow.cli.main import run

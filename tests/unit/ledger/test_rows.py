@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
-from winnow.clean.result import Output, RecordsRemoved, SegmentFate
+from winnow.cleaning.result import Output, RecordsRemoved, SegmentFate
 from winnow.ledger.erasures import LEDGER_OF_ERASURES
 from winnow.ledger.rows import cleaning
 from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.unit.logdir.foreign import RUN
-from winnow.clean.survey.place import Place
-from winnow.clean.survey.survey import list_partition
+from winnow.cleaning.survey.place import Place
+from winnow.cleaning.survey.survey import list_partition
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
     read_leader_epochs,

@@ -27,7 +27,7 @@ from tests.unit.wire.metadata_values import (
     remove_topic,
     topic,
 )
-from winnow.clean.scan.chunks import batches_of
+from winnow.cleaning.scan.chunks import batches_of
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import ClusterMetadata, read_cluster_metadata
 from winnow.logdir.partition_metadata import read_topic_id

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
 from tests.unit.metrics.listener import listening
-from winnow.clean.result import Output, RecordsRemoved, RunResult, SegmentFate
+from winnow.cleaning.result import Output, RecordsRemoved, RunResult, SegmentFate
 from winnow.errors import UsageError, WinnowError
 from winnow.metrics import gauges_of, tell_prometheus
 

@@ -1,7 +1,7 @@
 from dataclasses import fields
 
 from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
-from winnow.clean.result import RETAINED, RecordsRemoved, SegmentFate
+from winnow.cleaning.result import RETAINED, RecordsRemoved, SegmentFate
 from winnow.report.facts import (
     MOST_BLOCKS,
     MOST_DETAILS,

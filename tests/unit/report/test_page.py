@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.cli.results import idle, partition, run_of
 from tests.unit.report.runs import HOSTILE, everything, many
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.report import render
 
 

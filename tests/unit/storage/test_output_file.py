@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.results import NOW, partition
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.cli.run import write_result
 from winnow.errors import WinnowError
 from winnow.ledger.append import LOCK, _alone

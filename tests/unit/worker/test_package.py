@@ -19,7 +19,7 @@ from winnow.errors import UsageError, WinnowError
 from winnow.worker import package
 
 LIBRARY = Path(package.__file__).parents[1]
-ROOMS = ("clean", "verbs", "kafka_log", "runtime", "logdir", "policy", "storage", "wire")
+ROOMS = ("cleaning", "verbs", "kafka_log", "runtime", "logdir", "policy", "storage", "wire")
 """Folders with the code that tasks run."""
 OF_SPARK = {"pyspark", "py4j"}
 WITH_NUMBA = {"llvmlite"}

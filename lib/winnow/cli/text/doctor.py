@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from winnow.clean.result import TOMBSTONE_AGES
+from winnow.cleaning.result import TOMBSTONE_AGES
 from winnow.verbs.doctor.values import Amount
 from winnow.words import counted, printable, size
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from winnow.clean.result import NONE, PartitionResult, RunResult, Setting
+from winnow.cleaning.result import NONE, PartitionResult, RunResult, Setting
 
 PARTITION_KEYS = (
     "topic",

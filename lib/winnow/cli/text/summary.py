@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from winnow.clean.result import RunResult
+from winnow.cleaning.result import RunResult
 from winnow.cli.text.json_output import code_of, totals
 from winnow.words import counted, size
 

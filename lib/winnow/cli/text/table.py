@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.cli.out import Paper, aligned, wrapped
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size

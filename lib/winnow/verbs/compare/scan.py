@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from winnow.clean.scan.last_offsets import last_per_key
+from winnow.cleaning.scan.last_offsets import last_per_key
 from winnow.errors import CorruptLogError
 from winnow.kafka_log.ranges import Range
 from winnow.logdir.batches import Piece, TornLogError, read_batches

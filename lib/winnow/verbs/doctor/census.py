@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from winnow.clean.tally import by_age, none_of_any_age
+from winnow.cleaning.tally import by_age, none_of_any_age
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import bad_crcs, read_batches
 from winnow.logdir.names import LOG, segment_file
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark import SparkContext
 
-    from winnow.clean.plan.prepared import PartitionWork
+    from winnow.cleaning.plan.prepared import PartitionWork
 
 _TASK_BYTES = 2**30
 _AGES = len(none_of_any_age())

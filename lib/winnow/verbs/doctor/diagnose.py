@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from winnow.clean.plan.estimate import weigh
-from winnow.clean.plan.prepare import prepare
-from winnow.clean.plan.prepared import LeftAlone, PartitionWork, Prepared
-from winnow.clean.preview import preview
-from winnow.clean.request import Request
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.plan.estimate import weigh
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
+from winnow.cleaning.preview import preview
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries

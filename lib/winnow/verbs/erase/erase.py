@@ -19,8 +19,8 @@ import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from winnow.clean.request import Request
-from winnow.clean.space import most_index_bytes, most_log_bytes, no_space, room_for
+from winnow.cleaning.request import Request
+from winnow.cleaning.space import most_index_bytes, most_log_bytes, no_space, room_for
 from winnow.errors import FAILS_ONE_PARTITION, WinnowError
 from winnow.logdir.commit.kept import close_kept
 from winnow.logdir.commit.staging import remove_staging

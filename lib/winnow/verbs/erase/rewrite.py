@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from winnow.clean.rewrite.verify import Meant, verify_staged
-from winnow.clean.survey.walk import walk_segment
+from winnow.cleaning.rewrite.verify import Meant, verify_staged
+from winnow.cleaning.survey.walk import walk_segment
 from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.indexes.index import IndexBuilder

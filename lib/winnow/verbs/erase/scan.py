@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winnow.clean.scan.chunks import batches_of, chunks_of
-from winnow.clean.scan.cut import Split
-from winnow.clean.survey.walk import walk_segment
+from winnow.cleaning.scan.chunks import batches_of, chunks_of
+from winnow.cleaning.scan.cut import Split
+from winnow.cleaning.survey.walk import walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.state import Segment

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from winnow.clean.plan.leftovers import what_was_left
-from winnow.clean.plan.prepare import list_known
-from winnow.clean.plan.prepared import Known, LeftAlone, known_or_left_alone, place_of
-from winnow.clean.request import Request
-from winnow.clean.survey.place import Listed, Place
+from winnow.cleaning.plan.leftovers import what_was_left
+from winnow.cleaning.plan.prepare import list_known
+from winnow.cleaning.plan.prepared import Known, LeftAlone, known_or_left_alone, place_of
+from winnow.cleaning.request import Request
+from winnow.cleaning.survey.place import Listed, Place
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX

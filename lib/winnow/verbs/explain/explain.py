@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import prepare
-from winnow.clean.plan.prepared import LeftAlone, PartitionWork
-from winnow.clean.plan.rounds import Round, make_round
-from winnow.clean.request import Request
-from winnow.clean.result import PartitionResult
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
+from winnow.cleaning.plan.rounds import Round, make_round
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
 from winnow.errors import UsageError
 from winnow.logdir.names import parse_partition_dir
 from winnow.policy.fate import Fate, RoundFacts, Verdict

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winnow.clean.scan.chunks import batches_of
-from winnow.clean.scan.cut import Split
-from winnow.clean.survey.gather import control_columns
-from winnow.clean.survey.walk import walk_segment
+from winnow.cleaning.scan.chunks import batches_of
+from winnow.cleaning.scan.cut import Split
+from winnow.cleaning.survey.gather import control_columns
+from winnow.cleaning.survey.walk import walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from winnow.clean.plan.prepared import PartitionWork
+from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.policy.cleanable import CleanableRange, cleanable_range
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan

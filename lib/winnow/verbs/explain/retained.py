@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from winnow.clean.plan.estimate import weigh
+from winnow.cleaning.plan.estimate import weigh
 from winnow.policy.config import TopicConfig
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan, after_round
@@ -21,7 +21,7 @@ from winnow.words import duration, size
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from winnow.clean.plan.rounds import Round
+    from winnow.cleaning.plan.rounds import Round
 
 Deleted = dict[int, Fate]
 """Base offset of a segment that retention deletes -> the rule that deletes it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from winnow.clean.result import Setting
+from winnow.cleaning.result import Setting
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 

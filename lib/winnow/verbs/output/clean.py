@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from winnow.clean.result import PartitionResult, RunResult
+from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import LOCK, META_PROPERTIES

@@ -13,7 +13,7 @@ import json
 import threading
 from dataclasses import dataclass, field
 
-from winnow.clean.in_place import refuse_tiered_around
+from winnow.cleaning.in_place import refuse_tiered_around
 from winnow.errors import UsageError, WinnowError
 from winnow.logdir.names import LOCK, META_PROPERTIES, UNFINISHED
 from winnow.storage.file_tree import FileTree

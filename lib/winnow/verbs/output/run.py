@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from winnow.clean.plan.server_properties import other_places
-from winnow.clean.request import Request
-from winnow.clean.result import RunResult
-from winnow.clean.run import new_run_id, run
+from winnow.cleaning.plan.server_properties import other_places
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import RunResult
+from winnow.cleaning.run import new_run_id, run
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings
 from winnow.runtime.session import WithContext

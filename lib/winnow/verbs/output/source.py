@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from winnow.clean.in_place import refuse_tiered
+from winnow.cleaning.in_place import refuse_tiered
 from winnow.errors import CorruptLogError, NoSpaceError, UsageError
 from winnow.logdir.meta import no_log_dir
 from winnow.logdir.names import (

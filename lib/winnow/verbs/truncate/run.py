@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from winnow.clean.plan.settings import with_metadata
-from winnow.clean.run import new_run_id
+from winnow.cleaning.plan.settings import with_metadata
+from winnow.cleaning.run import new_run_id
 from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, UsageError, failure_of
 from winnow.logdir.commit.recovery import preview, recover
 from winnow.logdir.commit.roll_forward import put_right

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winnow.clean.survey.gather import control_columns
+from winnow.cleaning.survey.gather import control_columns
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, records_of
 from winnow.logdir.valid_batches import valid_batches

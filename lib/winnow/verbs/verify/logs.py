@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from winnow.clean.survey.gather import Gatherer
+from winnow.cleaning.survey.gather import Gatherer
 from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, read_to_stop
 from winnow.logdir.indexes.checks import COLUMNS, columns_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from winnow.clean.survey.gather import aborted_rows
+from winnow.cleaning.survey.gather import aborted_rows
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.indexes.checks import check_offset_index, time_index_faults
 from winnow.logdir.indexes.index import (

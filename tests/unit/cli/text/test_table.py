@@ -2,7 +2,7 @@ import io
 from dataclasses import replace
 
 from tests.unit.cli.results import idle, left_alone, partition, run_of
-from winnow.clean.result import COMPACTED, RETAINED, Holder, RunResult, Setting
+from winnow.cleaning.result import COMPACTED, RETAINED, Holder, RunResult, Setting
 from winnow.cli.out import Paper
 from winnow.cli.text.table import FEW, show
 

@@ -1,0 +1,202 @@
+"""Carry out the plans: first retention of partitions that are not compacted, then compaction in
+waves, each followed by the retention of its partitions (S3.5). The driver does every commit, one
+partition at a time. A partition that fails never stops the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from winnow.cleaning.commit.commit import kept_bytes
+from winnow.cleaning.commit.retention import retain_only
+from winnow.cleaning.commit.split import split_bytes, split_first
+from winnow.cleaning.compact import NOT_BEGUN, Run, compact
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
+from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.space import needed_bytes, waves
+from winnow.cleaning.tight import compact_tight
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.policy.plan import CompactionPlan
+from winnow.runtime.failure import failure
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from winnow.cleaning.plan.prepare import look_again
+from winnow.cleaning.result import RETAINED
+from winnow.errors import StoppedError
+from winnow.policy.decide import after_retention
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOut:
+    """One result for each partition, in the order given."""
+
+    partitions: list[PartitionResult]
+    peak_extra_bytes: int
+    """Maximal bytes beside the logs at one time: written, but not yet in place."""
+
+
+def carry_out(
+    sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
+) -> CarriedOut:
+    """Carry out the plans. Return one result for each, and the disk space that the run needed."""
+    rounds: dict[int, Round] = {}
+    tight: dict[int, Round] = {}
+    split = split_first(sc, prepared, request, run_id=run_id)
+    current = [split.get(number, item) for number, item in enumerate(prepared)]
+    results, compacted = _without_rounds(current, request, run_id)
+    following = compacted_next(sc, current, results, request, run_id=run_id)
+    retained = {number: results[number] for number in following}
+    for number, again in following.items():
+        if isinstance(again, PartitionResult):
+            results[number] = again
+        elif isinstance(again, LeftAlone):
+            results[number] = report.left_alone(again)
+        elif again.plan.compaction is not None:
+            compacted[number] = again, again.plan.compaction
+    run = Run(sc, request, run_id)
+    # Check space only after retention, which may have freed some.
+    for number, (item, plan) in compacted.items():
+        try:
+            round_ = make_round(item, plan, now=request.now, run_id=run_id)
+            fits = needed_bytes(round_.job, request) <= run.room().at(round_.job.directory)
+        except FAILS_ONE_PARTITION as error:
+            results[number] = report.failed(item, failure(error))
+            continue
+        (rounds if fits else tight)[number] = round_
+    order = dirtiest_first(rounds)
+    done = 0
+    for wave in waves([rounds[number].job for number in order], run.room):
+        numbers = order[done : done + len(wave)]
+        done += len(wave)
+        if _stops(request, results.values()):
+            results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
+            continue
+        results |= dict(
+            zip(numbers, compact(run, [rounds[number] for number in numbers]), strict=True)
+        )
+    if _stops(request, results.values()):
+        results |= {
+            number: report.failed(round_.item, NOT_BEGUN) for number, round_ in tight.items()
+        }
+    else:
+        results |= compact_tight(run, tight)
+    results |= {
+        number: report.followed(first, results[number]) for number, first in retained.items()
+    }
+    # Report the number of segments before a split.
+    counted_before = [
+        replace(results[number], segments_before=len(item.state.segments))
+        if number in split and item.state
+        else results[number]
+        for number, item in enumerate(prepared)
+    ]
+    kept = [
+        replace(result, kept_bytes=kept_bytes(request, item.place.directory, run_id=run_id))
+        for result, item in zip(counted_before, prepared, strict=True)
+    ]
+    return CarriedOut(kept, max(run.peak_bytes, split_bytes(prepared)))
+
+
+_Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
+
+
+def _without_rounds(
+    current: Sequence[Prepared | PartitionResult], request: Request, run_id: str
+) -> tuple[dict[int, PartitionResult], _Compacted]:
+    """Return, by number, the results without a compaction, and the plans of compactions."""
+    results: dict[int, PartitionResult] = {}
+    compacted: _Compacted = {}
+    request.progress.stage("applying retention", total_tasks=len(current))
+    for number, item in enumerate(current):
+        request.progress.advance(1)
+        if isinstance(item, PartitionResult):
+            results[number] = item
+        elif isinstance(item, LeftAlone):
+            results[number] = report.left_alone(item)
+        elif request.stop.reason is not None:
+            results[number] = report.stopped(item, request.stop.reason)
+        elif item.plan.compaction is None:
+            results[number] = retain_only(item, request, run_id=run_id)
+        else:
+            compacted[number] = item, item.plan.compaction
+    return results, compacted
+
+
+def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:
+    """Return whether `--on-corrupt=fail` ends the run: reading records has found damage."""
+    codes = (result.error_code for result in results if result.error is not None)
+    return request.on_corrupt == "fail" and CorruptLogError.exit_code in codes
+
+
+_log = logging.getLogger(__name__)
+
+
+def compacted_next(
+    sc: SparkContext,
+    items: Sequence[Prepared | PartitionResult],
+    results: Mapping[int, PartitionResult],
+    request: Request,
+    *,
+    run_id: str,
+) -> dict[int, Prepared | PartitionResult]:
+    """Return, by number in `items`, the partitions to compact after retention, in their current
+    state.
+
+    `results`: of partitions that retention changed, and of others.
+    """
+    chosen = {
+        number: _with_checkpoint(item, results[number])
+        for number, item in enumerate(items)
+        if isinstance(item, PartitionWork)
+        and number in results
+        and RETAINED in results[number].actions
+        and results[number].error is None
+        and after_retention(item.plan, now=request.now, only=request.only) is not None
+    }
+    if not chosen or request.stop.reason is not None:
+        return {}
+    try:
+        again: list[Prepared] = look_again(sc, list(chosen.values()), request)
+    except StoppedError:
+        return {}
+    except (Py4JError, PySparkException):  # the next run does the rest
+        _log.exception("the Spark job failed")
+        return {}
+    split = split_first(sc, again, request, run_id=run_id)
+    found = {number: split.get(at, again[at]) for at, number in enumerate(chosen)}
+    return {
+        number: item
+        for number, item in found.items()
+        if not isinstance(item, PartitionWork) or item.plan.compaction
+    }
+
+
+def _with_checkpoint(item: PartitionWork, result: PartitionResult) -> PartitionWork:
+    """Raise the cleaner checkpoint in `item`, if any, to the log start, as retention did (S7.6)."""
+    checkpoints, topic_partition = item.log_dir.checkpoints, item.place.topic_partition
+    before, start = checkpoints.cleaner.get(topic_partition), result.log_start_offset_after
+    if item.plan.checkpoint_reset is not None:
+        before = item.plan.checkpoint_reset
+    if before is None or start is None:
+        return replace(item, finished=None)
+    cleaner = {**checkpoints.cleaner, topic_partition: max(before, start)}
+    log_dir = replace(item.log_dir, checkpoints=replace(checkpoints, cleaner=cleaner))
+    return replace(item, log_dir=log_dir, finished=None)

@@ -1,0 +1,299 @@
+"""`--on-corrupt=quarantine`: move damaged batches out of the log, if the rest keeps its meaning.
+
+A removed batch looks the same as one that was compacted away. So this happens only on request, and
+not if the damaged bytes may contain a marker whose loss changes the outcome of a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from winnow.cleaning.commit.commit import kept_by
+from winnow.cleaning.request import Request
+from winnow.cleaning.survey.walk import TransactionsWanted, walk_segment
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
+from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
+from winnow.logdir.commit.set_aside import staging_path
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.damage import Damage, find_damage
+from winnow.logdir.listing import LogDir, SegmentListing, list_segments, resolve
+from winnow.logdir.names import LOG, QUARANTINE_PREFIX, TXNINDEX, segment_file
+from winnow.policy.config import TopicConfig
+from winnow.policy.sources import Unknown
+from winnow.policy.transaction_runs import SegmentRuns, fold
+from winnow.runtime.failed_job import cause_of
+from winnow.runtime.failure import Failure, failure
+from winnow.runtime.throttle import in_task
+from winnow.state import PartitionState, Segment, TopicPartition
+from winnow.storage.places import free_bytes
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+WHAT_IT_MEANS = (
+    "the log has lost the records in these bytes: an older value of a key may be its newest now, "
+    "and a key that they deleted may be back"
+)
+_T = TypeVar("_T")
+_NEVER = 2**62
+"""Above every offset. With it as high watermark, only data without any marker is undecided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """The damage that was moved out of a partition."""
+
+    bytes: int
+    damages: tuple[Damage, ...]
+    path: str
+
+    def __str__(self) -> str:
+        ranges = ", ".join(
+            f"{damage.least_offset}..{damage.end_offset - 1}" for damage in self.damages
+        )
+        return (
+            f"{self.bytes} damaged bytes between the offsets {ranges} were moved to {self.path}; "
+            f"{WHAT_IT_MEANS}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A partition whose damaged segments are all rewritten without the damage, and verified."""
+
+    state: PartitionState
+    """Before the first change."""
+    segments: tuple[StagedQuarantine, ...]
+    """Ascending."""
+
+
+def stage_quarantine(
+    sc: SparkContext,
+    log_dir: LogDir,
+    topic_partition: TopicPartition,
+    request: Request,
+    *,
+    run_id: str,
+) -> Staged:
+    """Find the damage of one partition and stage its segments without it. The log is not changed.
+
+    Raises CorruptLogError if nothing can be moved aside, NoSpaceError, VerificationError,
+    StoppedError.
+    """
+    config = request.settings.resolve(topic_partition.topic, node_id=log_dir.meta.node_id)
+    listing = list_segments(request.storage, f"{log_dir.path}/{topic_partition}")
+    sound = not (log_dir.error or listing.problems or listing.leftovers) and listing.segments
+    if isinstance(config, Unknown) or not log_dir.clean_shutdown or not sound:
+        raise CorruptLogError(
+            "the partition has other problems than damaged batches",
+            expected="a log directory that was shut down cleanly, known settings, "
+            "and all files of each segment",
+            where=listing.directory,
+        )
+    state = resolve(
+        listing,
+        log_dir=log_dir.path,
+        topic_partition=topic_partition,
+        checkpoints=log_dir.checkpoints,
+        log_end_offset=_log_end(listing),
+    )
+    found = _find(sc, state, request)
+    if not found:
+        raise CorruptLogError("every batch matches its checksum", where=state.directory)
+    if found[-1][0] == state.active:
+        raise _active(listing)
+    staging = staging_path(state.directory, run_id)
+    request.storage.ensure_dir(staging)
+    try:
+        staged = tuple(
+            _stage(state, segment, damages, config, request, staging) for segment, damages in found
+        )
+        _check_transactions(sc, state, staged, staging, request)
+        request.stop.check()
+    except FAILS_ONE_PARTITION:
+        _discard(request, staging)
+        raise
+    return Staged(state, staged)
+
+
+def commit(staged: Staged, request: Request, *, run_id: str) -> Quarantined:
+    """Move the damage aside and the segments into place. The caller holds the lock.
+
+    If this fails, the next recovery finishes or undoes it.
+    """
+    with kept_by(request, staged.state, run_id=run_id):
+        moved = commit_quarantine(
+            request.storage, staged.state, staged.segments, run_id=run_id, now=request.now
+        )
+    damages = tuple(damage for item in staged.segments for damage in item.damages)
+    return Quarantined(moved, damages, f"{QUARANTINE_PREFIX}{run_id}")
+
+
+def _log_end(listing: SegmentListing) -> int:
+    active = listing.segments[-1]
+    try:
+        return walk_segment(listing.directory, active.base_offset, active.log_bytes).next_offset
+    except CorruptLogError:
+        raise _active(listing) from None
+
+
+def _active(listing: SegmentListing) -> CorruptLogError:
+    return CorruptLogError(
+        "the active segment is damaged, and it is never rewritten",
+        where=f"{listing.directory}/{segment_file(listing.segments[-1].base_offset, LOG)}",
+        hint="Copy the partition from another replica.",
+    )
+
+
+def _find(
+    sc: SparkContext, state: PartitionState, request: Request
+) -> list[tuple[Segment, tuple[Damage, ...]]]:
+    """Return the segments with damage, ascending."""
+    directory = state.directory
+    ends = [segment.base_offset for segment in state.segments[1:]] + [state.log_end_offset]
+
+    def find(segment: Segment, end_offset: int) -> tuple[Damage, ...]:
+        path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
+        return find_damage(
+            path, segment.log_bytes, base_offset=segment.base_offset, end_offset=end_offset
+        )
+
+    found = _each(sc, find, list(zip(state.segments, ends, strict=True)), request)
+    return [
+        (segment, damages)
+        for segment, damages in zip(state.segments, found, strict=True)
+        if damages
+    ]
+
+
+def _each(
+    sc: SparkContext,
+    function: Callable[..., _T],
+    items: Sequence[tuple[Any, ...]],
+    request: Request,
+) -> list[_T]:
+    """Apply the function to each item, in tasks. Raises CorruptLogError for the first failure."""
+    request.stop.check()
+
+    def guarded(item: tuple[Any, ...]) -> _T | Failure:
+        try:
+            return function(*item)
+        except FAILS_ONE_PARTITION as error:
+            return failure(error)
+
+    try:
+        collected = (
+            sc.parallelize(list(items), len(items))
+            .mapPartitions(in_task(partial(map, guarded)))
+            .collect()
+        )
+    except (Py4JError, PySparkException) as error:
+        request.stop.check()
+        raise WinnowError(
+            "the Spark job failed",
+            found=cause_of(error),
+            hint="See the driver's log for the rest. Run again.",
+        ) from error
+    outcomes: list[_T] = []
+    for outcome in collected:
+        if isinstance(outcome, Failure):
+            raise CorruptLogError(outcome.message)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _stage(
+    state: PartitionState,
+    segment: Segment,
+    damages: Sequence[Damage],
+    config: TopicConfig,
+    request: Request,
+    staging: str,
+) -> StagedQuarantine:
+    room = free_bytes(state.directory, keep_free=request.keep_free)
+    if segment.log_bytes > room:
+        raise NoSpaceError(
+            "not enough space to rewrite a damaged segment",
+            expected=f"{segment.log_bytes} bytes",
+            found=f"{max(room, 0)} bytes free",
+            where=state.directory,
+        )
+    return stage_segment(
+        request.storage,
+        state.directory,
+        segment,
+        damages,
+        staging=staging,
+        index_interval_bytes=config.index_interval_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+    )
+
+
+def _check_transactions(
+    sc: SparkContext,
+    state: PartitionState,
+    staged: Sequence[StagedQuarantine],
+    staging: str,
+    request: Request,
+) -> None:
+    """Raise CorruptLogError if a missing marker may change the end of its transaction (S4.1).
+
+    The transaction indexes are whole and contain every ABORT marker. A missing ABORT marker
+    contradicts them. So does data of a committed transaction that lost its COMMIT marker and
+    precedes an aborted one. A missing COMMIT before another COMMIT changes nothing. The remaining
+    case is data without any later marker.
+    """
+    rewritten = {item.source.base_offset: item for item in staged}
+    items = [
+        (segment, following, rewritten.get(segment.base_offset))
+        for segment, following in zip(state.segments, [*state.segments[1:], None], strict=True)
+    ]
+    directory, start = state.directory, state.log_start_offset
+
+    def runs(
+        segment: Segment, following: Segment | None, item: StagedQuarantine | None
+    ) -> SegmentRuns:
+        wanted = TransactionsWanted(
+            high_watermark=_NEVER,
+            log_start_offset=start,
+            end_offset=None if following is None else following.base_offset,
+            txn_index=segment.txnindex_bytes is not None,
+        )
+        home, size = (directory, segment.log_bytes) if item is None else (staging, item.log_bytes)
+        return walk_segment(home, segment.base_offset, size, transactions=wanted).runs
+
+    def files(number: int) -> tuple[str, str]:
+        base = state.segments[number].base_offset
+        return (
+            f"{directory}/{segment_file(base, TXNINDEX)}",
+            f"{directory}/{segment_file(base, LOG)}",
+        )
+
+    folded = fold(
+        _each(sc, runs, items, request), high_watermark=_NEVER, log_start_offset=start, where=files
+    )
+    last = max(damage.end_offset for item in staged for damage in item.damages)
+    producer, first = min(folded.opened.items(), key=lambda opened: opened[1], default=(None, last))
+    if first < last:
+        raise CorruptLogError(
+            "the marker of a transaction may be among the damaged bytes",
+            expected=f"an end of the transaction of producer {producer} "
+            f"that begins at offset {first}",
+            found="none in the readable batches",
+            where=state.directory,
+            hint="Without the marker the transaction would stay open forever. "
+            "Copy the partition from another replica.",
+        )
+
+
+def _discard(request: Request, staging: str) -> None:
+    try:
+        remove_staging(request.storage, staging)
+    except FAILS_ONE_PARTITION:
+        return  # the next run removes it

@@ -1,0 +1,96 @@
+"""Carry out the retention of one partition: the driver's part of S7."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from winnow.cleaning.commit.commit import (
+    commit_cleaner_checkpoint,
+    commit_log_start,
+    commit_retention,
+    kept_by,
+)
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.survey.survey import list_partition
+from winnow.clock import ms_since
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.commit.retain import lags_behind
+from winnow.logdir.listing import resolve
+from winnow.policy.plan import RetentionPlan
+from winnow.policy.retention import checkpoint_entries
+from winnow.runtime.failure import failure
+from winnow.state import PartitionState
+
+
+def retain_only(item: PartitionWork, request: Request, *, run_id: str) -> PartitionResult:
+    """Carry out the retention of a partition that is not compacted."""
+    plan = item.plan.retention
+    began = time.monotonic()
+    try:
+        if plan is None:
+            after = retain_from(item, item.state, plan, request)
+        else:
+            reset = item.plan.checkpoint_reset
+            with kept_by(request, item.state, run_id=run_id, cleaner_checkpoint_after=reset):
+                after = retain_from(item, item.state, plan, request)
+        if item.plan.checkpoint_reset is not None:
+            # A checkpoint outside the log is rewritten even if nothing is cleaned (S3.2).
+            offset = max(item.plan.checkpoint_reset, after.log_start_offset)
+            commit_cleaner_checkpoint(
+                request.storage, item.place.log_dir, {item.place.topic_partition: offset}
+            )
+    except FAILS_ONE_PARTITION as error:
+        return report.interrupted(item, failure(error))
+    return report.done(
+        item,
+        after=after,
+        groups=(),
+        retention=plan,
+        first_dirty_offset=None,
+        now=request.now,
+        duration_ms=ms_since(began),
+    )
+
+
+def retain_from(
+    item: PartitionWork, state: PartitionState, plan: RetentionPlan | None, request: Request
+) -> PartitionState:
+    """Delete what the plan says and return the new state. Also update side files that an
+    interrupted retention left behind its log.
+    """
+    entries = checkpoint_entries(state.topic_partition.topic, item.config)
+    if plan is not None:
+        commit_retention(request.storage, state, plan, entries)
+    elif _may_follow(item, request) and not entries.remote and lags_behind(state):
+        commit_log_start(request.storage, state, entries)
+    else:
+        return state
+    return state_now(item)
+
+
+def _may_follow(item: PartitionWork, request: Request) -> bool:
+    """Return whether side files may be updated: only where a broker applies retention."""
+    if request.only == "compaction" or item.state.trusted_end is not None:
+        return False
+    return item.config.log_cleaner_enable or not item.config.cleanup_compact
+
+
+def state_now(item: PartitionWork) -> PartitionState:
+    """Read the partition from the disk again. The checkpoints from the start of the run still
+    apply, and what a broker recovers is not read again.
+    """
+    listed = list_partition(item.place, known=item.state)
+    state = resolve(
+        listed.listing,
+        log_dir=item.place.log_dir,
+        topic_partition=item.place.topic_partition,
+        checkpoints=item.log_dir.checkpoints,
+        log_end_offset=item.state.log_end_offset,
+        trusted_end=item.place.trusted_end,
+        lost_bytes=listed.lost_bytes,
+    )
+    return replace(state, high_watermark=min(state.high_watermark, item.state.high_watermark))

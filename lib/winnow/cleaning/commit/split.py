@@ -1,0 +1,164 @@
+"""Before the round, split segments that can't be cleaned as they are (S6.5).
+
+Kafka's cleaner splits when it reaches such a segment, gives up the round, and cleans the partition
+another time. Winnow knows beforehand which segments span too many offsets. It splits them and
+surveys the partition again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from winnow.cleaning.commit.commit import kept_by
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.prepare import look_again
+from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.space import no_space, room_for
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.names import STAGING_PREFIX
+from winnow.runtime.failed_job import failed_job
+from winnow.runtime.failure import Failure, failure
+from winnow.runtime.throttle import in_task
+from winnow.state import Segment
+from winnow.storage.places import Places
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    directory: str
+    staging: str
+    segment: Segment
+    index_interval_bytes: int
+    segment_index_bytes: int
+
+
+def split_first(
+    sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
+) -> Mapping[int, Prepared | PartitionResult]:
+    """Return, by number in `prepared`, the partitions that had something to split, as they are
+    afterwards.
+
+    A partition that could not be split is returned as its result.
+    """
+    chosen = {
+        number: item
+        for number, item in enumerate(prepared)
+        if isinstance(item, PartitionWork) and item.overflowed
+    }
+    if not chosen or request.stop.reason is not None:
+        return {}
+    # One partition after the other, to save space: splits are rare.
+    results: dict[int, Prepared | PartitionResult] = {
+        number: _commit(item, _stage_all(sc, item, request, run_id), request, run_id=run_id)
+        for number, item in chosen.items()
+    }
+    done = [number for number, item in results.items() if isinstance(item, PartitionWork)]
+    again = look_again(sc, [chosen[number] for number in done], request)
+    for number, item in zip(done, again, strict=True):
+        results[number] = (
+            item
+            if isinstance(item, LeftAlone)
+            else replace(item, overflowed=chosen[number].overflowed)
+        )
+    return results
+
+
+def split_bytes(prepared: Sequence[Prepared]) -> int:
+    """Return the maximal bytes written at one time before as many are removed."""
+    return max((_bytes(item) for item in prepared if isinstance(item, PartitionWork)), default=0)
+
+
+def _bytes(item: PartitionWork) -> int:
+    return sum(
+        segment.log_bytes
+        for segment in item.state.segments
+        if segment.base_offset in item.overflowed
+    )
+
+
+def _stage_all(
+    sc: SparkContext, item: PartitionWork, request: Request, run_id: str
+) -> list[StagedSplit | Failure]:
+    needed, room = _bytes(item), room_for(request).at(item.state.directory)
+    if needed > room:
+        return [no_space(needed, room, request)]
+    works = _works(item, run_id)
+    try:
+        request.storage.mkdir(_staging(item, run_id))
+        return (
+            sc.parallelize(works, len(works)).mapPartitions(in_task(partial(map, _stage))).collect()
+        )
+    except FAILS_ONE_PARTITION as error:
+        return [failure(error)]
+    except (Py4JError, PySparkException) as error:  # no log has been changed
+        _log.exception("the Spark job failed")
+        return [failed_job(error)]
+
+
+def _works(item: PartitionWork, run_id: str) -> list[_Work]:
+    return [
+        _Work(
+            directory=item.state.directory,
+            staging=_staging(item, run_id),
+            segment=segment,
+            index_interval_bytes=item.config.index_interval_bytes,
+            segment_index_bytes=item.config.segment_index_bytes,
+        )
+        for segment in item.state.segments
+        if segment.base_offset in item.overflowed
+    ]
+
+
+def _staging(item: PartitionWork, run_id: str) -> str:
+    return f"{item.state.directory}/{STAGING_PREFIX}{run_id}-split"
+
+
+def _stage(work: _Work) -> StagedSplit | Failure:
+    try:
+        return stage_split(
+            Places(),
+            work.directory,
+            work.segment,
+            work.staging,
+            index_interval_bytes=work.index_interval_bytes,
+            segment_index_bytes=work.segment_index_bytes,
+        )
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+
+
+def _commit(
+    item: PartitionWork, staged: Sequence[StagedSplit | Failure], request: Request, *, run_id: str
+) -> PartitionWork | PartitionResult:
+    """Commit one split after the other, ascending: no two may be half done (S6.4)."""
+    storage, directory = request.storage, item.state.directory
+    why = next((outcome for outcome in staged if isinstance(outcome, Failure)), None)
+    stopped = request.stop.reason
+    try:
+        if why is None and stopped is None:
+            with kept_by(request, item.state, run_id=run_id):
+                for split in staged:
+                    if isinstance(split, StagedSplit):
+                        swap_split(storage, directory, split)
+        remove_staging(storage, _staging(item, run_id))
+    except FAILS_ONE_PARTITION as error:
+        return report.interrupted(item, failure(error))
+    if stopped is not None:
+        return report.stopped(item, stopped)
+    return item if why is None else report.failed(item, why)

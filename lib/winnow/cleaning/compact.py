@@ -1,0 +1,281 @@
+"""Compact partitions and commit them. Where there is space, one Spark job compacts several
+partitions. Where there is not, several jobs compact one partition, some groups at a time
+(docs/decisions/0012). A commit that has begun is always finished.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from winnow.cleaning.commit.commit import (
+    begin_round,
+    commit_cleaner_checkpoint,
+    commit_groups,
+    kept_by,
+)
+from winnow.cleaning.commit.retention import retain_from, state_now
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.rounds import Round
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
+from winnow.cleaning.rewrite.rewrite import RewrittenGroup
+from winnow.cleaning.scan.job import CompactionJob, PartitionJob
+from winnow.cleaning.space import Room, fitting, no_space, room_for, within
+from winnow.clock import ms_since
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
+from winnow.logdir.commit.journal import leave_journal, with_staged
+from winnow.logdir.commit.staging import remove_staging
+from winnow.policy.decide import retention_reason
+from winnow.policy.retention import retention_plan
+from winnow.runtime.failed_job import failed_job
+from winnow.runtime.failure import Failure, failure
+from winnow.runtime.suspects import each_survived
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_log = logging.getLogger(__name__)
+
+NOT_BEGUN = Failure("not started: another partition is damaged", WinnowError.exit_code)
+
+
+@dataclass(slots=True)
+class Run:
+    """What all jobs of a run share."""
+
+    sc: SparkContext
+    request: Request
+    run_id: str
+    peak_bytes: int = 0
+    """Maximal bytes staged at one time so far, indexes included."""
+    kept_bytes: int = 0
+    """Bytes staged so far, if replaced files are kept: their space is not freed."""
+
+    def room(self) -> Room:
+        """Return the room that there is now. Call this while nothing is staged."""
+        return room_for(self.request, held=self.kept_bytes)
+
+
+def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
+    """Compact the rounds and return one result for each. Several must fit on disk together."""
+    request = run.request
+    if request.stop.reason is not None:
+        return [report.stopped(round_.item, request.stop.reason) for round_ in rounds]
+    if len(rounds) == 1:
+        return [_in_waves(run, rounds[0])]
+    results = []
+    for round_, staged in zip(rounds, _stage(run, rounds), strict=True):
+        results.append(
+            _not_staged(run, round_, [], staged)
+            if isinstance(staged, Failure)
+            else _commit(run, round_, [], staged)
+        )
+        request.progress.advance(1)
+    return results
+
+
+def _in_waves(run: Run, round_: Round) -> PartitionResult:
+    """Compact the groups that there is room for, commit this wave, and go on."""
+    job, done, storage = round_.job, list[RewrittenGroup](), run.request.storage
+    while True:
+        part = _next_part(run, job, len(done))
+        wave = part if isinstance(part, Failure) else _stage(run, [replace(round_, job=part)])[0]
+        if isinstance(wave, Failure):
+            return _not_staged(run, round_, done, wave)
+        if len(done) + len(wave) == len(job.groups):
+            return _commit(run, round_, done, wave)
+        began = time.monotonic()
+        try:
+            round_ = _begin(run, round_, wave)
+        except FAILS_ONE_PARTITION as error:
+            return _given_up(run, round_, done, failure(error))
+        try:
+            commit_groups(storage, job.directory, [group.staged for group in wave])
+            leave_journal(storage, job.staging)
+        except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
+            return report.interrupted(round_.item, failure(error))
+        done += wave
+        round_ = replace(round_, commits_ms=round_.commits_ms + ms_since(began))
+
+
+def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failure:
+    """Return the next groups that fit. With `keep_replaced`, a commit frees no space for a later
+    wave: all groups must fit together.
+    """
+    room = run.room().at(job.directory)
+    count = fitting(job.groups[first:], room)
+    if count and not (run.request.keep_replaced and count < len(job.groups)):
+        return job.part(first, count)
+    return no_space(job.groups[first].most_bytes, room, run.request)
+
+
+def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Failure]:
+    """Stage the groups of each round. Return them in ascending order, or why staging failed."""
+    request = run.request
+    failures = [None if round_.begun else _make_staging(round_.job, request) for round_ in rounds]
+    jobs = [round_.job for round_, why in zip(rounds, failures, strict=True) if why is None]
+    outcomes = iter(_outcomes(run, within(jobs, run.room())))
+    staged = [why or _whole(next(outcomes)) for why in failures]
+    damaged = any(
+        isinstance(groups, Failure) and groups.exit_code == CorruptLogError.exit_code
+        for groups in staged
+    )
+    if request.on_corrupt == "fail" and damaged:
+        return [groups if isinstance(groups, Failure) else NOT_BEGUN for groups in staged]
+    return staged
+
+
+def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
+    """Create the staging directory on the driver: no task that outlives its job may do it."""
+    try:
+        request.storage.mkdir(job.staging)
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+    return None
+
+
+def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
+    """Return the outcomes of each partition's groups; failures if the job fails or is cancelled."""
+    if not jobs:
+        return []
+
+    def compacted(some: Sequence[PartitionJob]) -> list[list[Outcome]]:
+        job = CompactionJob(run.request.now, run.request.secret, tuple(some))
+        return run_compaction(run.sc, job, run.request.progress)
+
+    try:
+        survived = each_survived(jobs, compacted, goes_on=lambda: run.request.stop.reason is None)
+    except (Py4JError, PySparkException) as error:
+        if run.request.stop.reason is None:
+            _log.exception("the Spark job failed")
+        return [[failed_job(error)] for _ in jobs]
+    outcomes: list[list[Outcome]] = [
+        [groups] if isinstance(groups, Failure) else groups for groups in survived
+    ]
+    total = len(jobs) if len(jobs) > 1 else None
+    run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}", total_tasks=total)
+    staged = sum(
+        o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup)
+    )
+    run.peak_bytes = max(run.peak_bytes, run.kept_bytes + staged)
+    if run.request.keep_replaced:
+        run.kept_bytes += staged
+    return outcomes
+
+
+def _whole(outcomes: Sequence[Outcome]) -> list[RewrittenGroup] | Failure:
+    why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
+    groups = [outcome for outcome in outcomes if isinstance(outcome, RewrittenGroup)]
+    return why or sorted(groups, key=lambda group: group.staged.base_offset)
+
+
+def _begin(run: Run, round_: Round, wave: Sequence[RewrittenGroup]) -> Round:
+    """Write the journal before these groups are put in place."""
+    storage, staged = run.request.storage, [group.staged for group in wave]
+    journal = with_staged(storage, round_.journal, staged)
+    begin_round(storage, round_.job.directory, round_.job.staging, journal, staged)
+    return replace(round_, journal=journal, begun=True)
+
+
+def _commit(
+    run: Run, round_: Round, done: Sequence[RewrittenGroup], wave: Sequence[RewrittenGroup]
+) -> PartitionResult:
+    """Commit the last groups of a round, then raise the checkpoint and apply retention."""
+    item, job, request = round_.item, round_.job, run.request
+    if request.stop.reason is not None:
+        return _not_staged(run, round_, done, Failure("stopped", WinnowError.exit_code))
+    began = time.monotonic()
+    try:
+        with kept_by(
+            request, item.state, run_id=run.run_id, cleaner_checkpoint_after=job.end_offset
+        ):
+            try:
+                _begin(run, round_, wave)
+            except FAILS_ONE_PARTITION as error:
+                return _given_up(run, round_, done, failure(error))
+            commit_groups(request.storage, job.directory, [group.staged for group in wave])
+            commit_cleaner_checkpoint(
+                request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset}
+            )
+            remove_staging(request.storage, job.staging)
+            cleaned = replace(state_now(item), cleaner_checkpoint=job.end_offset)
+            plan = (
+                None
+                if request.only == "compaction"
+                else retention_plan(cleaned, item.config, request.now)
+            )
+            words = retention_reason(cleaned, item.config, request.now, plan).words
+            after = retain_from(item, cleaned, plan, request)
+    except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
+        return report.interrupted(item, failure(error))
+    groups = [*done, *wave]
+    return report.done(
+        item,
+        after=after,
+        groups=groups,
+        retention=plan,
+        first_dirty_offset=max(job.end_offset, after.log_start_offset),
+        now=request.now,
+        duration_ms=_took_ms(round_, groups) + ms_since(began),
+        afterwards=words,
+    )
+
+
+def _took_ms(round_: Round, groups: Sequence[RewrittenGroup]) -> int:
+    """Return the time spent on rewriting these groups and on the commits so far."""
+    return round_.commits_ms + sum(group.duration_ms for group in groups)
+
+
+def _not_staged(
+    run: Run, round_: Round, done: Sequence[RewrittenGroup], why: Failure
+) -> PartitionResult:
+    """Report a round that was not staged. Once a stop was requested, it explains every failure."""
+    return _given_up(run, round_, done, why, stopped=run.request.stop.reason)
+
+
+def _given_up(
+    run: Run,
+    round_: Round,
+    done: Sequence[RewrittenGroup],
+    why: Failure,
+    *,
+    stopped: str | None = None,
+) -> PartitionResult:
+    _discard_staging(round_.job, run.request)
+    item = round_.item
+    words = why.message if stopped is None else f"the run was stopped, {stopped}"
+    result = report.failed(item, why) if stopped is None else report.stopped(item, stopped)
+    if not done:
+        return result
+    try:
+        after = state_now(item)
+    except FAILS_ONE_PARTITION as error:
+        return report.interrupted(item, failure(error))
+    partly = report.partly(
+        item,
+        words,
+        after=after,
+        done=done,
+        groups=len(round_.job.groups),
+        duration_ms=_took_ms(round_, done),
+    )
+    return replace(partly, error=result.error, error_code=result.error_code)
+
+
+def _discard_staging(job: PartitionJob, request: Request) -> None:
+    """Try to remove the staging directory. A failure is only logged, because the next run removes
+    it (S6.3) and the first error must be reported.
+    """
+    try:
+        remove_staging(request.storage, job.staging)
+    except FAILS_ONE_PARTITION:
+        _log.warning("could not remove %s", job.staging, exc_info=True)

@@ -1,0 +1,108 @@
+"""Handle damage as `--on-corrupt` asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from winnow.cleaning.carry_out import CarriedOut, carry_out
+from winnow.cleaning.commit.quarantine import Quarantined, commit, stage_quarantine
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.prepared import LeftAlone, Prepared
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError, failure_of
+from winnow.logdir.listing import LogDir
+from winnow.runtime.failure import Failure
+from winnow.state import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_CUT_SHORT = "its quarantine was interrupted; the next run finishes or undoes it"
+
+
+def damaged_first(prepared: Sequence[Prepared], request: Request) -> list[PartitionResult] | None:
+    """With `fail`, return the results of a run that does nothing because some partition is known to
+    be damaged. Otherwise return None.
+    """
+    damaged = [item for item in prepared if isinstance(item, LeftAlone) and item.error is not None]
+    if request.on_corrupt != "fail" or not damaged:
+        return None
+    why = Failure(
+        f"not started: {damaged[0].place.topic_partition} is damaged", WinnowError.exit_code
+    )
+    return [
+        report.left_alone(item) if isinstance(item, LeftAlone) else report.failed(item, why)
+        for item in prepared
+    ]
+
+
+def carry_out_with_quarantine(
+    sc: SparkContext,
+    log_dirs: Sequence[LogDir],
+    prepared: Sequence[Prepared],
+    request: Request,
+    *,
+    run_id: str,
+) -> CarriedOut:
+    """Do as `carry_out`. With `quarantine`, move damage out of partitions, then clean them."""
+    done = carry_out(sc, prepared, request, run_id=run_id)
+    if request.on_corrupt != "quarantine":
+        return done
+    results, peak = list(done.partitions), done.peak_extra_bytes
+    homes = {log_dir.path: log_dir for log_dir in log_dirs}
+    for number, result in enumerate(results):
+        damaged = result.error is not None and result.error_code == CorruptLogError.exit_code
+        if damaged and request.stop.reason is None:
+            again = _quarantine(sc, homes[result.log_dir], result, request, run_id=run_id)
+            (results[number],), peak = again.partitions, max(peak, again.peak_extra_bytes)
+    return CarriedOut(results, peak)
+
+
+def _quarantine(
+    sc: SparkContext, log_dir: LogDir, result: PartitionResult, request: Request, *, run_id: str
+) -> CarriedOut:
+    """Quarantine and clean this one partition."""
+    topic_partition = TopicPartition(result.topic, result.partition)
+    home = replace(log_dir, partitions=(topic_partition,))
+    request.progress.stage(f"looking for damage in {topic_partition}")
+    try:
+        staged = stage_quarantine(sc, home, topic_partition, request, run_id=run_id)
+    except FAILS_ONE_PARTITION as error:
+        return CarriedOut(
+            [
+                replace(
+                    result, error=f"{result.error}; nothing was quarantined: {failure_of(error)}"
+                )
+            ],
+            0,
+        )
+    try:
+        moved = commit(staged, request, run_id=run_id)
+    except FAILS_ONE_PARTITION as error:
+        what = f"{result.error}; {_CUT_SHORT}: {failure_of(error)}"
+        return CarriedOut([replace(result, error=what, segments_after=None, bytes_after=None)], 0)
+    request.progress.stage(f"cleaning {topic_partition}, quarantined")
+    try:
+        again = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id)
+    except FAILS_ONE_PARTITION as error:
+        what = str(error).strip().partition("\n")[0]
+        error_text = f"not cleaned afterwards: {what}"
+        after = replace(
+            result, error=error_text, bytes_before=None, segments_after=None, bytes_after=None
+        )
+        again = CarriedOut([after], 0)
+    return CarriedOut(
+        [_together(moved, after) for after in again.partitions], again.peak_extra_bytes
+    )
+
+
+def _together(moved: Quarantined, after: PartitionResult) -> PartitionResult:
+    """Combine both results, with the sizes from before the quarantine."""
+    before = None if after.bytes_before is None else after.bytes_before + moved.bytes
+    return replace(
+        after, quarantined_bytes=moved.bytes, reason=f"{moved}; {after.reason}", bytes_before=before
+    )

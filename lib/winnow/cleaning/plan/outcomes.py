@@ -1,0 +1,353 @@
+"""Describe plans and outcomes of partitions as `PartitionResult`s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from winnow.cleaning.plan.counted import (
+    holdings_after,
+    holdings_before,
+    records_after,
+    records_counted,
+    records_removed,
+    segment_fates,
+    tombstones_left,
+)
+from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
+from winnow.cleaning.result import (
+    COMPACTED,
+    NONE,
+    RETAINED,
+    Output,
+    PartitionResult,
+    Setting,
+)
+from winnow.cleaning.rewrite.output import CleanedGroup
+from winnow.cleaning.scan.topic_usage import top_holders
+from winnow.policy.cleanable import cleanable_range, oldest_dirty
+from winnow.policy.config import TopicConfig, is_default
+from winnow.policy.decide import after_retention
+from winnow.policy.keys import KEYS, LONG_MAX
+from winnow.policy.plan import RetentionPlan
+from winnow.runtime.failure import Failure
+from winnow.state import PartitionState
+
+
+def left_alone(item: LeftAlone) -> PartitionResult:
+    state = item.state
+    return PartitionResult(
+        topic=item.place.topic_partition.topic,
+        partition=item.place.topic_partition.partition,
+        log_dir=item.place.log_dir,
+        policy=item.policy,
+        actions=(NONE,),
+        rule=item.reason.rule,
+        reason=item.reason.words,
+        segments_before=len(state.segments) if state else None,
+        segments_after=len(state.segments) if state else None,
+        bytes_before=state.log_bytes if state else None,
+        bytes_after=state.log_bytes if state else None,
+        segments=segment_fates(state) if state else (),
+        error=item.error,
+        left_alone=True,
+    )
+
+
+def previewed(
+    item: PartitionWork, settings: tuple[Setting, ...] | None = None, *, now: int, only: str | None
+) -> PartitionResult:
+    """Return what `clean` would do, as far as this is known without reading the records.
+
+    `settings`: those of `settings_of`, if known already. Retention after a compaction is not
+    predicted.
+    """
+    plan, state = item.plan, item.state
+    compaction = plan.compaction
+    retention = plan.retention
+    predicted: dict[str, Any] = {
+        "actions": _actions(compacted=compaction is not None, retained=retention is not None),
+        "first_dirty_offset_after": _first_dirty(
+            item, compaction.end_offset if compaction else None
+        ),
+        "records_before": records_counted(item),
+        "records_removed": None if compaction else records_removed(item, (), retention),
+        "settings": settings_of(item.config) if settings is None else settings,
+        "segments": segment_fates(
+            state,
+            compacted=[segment.base_offset for segment in compaction.segments]
+            if compaction
+            else (),
+            deleted=[segment.base_offset for segment in retention.deleted] if retention else (),
+        ),
+    }
+    if compaction or retention:
+        predicted["dirty_ratio_after"] = None
+    if compaction:
+        # It changes the sizes on which retention depends, so their combined result can't be
+        # predicted.
+        segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
+        # Nor can the number of parts of a split segment.
+        known = not plan.afterwards and not item.overflowed
+        predicted |= {"bytes_after": None, "segments_after": segments if known else None}
+        if plan.afterwards:
+            predicted |= {"log_start_offset_after": None, "first_dirty_offset_after": None}
+    elif retention:
+        predicted["log_start_offset_after"] = retention.log_start_offset
+    if retention and not compaction:
+        segments = len(state.segments) - len(retention.deleted) + int(retention.roll)
+        deleted = sum(segment.log_bytes for segment in retention.deleted)
+        predicted |= {"bytes_after": state.log_bytes - deleted, "segments_after": segments}
+    following = after_retention(plan, now=now, only=only)
+    reason = _reason(item)
+    if following is not None:
+        reason = f"{reason}; then {following.reason}"
+        predicted |= {
+            "actions": _actions(compacted=True, retained=True),
+            "segments_after": None,
+            "bytes_after": None,
+        }
+        predicted |= {
+            "first_dirty_offset_after": None,
+            "log_start_offset_after": None,
+            "records_removed": None,
+        }
+    return _as_it_is(item, item.plan.rule, reason, **predicted)
+
+
+def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
+    """Combine both results of a partition that was compacted because of this run's retention."""
+    durations = [ms for ms in (first.duration_ms, then.duration_ms) if ms is not None]
+    return replace(
+        then,
+        actions=_actions(compacted=COMPACTED in then.actions, retained=True),
+        reason=f"{first.reason}; then {then.reason}",
+        dirty_ratio=first.dirty_ratio,
+        first_dirty_offset_before=first.first_dirty_offset_before,
+        log_start_offset_before=first.log_start_offset_before,
+        segments_before=first.segments_before,
+        bytes_before=first.bytes_before,
+        # Nobody counted the records that retention deleted first.
+        records_before=None,
+        records_removed=None,
+        segments=(*(s for s in first.segments if s.fate == "deleted"), *then.segments),
+        duration_ms=sum(durations) if durations else None,
+    )
+
+
+def failed(item: PartitionWork, why: Failure) -> PartitionResult:
+    """Describe a partition that could not be cleaned and is unchanged."""
+    words = "unchanged: cleaning failed"
+    return _as_it_is(
+        item, "S8.8", words, error=why.message, error_code=why.exit_code, left_alone=True
+    )
+
+
+def stopped(item: PartitionWork, why: str) -> PartitionResult:
+    """Describe a partition that was not reached before the run stopped."""
+    return _as_it_is(item, "S8.8", f"unchanged: the run was stopped, {why}", left_alone=True)
+
+
+def partly(
+    item: PartitionWork,
+    why: str,
+    *,
+    after: PartitionState,
+    done: Sequence[CleanedGroup],
+    groups: int,
+    duration_ms: int,
+) -> PartitionResult:
+    """Describe a round that ended between two of its waves. `done`: those of its `groups` that are
+    in place.
+    """
+    return _as_it_is(
+        item,
+        "S6.2",
+        f"{len(done)} of {groups} groups of segments are cleaned, the others unchanged: {why}",
+        actions=(COMPACTED,),
+        segments_after=len(after.segments),
+        bytes_after=after.log_bytes,
+        dirty_ratio_after=None,
+        segments=segment_fates(
+            item.state, compacted=[base for group in done for base in group.source_bases]
+        ),
+        tombstones=tombstones_left(done),
+        duration_ms=duration_ms,
+        left_alone=True,
+    )
+
+
+def interrupted(item: PartitionWork, why: Failure) -> PartitionResult:
+    """Describe a failed commit: each group is old or new and nothing is lost (S6.2). How many are
+    new is not known.
+    """
+    return replace(
+        failed(item, why),
+        rule="S6.2",
+        reason="interrupted during the commit; the next run finishes or undoes it",
+        first_dirty_offset_after=None,
+        log_start_offset_after=None,
+        segments_after=None,
+        bytes_after=None,
+        oldest_dirty_timestamp=None,
+        dirty_ratio_after=None,
+        segments=(),
+    )
+
+
+def done(
+    item: PartitionWork,
+    *,
+    after: PartitionState,
+    groups: Sequence[CleanedGroup],
+    retention: RetentionPlan | None,
+    first_dirty_offset: int | None,
+    now: int,
+    duration_ms: int | None,
+    afterwards: str = "",
+) -> PartitionResult:
+    """Describe what was done, with the state read again. `afterwards`: what retention did after a
+    compaction.
+    """
+    sources = {group.base_offset: group.source_bases for group in groups}
+    deleted = [segment.base_offset for segment in retention.deleted] if retention else []
+    acted = bool(groups) or item.finished is not None or retention is not None
+    first_dirty = _first_dirty(item, first_dirty_offset)
+    holders, _ = top_holders(holdings_before(item), holdings_after(item, groups, retention))
+    return _as_it_is(
+        item,
+        item.plan.rule,
+        _reason(item, afterwards),
+        actions=_actions(
+            compacted=bool(groups) or item.finished is not None, retained=retention is not None
+        ),
+        dirty_ratio_after=_dirty_ratio(item, replace(after, cleaner_checkpoint=first_dirty), now),
+        first_dirty_offset_after=first_dirty,
+        log_start_offset_after=after.log_start_offset,
+        segments_after=len(after.segments),
+        bytes_after=after.log_bytes,
+        records_before=records_counted(item, groups),
+        records_after=records_after(item, groups, retention),
+        oldest_dirty_timestamp=_oldest_dirty(item, after, _first_dirty(item, first_dirty_offset)),
+        holders=holders,
+        segments=segment_fates(
+            item.state,
+            compacted=[source for bases in sources.values() for source in bases],
+            # What retention deleted of the new segments counts as deleted for all their sources.
+            deleted=[source for base in deleted for source in sources.get(base, (base,))],
+            checksums={
+                base: sum_ for group in groups for base, sum_ in group.source_checksums.items()
+            },
+        ),
+        outputs=tuple(
+            Output(
+                base_offset=group.base_offset,
+                bytes=group.bytes_after,
+                checksum=group.checksum,
+                sources=group.source_bases,
+            )
+            for group in sorted(groups, key=lambda group: group.base_offset)
+        ),
+        records_removed=records_removed(item, groups, retention),
+        tombstones=tombstones_left([group for group in groups if group.base_offset not in deleted]),
+        duration_ms=duration_ms if acted else None,
+    )
+
+
+def _dirty_ratio(item: PartitionWork, after: PartitionState, now: int) -> float | None:
+    """Return the ratio that the next run would find at the same clock and transactions (S3.3)."""
+    if item.plan.dirty_ratio is None:
+        return None
+    stable = item.transactions.last_stable_offset if item.transactions else after.high_watermark
+    return cleanable_range(after, item.config, now, last_stable_offset=stable).ratio
+
+
+def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
+    """Describe an unchanged partition. `changed`: fields with other values."""
+    state, plan = item.state, item.plan
+    holders, holders_total = top_holders(holdings_before(item), None)
+    replaced = item.finished.groups if item.finished else ()
+    log_bytes, segments = state.log_bytes, len(state.segments)
+    if "segments" not in changed:
+        changed["segments"] = segment_fates(state)
+    unchanged: dict[str, Any] = {
+        "topic": item.place.topic_partition.topic,
+        "partition": item.place.topic_partition.partition,
+        "log_dir": item.place.log_dir,
+        "policy": item.config.policy,
+        "actions": (NONE,),
+        "rule": rule,
+        "reason": reason,
+        "dirty_ratio": plan.dirty_ratio,
+        "dirty_ratio_after": plan.dirty_ratio,
+        "first_dirty_offset_before": plan.first_dirty_offset,
+        "first_dirty_offset_after": plan.first_dirty_offset,
+        "log_start_offset_before": state.log_start_offset,
+        "log_start_offset_after": state.log_start_offset,
+        "segments_before": segments + sum(len(group.sources) - 1 for group in replaced),
+        "segments_after": segments,
+        "bytes_before": log_bytes
+        + sum(group.log_bytes - group.output.log_bytes for group in replaced if group.output),
+        "bytes_after": log_bytes,
+        "holders": holders,
+        "holders_total": holders_total,
+        "max_compaction_lag_ms": _lag(item.config),
+        "oldest_dirty_timestamp": _oldest_dirty(item, state, plan.first_dirty_offset),
+    }
+    return PartitionResult(**{**unchanged, **changed})
+
+
+def _lag(config: TopicConfig) -> int | None:
+    limited = config.cleanup_compact and config.max_compaction_lag_ms < LONG_MAX
+    return config.max_compaction_lag_ms if limited else None
+
+
+def _oldest_dirty(
+    item: PartitionWork, state: PartitionState, first_dirty: int | None
+) -> int | None:
+    return (
+        oldest_dirty(state, first_dirty)
+        if item.config.cleanup_compact and first_dirty is not None
+        else None
+    )
+
+
+def settings_of(config: TopicConfig) -> tuple[Setting, ...]:
+    """Return all settings that decided, defaults included."""
+    values = ((key.name, getattr(config, key.attribute), config.sources[key.name]) for key in KEYS)
+    return tuple(
+        Setting(
+            name,
+            str(value).lower() if isinstance(value, bool) else str(value),
+            source,
+            is_default(source),
+        )
+        for name, value, source in values
+        if value is not None
+    )
+
+
+def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
+    return ((COMPACTED,) if compacted else ()) + ((RETAINED,) if retained else ()) or (NONE,)
+
+
+def _reason(item: PartitionWork, afterwards: str = "") -> str:
+    reason = item.plan.reason_after(afterwards) if afterwards else item.plan.reason
+    if item.overflowed:
+        which = ", ".join(map(str, item.overflowed))
+        reason = f"{reason}; split first: segment {which}, spanning more than 2^31 - 1 offsets"
+    if item.finished:
+        reason = (
+            f"finished the cleaning up to {item.finished.end_offset} "
+            f"that {item.finished.run_id} began; {reason}"
+        )
+    return reason
+
+
+def _first_dirty(item: PartitionWork, reached: int | None) -> int | None:
+    if reached is not None:
+        return reached
+    if item.plan.checkpoint_reset is not None:
+        return item.plan.checkpoint_reset
+    return item.plan.first_dirty_offset

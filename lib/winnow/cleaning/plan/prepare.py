@@ -1,0 +1,201 @@
+"""Prepare a run: list the partitions, apply Kafka's rules to each, and say which are skipped, and
+why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
+from winnow.cleaning.plan.prepared import (
+    UNREADABLE,
+    Known,
+    LeftAlone,
+    PartitionWork,
+    Prepared,
+    known_or_left_alone,
+    place_of,
+    why_unwritable,
+)
+from winnow.cleaning.request import Request
+from winnow.cleaning.scan.prefetch import Expected, Prefetch, prefetch_of
+from winnow.cleaning.survey.place import Listed
+from winnow.cleaning.survey.survey import list_partitions, walk_partitions
+from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
+from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
+from winnow.logdir.commit.roll_forward import put_right
+from winnow.logdir.listing import LogDir
+from winnow.policy.config import TopicConfig
+from winnow.policy.sources import Unknown
+from winnow.runtime.failure import Failure, failure
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
+    """Return a plan, or the reason for skipping, of every requested partition, in the order of the
+    log directories.
+    """
+    prepared = [
+        known_or_left_alone(
+            place_of(log_dir, topic_partition, request),
+            log_dir,
+            config_of(topic_partition.topic),
+            request,
+        )
+        for log_dir in log_dirs
+        for config_of in [_configs(log_dir, request)]
+        for topic_partition in log_dir.partitions
+        if request.wants(topic_partition.topic)
+    ]
+    if request.touch:
+        prepared = _with_gathered_entries(prepared, log_dirs, request)
+    request.stop.check()
+    listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
+    request.progress.stage("deciding", total_tasks=len(prepared))
+    decided = []
+    for item in prepared:
+        decided.append(decide_listed(*next(listed), request) if isinstance(item, Known) else item)
+        request.progress.advance(1)
+    del listed, prepared  # with many partitions they use more memory than the walks
+    return _walk(sc, decided, request)
+
+
+def _with_gathered_entries(
+    prepared: Sequence[LeftAlone | Known], log_dirs: Sequence[LogDir], request: Request
+) -> list[LeftAlone | Known]:
+    """Move cleaner entries to the log directory of their partition, before anything else is
+    written.
+    """
+    misplaced = {
+        (entry.home, entry.topic_partition): entry for entry in misplaced_entries(log_dirs)
+    }
+    result = list(prepared)
+    for number, item in enumerate(prepared):
+        if not isinstance(item, Known):
+            continue
+        entry = misplaced.get((item.place.log_dir, item.place.topic_partition))
+        if entry is None:
+            continue
+        try:
+            gather_entry(
+                request.storage, entry, item.log_dir.checkpoints.cleaner[entry.topic_partition]
+            )
+        except LogDirInUseError:
+            raise
+        except FAILS_ONE_PARTITION as error:
+            result[number] = LeftAlone(
+                item.place, item.config.policy, UNREADABLE, error=failure(error).message
+            )
+    return result
+
+
+def look_again(
+    sc: SparkContext, items: Sequence[PartitionWork], request: Request
+) -> list[Prepared]:
+    """Plan again for partitions whose files this run has changed. Settings and checkpoints are
+    those from before.
+    """
+    known = [
+        Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items
+    ]
+    return _walk(
+        sc, [decide_listed(*found, request) for found in list_known(sc, known, request)], request
+    )
+
+
+def _configs(log_dir: LogDir, request: Request) -> Callable[[str], TopicConfig | Unknown]:
+    """Return a function that resolves a topic's settings, once for all its partitions."""
+    return cache(partial(request.settings.resolve, node_id=log_dir.meta.node_id))
+
+
+def list_known(
+    sc: SparkContext, known: Sequence[Known], request: Request
+) -> list[tuple[Known, Listed | Failure]]:
+    """List the partitions. If the run may change them, recover those that a crash interrupted
+    first.
+    """
+    found = dict(
+        enumerate(
+            zip(
+                known,
+                list_partitions(sc, [item.place for item in known], request.progress),
+                strict=True,
+            )
+        )
+    )
+    if not request.touch:
+        return [*found.values()]
+    again: dict[int, Known] = {}
+    for number, (item, listed) in found.items():
+        if isinstance(listed, Listed) and listed.listing.leftovers:
+            request.stop.check()
+            unwritable = why_unwritable(item.place)
+            if unwritable is not None:
+                found[number] = item, Failure(unwritable.words, WinnowError.exit_code)
+                continue
+            try:
+                again[number] = _put_right(item, request)
+            except LogDirInUseError:  # the lease on the log directory is lost: stop changing it
+                raise
+            except FAILS_ONE_PARTITION as error:
+                found[number] = item, failure(error)
+    relisted = list_partitions(sc, [item.place for item in again.values()], request.progress)
+    found |= dict(zip(again, zip(again.values(), relisted, strict=True), strict=True))
+    return [*found.values()]
+
+
+def _put_right(item: Known, request: Request) -> Known:
+    """Recover one partition. Finish its interrupted round only if this run would compact it too."""
+    place, config, log_dir = item.place, item.config, item.log_dir
+    finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
+    done = put_right(
+        request.storage,
+        place.log_dir,
+        place.topic_partition,
+        finish=finish,
+        now=None if request.keep_replaced else request.now,
+        trusted_end=place.trusted_end,
+    )
+    if done.goes_on is not None:
+        place = replace(place, goes_on=done.goes_on.journal.run_id)
+        return replace(item, place=place, goes_on=done.goes_on)
+    if done.finished is None:
+        return item
+    cleaner = {**log_dir.checkpoints.cleaner, place.topic_partition: done.finished.end_offset}
+    log_dir = replace(log_dir, checkpoints=replace(log_dir.checkpoints, cleaner=cleaner))
+    return replace(item, log_dir=log_dir, finished=done.finished)
+
+
+def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
+    prefetch = (
+        {}
+        if request.spool is None
+        else _prefetch(decided, request.spool, request.secret, sc.defaultParallelism)
+    )
+    return with_walks(
+        decided, request, partial(walk_partitions, sc, progress=request.progress, prefetch=prefetch)
+    )
+
+
+def _prefetch(
+    decided: Sequence[Prepared], spool: str, secret: tuple[int, int], parallelism: int
+) -> dict[str, Prefetch]:
+    """Return the prefetch of each partition that will be compacted, as far as is known without a
+    walk.
+    """
+    expected = {
+        item.state.directory: Expected(
+            first_dirty_offset=plan.first_dirty_offset,
+            end_offset=plan.end_offset,
+            max_decompressed_bytes=item.config.max_decompressed_message_bytes,
+            segments=[s.log_bytes for s in item.state.segments if s.base_offset < plan.end_offset],
+        )
+        for item in decided
+        if isinstance(item, PartitionWork) and (plan := item.plan.compaction) is not None
+    }
+    return prefetch_of(expected, secret=secret, spool=spool, parallelism=parallelism)

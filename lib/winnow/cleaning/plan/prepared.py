@@ -1,0 +1,188 @@
+"""What is known of each partition before anything is done: why it is skipped, or its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from winnow.cleaning.request import Request
+from winnow.cleaning.survey.place import Place
+from winnow.cleaning.survey.transactions import Snapshot, Transactions
+from winnow.cleaning.survey.walk import SegmentWalk
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.commit.roll_forward import Finished, OpenRound
+from winnow.logdir.listing import LogDir
+from winnow.logdir.names import (
+    CLEANER_CHECKPOINT,
+    LEADER_EPOCHS,
+    LOG,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    segment_file,
+)
+from winnow.logdir.partition_metadata import read_topic_id
+from winnow.policy.config import TopicConfig
+from winnow.policy.plan import PartitionPlan, Reason
+from winnow.policy.sources import Unknown
+from winnow.runtime.failure import failure
+from winnow.state import PartitionState, TopicPartition
+from winnow.storage.permissions import why_not_replaceable
+from winnow.words import counted, size
+
+UNCLEAN = Reason(
+    "S8.2",
+    "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory), and "
+    "--unclean-shutdown=refuse leaves such a directory unchanged. Without this option Winnow reads "
+    "what a broker would recover, and cleans that log",
+)
+
+
+BELOW_RECOVERY_POINT = (
+    "the broker was not shut down cleanly: only segments that lie entirely below offset {} are "
+    "processed. It is the lowest of recovery point, high watermark and last stable offset"
+)
+NOTHING_BELOW = Reason(
+    "S8.2",
+    "the broker was not shut down cleanly, and no segment lies entirely below recovery point and "
+    "high watermark, as --unclean-shutdown=below-recovery-point wants. Leave this option out: "
+    "Winnow then reads what a broker would recover",
+)
+READ = "the broker was not shut down cleanly: the log was read from segment"
+UNREADABLE = Reason("S8.8", "unchanged: its files can't be read or are invalid")
+ELSEWHERE = Reason(
+    "S8.1",
+    "its directory is a symbolic link. The lock of this log directory does not protect the target. "
+    "Make the target's parent a log directory of its own in log.dirs, or mount the target here",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A partition that the run skips, and why. `error`: what is wrong with it, if anything."""
+
+    place: Place
+    policy: str | None
+    reason: Reason
+    error: str | None = None
+    state: PartitionState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWork:
+    """A partition with a plan. If the plan compacts it, also the results of the walk."""
+
+    place: Place
+    log_dir: LogDir
+    config: TopicConfig
+    state: PartitionState
+    plan: PartitionPlan
+    snapshot: Snapshot
+    """The replay of the producers' state starts here. Meaningless unless the plan compacts."""
+    walks: tuple[SegmentWalk, ...] | None = None
+    transactions: Transactions | None = None
+    """Set if `walks` is."""
+    overflowed: tuple[int, ...] = ()
+    """Base offsets of segments that span too many offsets for an index. They are split before the
+    round (S6.5).
+    """
+    finished: Finished | None = None
+    """The round of an earlier run that this run finished before it made the plan."""
+    goes_on: OpenRound | None = None
+    """The unfinished round of an earlier run at the same clock. The plan compacts its rest."""
+
+
+Prepared = LeftAlone | PartitionWork
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A partition with known settings that may be read."""
+
+    place: Place
+    log_dir: LogDir
+    config: TopicConfig
+    finished: Finished | None = None
+    goes_on: OpenRound | None = None
+
+
+def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> Place:
+    place = Place(log_dir.path, topic_partition)
+    if log_dir.clean_shutdown:
+        return place
+    checkpoints = log_dir.checkpoints
+    recovery_point = checkpoints.recovery_point.get(topic_partition, 0)
+    if request.below_recovery_point:
+        committed = checkpoints.high_watermark.get(topic_partition, 0)
+        return replace(place, trusted_end=min(recovery_point, committed))
+    return replace(place, recovery_point=recovery_point)
+
+
+def known_or_left_alone(
+    place: Place, log_dir: LogDir, config: TopicConfig | Unknown, request: Request
+) -> LeftAlone | Known:
+    if log_dir.error is not None:
+        return LeftAlone(place, _policy(config), UNREADABLE, error=str(log_dir.error))
+    if not log_dir.clean_shutdown and request.unclean_shutdown == "refuse":
+        return LeftAlone(place, _policy(config), UNCLEAN)
+    try:
+        foreign = _why_foreign(place, request)
+    except FAILS_ONE_PARTITION as error:
+        return LeftAlone(place, _policy(config), UNREADABLE, error=failure(error).message)
+    if foreign is not None:
+        return LeftAlone(place, _policy(config), foreign)
+    if isinstance(config, Unknown):
+        return LeftAlone(place, None, Reason("S9.2", config.reason))
+    place = replace(place, index_interval_bytes=config.index_interval_bytes)
+    return Known(place, log_dir, config)
+
+
+def _why_foreign(place: Place, request: Request) -> Reason | None:
+    """Return why the directory is skipped: it is a link, or it does not belong to the topic in the
+    metadata log (S9.3). None if neither is the case.
+    """
+    settings = request.settings
+    if request.storage.entry(place.directory).is_link:
+        return ELSEWHERE
+    if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
+        return None
+    topic_id = read_topic_id(request.storage, place.directory)
+    why = settings.metadata.why_foreign(
+        place.topic_partition.topic, place.topic_partition.partition, topic_id
+    )
+    return None if why is None else Reason("S9.3", why)
+
+
+def why_unwritable(place: Place, bases: Iterable[int] = ()) -> Reason | None:
+    """Return why this process could not finish a commit of the partition, or None (S8.5).
+
+    Everything that a commit replaces is checked before the first rename: the segments at `bases`,
+    leader epochs, and the checkpoints of the log directory.
+    """
+    checkpoints = (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, META_PROPERTIES)
+    names = [*(segment_file(base, LOG) for base in bases), LEADER_EPOCHS]
+    why = why_not_replaceable(place.directory, names) or why_not_replaceable(
+        place.log_dir, checkpoints
+    )
+    return None if why is None else Reason("S8.5", why)
+
+
+def _policy(config: TopicConfig | Unknown) -> str | None:
+    return None if isinstance(config, Unknown) else config.policy
+
+
+def after_unclean_shutdown(state: PartitionState) -> str | None:
+    """Return what an unclean shutdown means for a partition. None after a clean one."""
+    if state.trusted_end is not None:
+        return BELOW_RECOVERY_POINT.format(state.high_watermark)
+    found = state.recovered
+    if found is None:
+        return None
+    words = f"{READ} {found.first_read} on, and the log ends at offset {found.end_offset}"
+    if found.why_cut is None:
+        return words
+    cut = (
+        f"a broker cuts segment {found.cut_segment} at byte {found.cut_position} ({found.why_cut})"
+    )
+    if found.removed:
+        cut += f" and removes {counted(len(found.removed), 'later segment')}"
+    return f"{words}: {cut}. These {size(found.lost_bytes)} are left to the broker"

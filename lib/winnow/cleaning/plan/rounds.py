@@ -1,0 +1,162 @@
+"""Turn a plan into a job: everything that the tasks of one cleaning round need (S5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.scan.job import GroupJob, PartitionJob
+from winnow.cleaning.scan.prefetch import with_usable_keys
+from winnow.cleaning.space import most_index_bytes, most_log_bytes
+from winnow.cleaning.survey.transactions import Transactions
+from winnow.java_long import clamped
+from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
+from winnow.logdir.names import STAGING_PREFIX
+from winnow.policy.cleanable import segments_between
+from winnow.policy.config import TopicConfig
+from winnow.policy.plan import CompactionPlan
+from winnow.policy.producers import last_records
+from winnow.policy.survival import emptied_end
+from winnow.policy.transactions import Carried
+from winnow.state import PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A partition that is ready to be compacted."""
+
+    item: PartitionWork
+    job: PartitionJob
+    journal: Journal
+    """Its groups: those already in place, then those of the job."""
+    begun: bool
+    """Whether the journal is on the disk, in its staging directory."""
+    commits_ms: int = 0
+    """The time that the commits of its waves have taken so far."""
+
+
+def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: str) -> Round:
+    """Return the round for a partition whose batch headers have all been walked."""
+    state, config, transactions = item.state, item.config, item.transactions
+    if transactions is None:
+        message = "a plan was made without a walk"
+        raise ValueError(message)
+    staging = (
+        item.goes_on.staging if item.goes_on else f"{state.directory}/{STAGING_PREFIX}{run_id}"
+    )
+    journal = (
+        item.goes_on.journal
+        if item.goes_on
+        else _new_journal(item, plan, transactions, now=now, run_id=run_id)
+    )
+    walked = [
+        split
+        for walk in item.walks or ()
+        if walk.base_offset < plan.end_offset
+        for split in walk.splits
+    ]
+    splits = with_usable_keys(walked, first_dirty_offset=plan.first_dirty_offset)
+    numbers: dict[int, list[int]] = {}
+    for number, split in enumerate(splits):
+        numbers.setdefault(split.base_offset, []).append(number)
+    legacy = {walk.base_offset for walk in item.walks or () if walk.legacy}
+    from_journal = {group.base_offset: group for group in journal.groups}
+    groups = []
+    for group in plan.groups:
+        log_bytes = most_log_bytes(group, legacy)
+        groups.append(
+            GroupJob(
+                group,
+                tuple(
+                    number for segment in group for number in numbers.get(segment.base_offset, ())
+                ),
+                _carried(from_journal[group[0].base_offset]),
+                most_log_bytes=log_bytes,
+                most_index_bytes=most_index_bytes(group, log_bytes, config),
+            )
+        )
+    rest = journal.rest
+    if rest is None:
+        message = "a journal lacks the values that its groups are rewritten with"
+        raise ValueError(message)
+    job = PartitionJob(
+        topic=state.topic_partition.topic,
+        directory=state.directory,
+        staging=staging,
+        first_dirty_offset=plan.first_dirty_offset,
+        end_offset=plan.end_offset,
+        delete_retention_ms=config.delete_retention_ms,
+        delete_horizons=rest.delete_horizons,
+        legacy_delete_horizon_ms=rest.legacy_delete_horizon_ms,
+        converts=rest.converts,
+        emptied_end=rest.emptied_end,
+        index_interval_bytes=config.index_interval_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        max_decompressed_bytes=config.max_decompressed_message_bytes,
+        last_records={producer: (offset, epoch) for producer, offset, epoch in rest.last_records},
+        splits=splits,
+        groups=tuple(groups),
+        fixed_buckets=next(
+            (split.keys.buckets for split in splits if split.keys is not None), None
+        ),
+        aborted=transactions.aborted,
+    )
+    return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)
+
+
+def _carried(group: JournalGroup) -> Carried:
+    return Carried(frozenset(group.open_producers), frozenset(group.lingering))
+
+
+def _new_journal(
+    item: PartitionWork, plan: CompactionPlan, transactions: Transactions, *, now: int, run_id: str
+) -> Journal:
+    number = {segment.base_offset: at for at, segment in enumerate(item.state.segments)}
+    return Journal(
+        run_id=run_id,
+        now=now,
+        end_offset=plan.end_offset,
+        checkpoint_before=item.state.cleaner_checkpoint,
+        groups=tuple(
+            JournalGroup(
+                sources=group,
+                open_producers=tuple(sorted(carried.open_producers)),
+                lingering=tuple(sorted(carried.lingering)),
+            )
+            for group in plan.groups
+            for carried in [transactions.carried[number[group[0].base_offset]]]
+        ),
+        rest=Rest(
+            first_dirty_offset=plan.first_dirty_offset,
+            legacy_delete_horizon_ms=_legacy_delete_horizon_ms(item.state, plan, item.config),
+            delete_horizons=item.config.rules.delete_horizons,
+            converts=item.config.rules.converts_old_formats,
+            emptied_end=emptied_end(
+                item.config.rules,
+                end_offset=plan.end_offset,
+                high_watermark=item.state.high_watermark,
+            ),
+            last_records=tuple(
+                (producer, offset, epoch)
+                for producer, (offset, epoch) in last_records(transactions.producers).items()
+            ),
+        ),
+    )
+
+
+def dirtiest_first(rounds: Mapping[int, Round]) -> list[int]:
+    """Return the keys, in the order in which a broker picks the partitions (S3.4)."""
+    return sorted(rounds, key=lambda number: -(rounds[number].item.plan.dirty_ratio or 0.0))
+
+
+def _legacy_delete_horizon_ms(
+    state: PartitionState, plan: CompactionPlan, config: TopicConfig
+) -> int:
+    """Compute the horizon from the age of the last segment cleaned before (S5.1); 0 if there is
+    none.
+    """
+    clean = segments_between(state.segments, 0, plan.first_dirty_offset)
+    # A file's time may be before 1970. Java's difference then overflows, and Kafka drops all such
+    # tombstones.
+    return clamped(clean[-1].log_mtime_ms - config.delete_retention_ms) if clean else 0

@@ -1,0 +1,167 @@
+"""Complete the settings of a run with those in the log directories' metadata log (S9.2, S9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from winnow.cleaning.plan.server_properties import check_server_properties
+from winnow.errors import CorruptLogError, UsageError
+from winnow.logdir.listing import LogDir
+from winnow.logdir.meta import read_meta, was_shut_down_cleanly
+from winnow.logdir.metadata import (
+    METADATA_DIR,
+    METADATA_VERSION,
+    ClusterMetadata,
+    Configs,
+    read_cluster_metadata,
+)
+from winnow.policy.known_version import known_version, newer_features
+from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
+from winnow.policy.sources import Settings
+from winnow.policy.versions import ANY_VERSION
+from winnow.storage.contract import Storage
+
+
+def with_metadata(
+    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
+) -> tuple[Settings, tuple[str, ...]]:
+    """Return `settings` with the settings of `__cluster_metadata-0`, if there is one, and with the
+    version of Kafka that the log directories tell, and notes about both.
+
+    It is searched for in metadata.log.dir, if server.properties names one. Otherwise the first log
+    directory that has one is used.
+
+    Raises UsageError for a server.properties of another broker. A metadata log that can't be read
+    gives no settings but the reason; topics that no other source describes are then skipped.
+    """
+    of_servers = check_server_properties(settings, storage, log_dirs)
+    if settings.metadata is not None:
+        return settings, of_servers
+    directory, notes = _find(settings, storage, log_dirs)
+    notes = (*of_servers, *_newer_meta(log_dirs), *notes)
+    if directory is None:
+        return _with_version(settings, log_dirs, None), notes
+    metadata = None
+    try:
+        unclean = not was_shut_down_cleanly(storage, directory.rpartition("/")[0])
+        metadata = read_cluster_metadata(storage, directory, unclean=unclean)
+        found = _as_settings(metadata)
+    except (CorruptLogError, OSError) as error:
+        found = MetadataSettings(log=METADATA_DIR, problem=str(error))
+        notes = (
+            *notes,
+            f"{METADATA_DIR} can't be read and gives no topics or settings: {error}",
+        )
+    newer = ", ".join(newer_features({} if metadata is None else metadata.features))
+    if newer:
+        notes = (*notes, f"{METADATA_DIR} has {newer}, which is newer than this Winnow")
+    settings = _with_version(settings, log_dirs, metadata)
+    return replace(settings, metadata=found), notes
+
+
+def _with_version(
+    settings: Settings, log_dirs: Sequence[LogDir], metadata: ClusterMetadata | None
+) -> Settings:
+    if settings.kafka != ANY_VERSION:  # it was asked for
+        return settings
+    supported = {} if metadata is None else metadata.supported
+    nodes = {log_dir.meta.node_id for log_dir in log_dirs}
+    known = known_version(
+        zookeeper=metadata is None and all(log_dir.meta.version == 0 for log_dir in log_dirs),
+        level=None if metadata is None else metadata.metadata_version,
+        supported=[
+            None if node is None else supported.get(node, {}).get(METADATA_VERSION)
+            for node in nodes
+        ],
+    )
+    return replace(settings, kafka=known)
+
+
+def _newer_meta(log_dirs: Sequence[LogDir]) -> list[str]:
+    return [
+        f"{log_dir.path}: meta.properties has version {log_dir.meta.version}, which is newer than "
+        "this Winnow; its node.id and cluster.id are used as in version 1"
+        for log_dir in log_dirs
+        if log_dir.meta.version > 1
+    ]
+
+
+def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
+    """Return the bytes per second that the settings allow a run to read and write: the lowest limit
+    of its brokers. None: no limit.
+    """
+    nodes = {log_dir.meta.node_id for log_dir in log_dirs}
+    return min(
+        (rate for node in nodes if (rate := settings.io_rate(node_id=node)) is not None),
+        default=None,
+    )
+
+
+def _find(
+    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the directory of the metadata log, if there is one, and notes about the choice."""
+    notes: list[str] = []
+    server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
+    if server is not None and server.metadata_log_dir is not None and log_dirs:
+        try:
+            directory = f"{storage.canonical(server.metadata_log_dir)}/{METADATA_DIR}"
+            problem = _why_not(storage, directory, log_dirs[0])
+        except ValueError as error:  # a zero byte, or an invalid character
+            problem = f"it is not a path: {error}"
+        else:
+            if problem is None:
+                return directory, ()
+        notes.append(
+            f"metadata.log.dir={server.metadata_log_dir} of server.properties is ignored: {problem}"
+        )
+    having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
+    if not having:
+        return None, tuple(notes)
+    chosen = having[0]
+    notes += [
+        f"{other.path}/{METADATA_DIR} is ignored: the one in {chosen.path} is used"
+        for other in having[1:]
+    ]
+    if not chosen.clean_shutdown and any(other.clean_shutdown for other in log_dirs):
+        notes.append(
+            f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may "
+            "not have been committed. The broker may start with other values of settings in them"
+        )
+    return f"{chosen.path}/{METADATA_DIR}", tuple(notes)
+
+
+def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
+    """Return why the metadata log of metadata.log.dir is not that of the broker that owns
+    `log_dir`, or None.
+    """
+    if not storage.exists(directory):
+        return f"it has no {METADATA_DIR}"
+    try:
+        meta = read_meta(storage, directory.rpartition("/")[0])
+    except (UsageError, OSError) as error:
+        return str(error)
+    if (meta.cluster_id, meta.node_id) != (log_dir.meta.cluster_id, log_dir.meta.node_id):
+        return (
+            f"it belongs to node {meta.node_id} in cluster {meta.cluster_id}, unlike {log_dir.path}"
+        )
+    return None
+
+
+def _as_settings(metadata: ClusterMetadata) -> MetadataSettings:
+    return metadata_settings(
+        log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
+        topics={
+            name: TopicIdentity(topic.topic_id, topic.partitions)
+            for name, topic in metadata.topics.items()
+        },
+        topic_configs={name: _texts(configs) for name, configs in metadata.topic_configs.items()},
+        broker_configs={node: _texts(configs) for node, configs in metadata.broker_configs.items()},
+        all_brokers=_texts(metadata.all_brokers),
+        notes=metadata.notes,
+    )
+
+
+def _texts(configs: Configs) -> Mapping[str, tuple[str, str]]:
+    return {key: (config.value, config.where) for key, config in configs.items()}

@@ -1,0 +1,145 @@
+"""Predict what a run would do and how much disk space it would need."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from winnow.cleaning.carry_out import CarriedOut
+from winnow.cleaning.commit.split import split_bytes
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.estimate import Weighed, estimated
+from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
+from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult, Setting
+from winnow.cleaning.scan.job import PartitionJob
+from winnow.cleaning.seed import seed_bytes
+from winnow.cleaning.space import Room, needed_bytes, no_space, waves
+from winnow.cleaning.tight import measure
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.policy.free import file_bytes
+from winnow.runtime.failure import failure
+from winnow.storage.places import Places, free_bytes
+
+
+def preview(
+    prepared: Sequence[Prepared],
+    request: Request,
+    *,
+    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
+) -> CarriedOut:
+    """Return what `clean` would do, as far as this is known without reading records; all of it if
+    the request asks for an estimate. Where space is short, records are read to know whether it is
+    enough.
+
+    Does not predict how overflowing segments split (S6.5), nor what follows from that.
+    """
+    freed = _freed_first(prepared)
+
+    def free(directory: str) -> int:
+        spare = free_bytes(directory, keep_free=request.keep_free)
+        return spare + freed[Places().volume(directory).key]
+
+    settings: dict[int, tuple[Setting, ...]] = {}
+    """By the identity of a topic's config, which its partitions share."""
+    results: list[PartitionResult] = []
+    rounds: dict[int, Round] = {}
+    tight: dict[int, Round] = {}
+    for number, item in enumerate(prepared):
+        if isinstance(item, LeftAlone):
+            results.append(report.left_alone(item))
+            continue
+        config = item.config
+        if id(config) not in settings:
+            settings[id(config)] = report.settings_of(config)
+        results.append(
+            report.previewed(item, settings[id(config)], now=request.now, only=request.only)
+        )
+        if item.plan.compaction is not None:
+            try:
+                round_ = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
+                left = Room(request.max_extra_space, free=free).at(round_.job.directory)
+            except FAILS_ONE_PARTITION as error:
+                results[number] = report.failed(item, failure(error))
+                continue
+            (rounds if needed_bytes(round_.job, request) <= left else tight)[number] = round_
+    peak, of_tight = _fit(tight, weigh, request, free)
+    for number, result in of_tight.items():
+        results[number] = result
+    if request.estimate:
+        sure = {number: round_ for number, round_ in rounds.items() if not round_.item.overflowed}
+        for (number, round_), weighed in zip(
+            sure.items(), weigh([round_.job for round_ in sure.values()]), strict=True
+        ):
+            results[number] = estimated(round_, weighed, request)
+    room = Room(request.max_extra_space, free=free)
+    together = waves(
+        [rounds[number].job for number in dirtiest_first(rounds)],
+        lambda: Room(None, free=_boundless),
+    )
+    for wave in together:
+        needed: Counter[str] = Counter()
+        for job in wave:
+            needed[job.directory] += job.most_bytes
+        peak = max(peak, _within(needed, room))
+    return CarriedOut(results, max(peak, split_bytes(prepared)))
+
+
+def _fit(
+    rounds: Mapping[int, Round],
+    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
+    request: Request,
+    free: Callable[[str], int],
+) -> tuple[int, dict[int, PartitionResult]]:
+    """Return the most bytes that are written at one time, and the results of rounds that fit only
+    by their exact sizes, if at all.
+    """
+    measured, room, peak = measure(rounds, weigh, request), Room(None, free=free), 0
+    results = {
+        number: estimated(rounds[number], weighed, request)
+        for number, weighed in measured.weighed.items()
+    }
+    for number, round_ in measured.rounds.items():
+        needed, directory = needed_bytes(round_.job, request), round_.job.directory
+        left = room.at(directory)
+        if request.max_extra_space is not None:
+            left = min(left, request.max_extra_space)
+        if needed > left + seed_bytes(round_, request):
+            results[number] = report.failed(round_.item, no_space(needed, left, request))
+            continue
+        peak = max(peak, needed)
+        sources = sum(file_bytes(s) for group in round_.job.groups for s in group.segments)
+        room.take(directory, round_.job.most_bytes - (0 if request.keep_replaced else sources))
+    return peak, results
+
+
+def _boundless(_directory: str) -> int:
+    return sys.maxsize
+
+
+def _within(needed: Counter[str], room: Room) -> int:
+    """Return the bytes needed at once, within `room`. What does not fit is written later."""
+    volumes: Counter[Hashable] = Counter()
+    free: dict[Hashable, int] = {}
+    for directory, count in needed.items():
+        volume = Places().volume(directory).key
+        volumes[volume] += count
+        free[volume] = room.at(directory)
+    total = sum(min(count, free[volume]) for volume, count in volumes.items())
+    return total if room.limit is None else min(total, room.limit)
+
+
+def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
+    """Return, by file system, the bytes that retention deletes before anything is compacted."""
+    freed: Counter[Hashable] = Counter()
+    for item in prepared:
+        if (
+            isinstance(item, PartitionWork)
+            and item.plan.compaction is None
+            and item.plan.retention is not None
+        ):
+            deleted_bytes = sum(segment.log_bytes for segment in item.plan.retention.deleted)
+            freed[Places().volume(item.state.directory).key] += deleted_bytes
+    return freed

@@ -1,0 +1,164 @@
+"""The request of a run: one frozen value, validated on creation and passed down whole."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal, Required, Self, TypedDict, get_args
+
+from winnow.clock import LATEST_MS
+from winnow.errors import UsageError
+from winnow.logdir.topic_globs import check_globs
+from winnow.policy.sources import Settings
+from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.stop import Stop
+from winnow.storage.contract import Storage
+from winnow.storage.places import KEEP_FREE_BYTES, Places
+
+Only = Literal["retention", "compaction"]
+UncleanShutdown = Literal["read", "refuse", "below-recovery-point"]
+"""What to do about log directories whose broker was not shut down cleanly (S8.2). Read what a
+broker would recover, and clean that log. Or skip them. Or read nothing, and process only segments
+that lie entirely below recovery point, high watermark and last stable offset.
+"""
+OnCorrupt = Literal["leave", "fail", "quarantine"]
+"""What to do about a damaged partition. Skip it and continue. Or start nothing if one is known, and
+stop at the first that is found later. Or move damaged batches out of the log where that is possible
+(`winnow.cleaning.commit.quarantine`).
+"""
+Seen = Callable[[Sequence[Any], "Request"], None]
+"""Receives the basis of all decisions before anything is done. An exception ends the run."""
+
+
+class LookOptions(TypedDict, total=False):
+    """Options of every verb that decides: settings, clock, and how far to trust a log."""
+
+    settings: Required[Settings]
+    now: Required[int]
+    """The clock of every decision, ms since the epoch."""
+    only: Only | None
+    unclean_shutdown: UncleanShutdown
+    progress: Progress | None
+
+
+class RunOptions(LookOptions, total=False):
+    """Options of `plan` and `clean`. The fields of `Request` describe them."""
+
+    topics: Sequence[str]
+    exclude: Sequence[str]
+    on_corrupt: OnCorrupt
+    max_extra_space: int | None
+    keep_free: int | None
+    free_at_least: int | None
+    throttle: float | None
+    estimate: bool
+    keep_replaced: bool
+    seen: Seen | None
+    stop: Stop | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything that is requested, except the log directories. `of` builds one from options."""
+
+    settings: Settings
+    now: int
+    """The clock of every decision, ms since the epoch."""
+    touch: bool
+    """False for a plan: it must not change a log directory, not even after a crash."""
+    topics: tuple[str, ...] = ()
+    """Globs; all topics if there are none."""
+    exclude: tuple[str, ...] = ()
+    """Globs of topics that are skipped, even if `topics` matches them."""
+    only: Only | None = None
+    """Do only compaction, or only retention."""
+    unclean_shutdown: UncleanShutdown = "read"
+    keep_replaced: bool = False
+    """Keep what is replaced or deleted until it is undone or purged (`logdir.commit.kept`)."""
+    on_corrupt: OnCorrupt = "leave"
+    max_extra_space: int | None = None
+    """Bytes that may be written before as many are removed. None: the free space."""
+    keep_free: int = KEEP_FREE_BYTES
+    """Bytes that must remain free on each disk."""
+    free_at_least: int | None = None
+    """Delete only the oldest segments that retention allows, until this many bytes are freed."""
+    throttle: float | None = None
+    """Maximal bytes that all tasks together read and write per second. None: the limit of
+    `log.cleaner.io.max.bytes.per.second`.
+    """
+    estimate: bool = False
+    """For a plan: read all records and report exactly what compaction would keep."""
+    seen: Seen | None = field(default=None, repr=False, compare=False)
+    stop: Stop = field(default_factory=Stop)
+    progress: Progress = field(default_factory=Silence)
+    spool: str | None = None
+    """Directory for prefetched keys (`winnow.cleaning.scan.prefetch`). None: not prefetched."""
+    secret: tuple[int, int] = field(
+        default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
+    )
+    """Key of the hash of record keys."""
+    storage: Storage = field(default_factory=Places)
+    """The only way in which the driver changes log directories."""
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for invalid values and for options that contradict each other."""
+        for name, given, known in (
+            ("only", self.only, (None, *get_args(Only))),
+            ("unclean_shutdown", self.unclean_shutdown, get_args(UncleanShutdown)),
+            ("on_corrupt", self.on_corrupt, get_args(OnCorrupt)),
+        ):
+            if given not in known:
+                expected = ", ".join(map(repr, known))
+                raise UsageError(f"unknown value of {name}", expected=expected, found=repr(given))
+        if self.keep_free < 0:
+            raise UsageError(
+                "keep_free is negative", expected="0 or more", found=str(self.keep_free)
+            )
+        if self.free_at_least is not None and (self.only == "compaction" or self.keep_replaced):
+            raise UsageError(
+                "freeing space can't be combined with compaction only or with keeping "
+                "replaced files",
+                hint="Leave one of them out.",
+            )
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], *, touch: bool) -> Self:
+        """Build a request from the options of a public function. None means the default.
+
+        Raises TypeError for an unknown option, and UsageError for a time out of range.
+        """
+        now = options.get("now")
+        if isinstance(now, int) and not 0 <= now <= LATEST_MS:
+            raise UsageError(
+                "now is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
+            )
+        asked: dict[str, Any] = {
+            name: value for name, value in options.items() if value is not None
+        }
+        return cls(
+            touch=touch,
+            **asked | {name: tuple(asked.get(name, ())) for name in ("topics", "exclude")},
+        )
+
+    def check_globs(self, topics: Collection[str]) -> None:
+        """Raise UsageError for a glob that matches none of `topics`, those of all log
+        directories.
+        """
+        check_globs(self.topics, topics, option="--topics")
+        check_globs(self.exclude, topics, option="--exclude")
+        check_globs((one.glob for one in self.settings.topic_sets), topics, option="--topic-set")
+
+    @property
+    def below_recovery_point(self) -> bool:
+        """After an unclean shutdown, process only what was flushed and committed before (S8.2)."""
+        return self.unclean_shutdown == "below-recovery-point"
+
+    @property
+    def verb(self) -> Literal["plan", "clean"]:
+        return "clean" if self.touch else "plan"
+
+    def wants(self, topic: str) -> bool:
+        wanted = not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
+        return wanted and not any(fnmatchcase(topic, glob) for glob in self.exclude)

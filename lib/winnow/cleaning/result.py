@@ -1,0 +1,274 @@
+"""What a run did, as values for the Python API, the command line and the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from winnow.errors import CorruptLogError, NoSpaceError, VerificationError, WinnowError
+from winnow.policy.versions import ANY_VERSION, KnownVersion
+
+COMPACTED = "compacted"
+RETAINED = "retained"
+NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A topic or broker setting of Kafka, as it was applied, and its source."""
+
+    key: str
+    value: str
+    source: str
+    is_default: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A group or a transactional id, and its share of a partition of Kafka's own topics.
+
+    Bytes are those on disk, batch headers included. `_after` is None where only a run can find it.
+    """
+
+    name: str
+    records_before: int
+    bytes_before: int
+    records_after: int | None
+    bytes_after: int | None
+
+
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
+TOMBSTONE_AGES_MS = (_HOUR, _DAY, 7 * _DAY, 30 * _DAY, 365 * _DAY)
+"""Limits between the ages of `PartitionResult.tombstones`."""
+TOMBSTONE_AGES = (
+    "under 1 hour",
+    "1 hour to 1 day",
+    "1 to 7 days",
+    "7 to 30 days",
+    "30 to 365 days",
+    "365 days and more",
+)
+"""The ages in words."""
+
+Fate = Literal["kept", "compacted", "deleted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsRemoved:
+    """Counts of removed records, by cause."""
+
+    superseded: int = 0
+    """A later record has the same key, or this one has none, in a compacted topic (S5.5)."""
+    tombstones: int = 0
+    """Tombstones that were the last record of their key, past their delete horizon (S5.5)."""
+    aborted: int = 0
+    """Data of aborted transactions (S5.4)."""
+    markers: int = 0
+    """Markers of transactions without remaining data, whose delete horizon has passed (S5.8)."""
+    retention: int = 0
+    """In segments that retention deleted (S7)."""
+
+    def __add__(self, other: RecordsRemoved) -> RecordsRemoved:
+        return RecordsRemoved(
+            **{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        )
+
+    @property
+    def total(self) -> int:
+        return sum(getattr(self, one.name) for one in fields(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A segment that compaction wrote."""
+
+    base_offset: int
+    bytes: int
+    checksum: int
+    """`winnow.cleaning.tally.batches_checksum`."""
+    sources: tuple[int, ...]
+    """Base offsets of the segments that it replaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFate:
+    """A segment before the run, and its fate. `bytes` of its log; `largest_timestamp` in ms, as a
+    broker computes it (S3.2).
+
+    `compacted`: read, and replaced by its surviving records, alone or together with neighbours.
+    `deleted`: removed as a whole, by retention.
+    """
+
+    base_offset: int
+    bytes: int
+    largest_timestamp: int
+    fate: Fate
+    checksum: int | None = None
+    """Of a compacted segment: `winnow.cleaning.tally.batches_checksum`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionResult:
+    """One partition before and after. A plan predicts the `_after` fields; None where only a run
+    can find the value.
+
+    `actions` is COMPACTED and/or RETAINED, or NONE alone. `reason` always names the rule that
+    decided. `error` is None unless the partition was skipped because of a problem, or failed.
+    `left_alone` is True if Kafka would or might have acted and Winnow did not: the exit code is
+    then 3.
+    """
+
+    topic: str
+    partition: int
+    log_dir: str
+    policy: str | None
+    actions: tuple[str, ...]
+    rule: str
+    """Number of the rule that decided, as `S3.4`."""
+    reason: str
+    dirty_ratio: float | None = None
+    dirty_ratio_after: float | None = None
+    first_dirty_offset_before: int | None = None
+    first_dirty_offset_after: int | None = None
+    log_start_offset_before: int | None = None
+    log_start_offset_after: int | None = None
+    segments_before: int | None = None
+    segments_after: int | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    records_before: int | None = None
+    records_after: int | None = None
+    holders: tuple[Holder, ...] = ()
+    """Of a compacted topic of Kafka's own: the names with the most bytes before."""
+    holders_total: int | None = None
+    """The number of names. None for other partitions, and if there are too many to count."""
+    kept_bytes: int | None = None
+    """Replaced or deleted bytes that the run keeps for an undo. None: it keeps nothing."""
+    quarantined_bytes: int | None = None
+    """Damaged bytes that the run moved into a directory beside the log. None: it moved none."""
+    outputs: tuple[Output, ...] = ()
+    """What compaction wrote, or would write by an estimate, ascending."""
+    records_removed: RecordsRemoved | None = None
+    """None if not every batch header was read, and if a plan without an estimate compacts."""
+    max_compaction_lag_ms: int | None = None
+    """`max.compaction.lag.ms` of a partition that is compacted. None: no limit."""
+    oldest_dirty_timestamp: int | None = None
+    """Of a compacted partition: the earliest first timestamp of its remaining dirty segments, the
+    active one included, in ms.
+
+    With `max_compaction_lag_ms` it gives the time when the partition has to be compacted again
+    (S3.4). None: unknown, or nothing is dirty.
+    """
+    segments: tuple[SegmentFate, ...] = ()
+    """All segments, ascending; the parts of one that was split first. Empty if unknown."""
+    tombstones: tuple[int, ...] = ()
+    """Tombstones kept by compaction, by age: the number younger than the first of
+    TOMBSTONE_AGES_MS, between the first and the second, and so on. Empty if nothing was compacted.
+    A tombstone is as old as the newest record in its batch.
+    """
+    duration_ms: int | None = field(default=None, compare=False)
+    """Time of the tasks that rewrote its groups, added up, and of its commit. None: nothing was
+    done.
+
+    Headers and keys are read for many partitions at once; that time counts for none of them.
+    """
+    error: str | None = None
+    error_code: int = CorruptLogError.exit_code
+    """The exit code if this is the only problem (`WinnowError.exit_code`)."""
+    left_alone: bool = False
+    deletes_more: tuple[str, ...] = ()
+    """Options that let more be deleted than the topic's own settings, as `KEY=VALUE instead of
+    VALUE` (decision 47).
+    """
+    settings: tuple[Setting, ...] = ()
+    """In a plan: all settings that decided, defaults included."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything was done or, in a plan, would be."""
+        return self.actions != (NONE,)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was left alone although Kafka might have acted, or an error occurred."""
+        return self.left_alone or self.error is not None
+
+    @property
+    def why(self) -> str:
+        """The reason, with the error if it is not part of it."""
+        known = self.error is None or self.error in self.reason
+        return self.reason if known else f"{self.reason}: {self.error}"
+
+    @property
+    def gain(self) -> float:
+        """Freed bytes. Where only a run can find those, dirty bytes are the best estimate."""
+        before = self.bytes_before or 0
+        after = self.bytes_after
+        return before * (self.dirty_ratio or 0.0) if after is None else before - after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RunResult:
+    """One run over one or more log directories. `now`: the clock of every decision, ms."""
+
+    run_id: str
+    verb: str
+    """`plan` or `clean`: whether `partitions` holds predictions or results."""
+    now: int
+    partitions: tuple[PartitionResult, ...]
+    notes: tuple[str, ...] = field(default=())
+    """Notes that apply to the whole run: ignored settings, skipped directories."""
+    refused: bool = False
+    """The run did nothing because a partition is damaged, as requested with `--on-corrupt=fail`."""
+    peak_extra_bytes: int | None = None
+    """Maximal bytes beside the logs at one time, not yet in place. In a plan: an upper bound."""
+
+    short_bytes: int | None = None
+    """Bytes that the rules leave missing from the amount to free. None if none was requested."""
+
+    ledger: str | None = None
+    """The ledger to which the run was written. None if none was requested or writing failed."""
+    kafka: KnownVersion = ANY_VERSION
+    """The version of Kafka whose rules were used."""
+
+    @property
+    def kafka_version(self) -> str:
+        return self.kafka.versions
+
+    @property
+    def kafka_version_source(self) -> str:
+        return self.kafka.how
+
+    def __repr__(self) -> str:
+        acting = sum(partition.actions != (NONE,) for partition in self.partitions)
+        return (
+            f"<{self.verb} {self.run_id}: {self.status}, {acting:,} of {len(self.partitions):,} "
+            "partitions>"
+        )
+
+    @property
+    def status(self) -> str:
+        """`partial` if partitions failed, were skipped or lost batches, or bytes are short."""
+        return "partial" if self.short_bytes or any(map(_troubled, self.partitions)) else "done"
+
+    @property
+    def exit_code(self) -> int:
+        """0 or 3. 1, 4 or 6 if that is why nothing at all was done; 6 if too little was freed."""
+        if self.refused:
+            return WinnowError.exit_code
+        if self.short_bytes:
+            return NoSpaceError.exit_code
+        codes = {partition.error_code for partition in self.partitions if _troubled(partition)}
+        idle = not any(partition.acts for partition in self.partitions)
+        if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):
+            return codes.pop()
+        return CorruptLogError.exit_code if codes else 0
+
+
+def _troubled(partition: PartitionResult) -> bool:
+    return partition.failed or partition.quarantined_bytes is not None

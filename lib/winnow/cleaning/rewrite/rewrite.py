@@ -1,0 +1,106 @@
+"""Rewrite: read one group's segments again and write their survivors as one new segment. It is
+staged and verified, and not part of the log yet (S5.3-S5.9).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
+from winnow.cleaning.rewrite.verify import Meant, verify_staged
+from winnow.cleaning.scan.job import GroupJob, PartitionJob
+from winnow.cleaning.scan.resolve import Survivors
+from winnow.cleaning.scan.topic_usage import Holdings, holdings_of
+from winnow.clock import ms_since
+from winnow.java_long import delete_horizon
+from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
+from winnow.logdir.commit.swap import StagedGroup
+from winnow.logdir.names import LOG, segment_file
+from winnow.runtime.cores import Cores
+from winnow.storage.places import Places
+from winnow.storage.segment_io import drop_cached, map_range
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenGroup(CleanedGroup):
+    """A staged segment that was read back from the disk and verified."""
+
+    staged: StagedGroup
+    bytes_staged: int
+    """Including its index files."""
+    duration_ms: int
+    """From the first byte read to the last one verified."""
+
+
+def rewrite_group(
+    job: PartitionJob,
+    group: GroupJob,
+    survivors: Iterable[Survivors],
+    *,
+    now: int,
+    split_done: Callable[[int], None] = lambda _: None,
+    cores: Cores | None = None,
+) -> RewrittenGroup:
+    """Write the output segment of one group into the staging directory and verify it.
+
+    `split_done`: called with the number of each split that has been read and written. `cores`: see
+    `GroupOutput`.
+
+    A task that fails removes its files (`staged_segment`). Raises NoSpaceError beyond
+    `group.log_limit`.
+    """
+    began = time.monotonic()
+    output = GroupOutput(job, group, survivors, now=now, cores=cores)
+    first, last = (
+        f"{job.directory}/{segment_file(segment.base_offset, LOG)}"
+        for segment in (group.segments[0], group.segments[-1])
+    )
+    with staged_segment(Places(), job.staging, group.base_offset) as staged:
+        mtime_ns = source_mtime_ns(Places(), last)
+        with staged.log(limit=group.log_limit, mtime_ns=mtime_ns) as log:
+            for number in group.splits:
+                for data in output.of_split(number):
+                    log.write(data)
+                    del data
+                    # When asked to drop pages that are not on the disk yet, the system starts to
+                    # write them. The sync at the end then has less to wait for.
+                    drop_cached(log.path)
+                split_done(number)
+        index, timeindex, txnindex = output.indexes()
+        staged.add_indexes(index, timeindex, txnindex)
+        staged.take_over_attributes(first, mtime_ns, txnindex=False)
+        meant = Meant(
+            base_offset=group.base_offset,
+            end_offset=job.end_offset,
+            log_bytes=output.log_bytes,
+            records=output.header_records,
+            index_interval_bytes=job.index_interval_bytes,
+            segment_index_bytes=job.segment_index_bytes,
+            without_horizons=(txnindex or b"")
+            if not job.delete_horizons or delete_horizon(now, job.delete_retention_ms) is None
+            else None,
+        )
+        checksums = verify_staged(staged.paths, meant)
+        return RewrittenGroup(
+            **output.counts(
+                _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic)
+            ),
+            staged=StagedGroup(
+                base_offset=group.base_offset,
+                sources=tuple(group.segments),
+                paths=staged.paths,
+                checksums=checksums,
+            ),
+            bytes_staged=staged.bytes(),
+            duration_ms=ms_since(began),
+        )
+
+
+def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdings | None:
+    if topic not in INTERNAL_TOPICS:
+        return None
+    with map_range(path, 0, log_bytes, gradually=True) as buf:
+        return holdings_of(buf, base_offset, topic)

@@ -1,0 +1,203 @@
+"""Verify: read a staged segment back from the disk before it may replace anything.
+
+The check is independent of the rewrite. Headers are walked and CRCs computed again. The indexes are
+compared with indexes built from what was read, not from what was meant to be written. The
+transaction index is compared with the markers that were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.cleaning.survey.gather import Array, aborted_rows, control_columns
+from winnow.errors import CorruptLogError, VerificationError
+from winnow.logdir.batches import HeaderWalk
+from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.txnindex import read_txn_index
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
+from winnow.policy.transactions import ABORTED
+from winnow.storage.places import Places
+from winnow.storage.segment_io import Bytes, drop_cached, map_range, release
+from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
+from winnow.wire.control import ControlType
+from winnow.wire.crc import crc32c_extended
+from winnow.wire.walk import first_bad_crc
+
+_AT_ONCE = 64 * 2**20
+"""Bytes of a segment in memory at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """What a staged segment must be. Sizes in bytes."""
+
+    base_offset: int
+    end_offset: int
+    """No offset of it is as high."""
+    log_bytes: int
+    records: int
+    """As headers count them: -1 in each batch of v0 and v1."""
+    index_interval_bytes: int
+    segment_index_bytes: int
+    same_txn_index: bytes | None = None
+    """The transaction index must be these bytes, or missing: no transaction has changed."""
+    without_horizons: bytes | None = None
+    """No batch can get a delete horizon (`winnow.java_long`), so a marker without an entry has
+    none; the transaction index must be these bytes.
+    """
+
+
+def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
+    """Return the CRC-32C of each file by suffix, as read back from the disk.
+
+    Raises VerificationError unless the files hold what is meant, in sound batches. Offsets must
+    ascend within [base_offset, end_offset). Each CRC must match. Both indexes must match the log on
+    the disk. Every entry of the transaction index must have its ABORT marker. A marker without an
+    entry belongs to a transaction without remaining data: it must have a delete horizon (S5.8).
+    """
+    path = paths[LOG]
+    for part in paths.values():
+        drop_cached(part)
+    size = Places().entry(path).size
+    if size != meant.log_bytes:
+        raise _mismatch("bytes in the staged log", meant.log_bytes, size, path)
+    index = IndexBuilder(
+        base_offset=meant.base_offset,
+        index_interval_bytes=meant.index_interval_bytes,
+        max_index_bytes=meant.segment_index_bytes,
+    )
+    found, checksum = 0, 0
+    aborting = [np.empty(0, BATCH)]
+    with map_range(path, 0, size, gradually=True) as buf:
+        walk = HeaderWalk(buf, meant.base_offset, passes=True)
+        for seen in _whole(walk, path):
+            wrong, checksum = _first_bad_crc(buf, seen, checksum)
+            if wrong >= 0:
+                raise VerificationError(
+                    "a batch of the staged log does not match its CRC",
+                    where=f"{path} at byte {int(seen['position'][wrong])}",
+                    hint="The disk or the memory of this machine may be failing.",
+                )
+            aborting.append(
+                _abort_markers(buf, seen, path) if meant.same_txn_index is None else seen[:0]
+            )
+            found += int(seen["record_count"].astype(np.int64).sum())
+            try:
+                index.append(seen)
+            except CorruptLogError as error:
+                raise VerificationError(str(error), where=path, hint="Run again.") from error
+    if found != meant.records:
+        raise _mismatch("records in the staged log", meant.records, found, path)
+    last_offset = walk.least_offset - 1
+    if last_offset >= meant.end_offset or last_offset - meant.base_offset > MAX_OFFSET_SPAN:
+        raise _mismatch("the staged log's last offset below", meant.end_offset, last_offset, path)
+    checksums = {LOG: checksum, **_check_indexes(paths, index)}
+    _check_meant(
+        paths, meant.without_horizons if meant.same_txn_index is None else meant.same_txn_index
+    )
+    if meant.same_txn_index is None:
+        markers, bounds = np.concatenate(aborting), (meant.base_offset, meant.end_offset)
+        _check_txn_index(paths, markers, bounds, horizons=meant.without_horizons is None)
+    if TXNINDEX in paths:
+        checksums[TXNINDEX] = crc32c_extended(0, Places().read_bytes(paths[TXNINDEX]))
+    return checksums
+
+
+def _whole(walk: HeaderWalk, path: str) -> Iterator[Array]:
+    try:
+        yield from walk.whole(path)
+    except CorruptLogError as error:
+        raise VerificationError(str(error), hint="Run again.") from error
+
+
+def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
+    """Do as `first_bad_crc`, piece by piece. Also return `checksum` extended by these batches."""
+    start = 0
+    while start < len(rows):
+        limit = int(rows["position"][start]) + _AT_ONCE
+        end = max(start + 1, int(np.searchsorted(rows["position"], limit)))
+        wrong = first_bad_crc(buf, rows[start:end])
+        if wrong >= 0:
+            return start + wrong, checksum
+        last = rows[end - 1]
+        checksum = crc32c_extended(
+            checksum, buf[int(rows["position"][start]) : int(last["position"] + last["size"])]
+        )
+        release(buf, int(last["position"]))
+        start = end
+    return -1, checksum
+
+
+def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
+    control: Array = rows[(rows["attributes"] & CONTROL) != 0]
+    if not len(control):
+        return control
+    try:
+        types = control_columns(buf, control, path).type
+    except CorruptLogError as error:
+        raise VerificationError(str(error), where=path, hint="Run again.") from error
+    aborting: Array = control[types == ControlType.ABORT]
+    return aborting
+
+
+def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> dict[str, int]:
+    contents = dict(zip((INDEX, TIMEINDEX), index.finish(), strict=True))
+    for suffix, wanted in contents.items():
+        if Places().read_bytes(paths[suffix]) != wanted:
+            raise VerificationError(
+                "the staged index does not match the staged log",
+                where=paths[suffix],
+                hint="Run again.",
+            )
+    return {suffix: crc32c_extended(0, content) for suffix, content in contents.items()}
+
+
+def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:
+    """Raise VerificationError if the transaction index has other bytes. None: skip the check."""
+    if wanted is None:
+        return
+    path = paths.get(TXNINDEX)
+    staged = b"" if path is None else Places().read_bytes(path)
+    if staged != wanted:
+        raise _mismatch(
+            "bytes of the transaction index", len(wanted), len(staged), path or paths[LOG]
+        )
+
+
+def _check_txn_index(
+    paths: Mapping[str, str], markers: Array, bounds: tuple[int, int], *, horizons: bool
+) -> None:
+    """Compare the transaction index with the markers. One without a horizon must have an entry."""
+    path = paths.get(TXNINDEX)
+    base_offset, end_offset = bounds
+    entries: Array = np.empty(0, ABORTED)
+    if path is not None:
+        try:
+            entries = aborted_rows(
+                read_txn_index(Places(), path, base_offset=base_offset, end_offset=end_offset)
+            )
+        except CorruptLogError as error:
+            raise VerificationError(str(error), where=path, hint="Run again.") from error
+    ends = set(zip(entries["last_offset"].tolist(), entries["producer_id"].tolist(), strict=True))
+    found = set(zip(markers["base_offset"].tolist(), markers["producer_id"].tolist(), strict=True))
+    bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0] if horizons else markers[:0]
+    needed = set(zip(bare["base_offset"].tolist(), bare["producer_id"].tolist(), strict=True))
+    if not needed <= ends <= found or (path is not None and not ends):
+        wrong = min(needed - ends, default=None) or min(ends - found, default=None)
+        raise VerificationError(
+            "the staged transaction index does not match the staged log",
+            expected=f"one entry for each of {len(needed)} ABORT markers",
+            found=f"{len(ends)} entries"
+            + (f"; offset and producer {wrong} differ" if wrong else ""),
+            where=path or paths[LOG],
+            hint="Run again.",
+        )
+
+
+def _mismatch(what: str, wanted: int, found: int, path: str) -> VerificationError:
+    return VerificationError(
+        what, expected=str(wanted), found=str(found), where=path, hint="Run again."
+    )

@@ -1,0 +1,101 @@
+"""A `plan` or a `clean` from the lock to the result."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from winnow.cleaning.carry_out import CarriedOut
+from winnow.cleaning.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
+from winnow.cleaning.in_place import check_in_place
+from winnow.cleaning.on_corrupt import carry_out_with_quarantine, damaged_first
+from winnow.cleaning.plan.estimate import weigh
+from winnow.cleaning.plan.overridden import overridden
+from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.settings import io_rate, with_metadata
+from winnow.cleaning.preview import preview
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import NONE, PartitionResult, RunResult
+from winnow.logdir.lock import locked
+from winnow.logdir.lock_reach import why_seen_here_only
+from winnow.runtime.cancel import cancelling_jobs
+from winnow.runtime.garbage import seldom_collecting
+from winnow.runtime.session import WithContext
+from winnow.runtime.spool import spooling, temporary_directory
+from winnow.runtime.throttle import limiting_io
+from winnow.storage.places import Places
+
+
+def new_run_id() -> str:
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
+
+
+def _marked(
+    result: PartitionResult, more: Mapping[tuple[str, str], tuple[str, ...]]
+) -> PartitionResult:
+    found = more.get((result.log_dir, result.topic))
+    if found is None or result.actions == (NONE,):
+        return result
+    return replace(result, deletes_more=found)
+
+
+def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
+    """Plan these log directories or, if the request may touch them, clean them (`winnow.api`)."""
+    check_in_place(log_dirs, on_corrupt=request.on_corrupt, keep_replaced=request.keep_replaced)
+    freeing = request.free_at_least
+    if freeing is not None:
+        request = replace(request, only="retention")
+    progress, run_id = request.progress, new_run_id()
+    scanning = request.touch and request.only != "retention"
+    with locked(log_dirs, to_change=request.touch) as dirs:
+        if request.settings.compare_log_dirs:  # a private copy has only some of the partitions
+            request.check_globs({tp.topic for d in dirs for tp in d.partitions})
+        settings, found = with_metadata(request.settings, Places(), dirs)
+        throttle = io_rate(settings, dirs) if request.throttle is None else request.throttle
+        request = replace(request, settings=settings)
+        sc = spark.sparkContext
+        weighing = partial(weigh, sc, now=request.now, progress=progress)
+        progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
+        with (
+            seldom_collecting(),
+            cancelling_jobs(sc, request.stop),
+            limiting_io(sc, throttle),
+            spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
+        ):
+            request = replace(request, spool=spool)
+            prepared = prepare(sc, dirs, request)
+            if request.seen is not None:
+                request.seen(prepared, request)
+            more = overridden(prepared, request.settings)
+            refusal = damaged_first(prepared, request)
+            if freeing is not None:
+                prepared = only_what_is_needed(prepared, wanted=freeing)
+            if refusal is not None:
+                done = CarriedOut(refusal, 0)
+            elif request.touch and freeing is not None:
+                done = delete_first(prepared, request, run_id=run_id)
+            elif request.touch:
+                done = carry_out_with_quarantine(sc, dirs, prepared, request, run_id=run_id)
+            else:
+                done = preview(prepared, request, weigh=weighing)
+        local = (note for d in dirs if (note := why_seen_here_only(d.path)))
+        skipped = (f"{d.path}/{s.name} is skipped: {s.why}" for d in dirs for s in d.skipped)
+        short = (
+            None if freeing is None else max(0, freeing - freed_bytes(prepared, done.partitions))
+        )
+        lacking = [what_is_short(prepared, short=short)] if short else []
+        notes = (*settings.notes(), *found, *local, *skipped, *lacking)
+    return RunResult(
+        run_id=run_id,
+        verb=request.verb,
+        now=request.now,
+        partitions=tuple(_marked(one, more) for one in done.partitions),
+        notes=notes,
+        refused=refusal is not None,
+        short_bytes=short,
+        peak_extra_bytes=done.peak_extra_bytes,
+        kafka=settings.kafka,
+    )

@@ -1,0 +1,71 @@
+"""Count while a group is rewritten: why records are dropped, and a checksum over batches."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.cleaning.result import TOMBSTONE_AGES_MS, RecordsRemoved
+from winnow.wire.batch import CONTROL
+from winnow.wire.buffers import Rows
+
+_SUMMED = np.dtype([("base_offset", ">i8"), ("size", ">i4"), ("crc", ">u4")])
+
+
+def removed_records(
+    rows: NDArray[Any],
+    survives: NDArray[np.bool_],
+    discard: NDArray[np.bool_],
+    *,
+    records_in: int,
+    records_out: int,
+) -> RecordsRemoved:
+    """Return the records removed from filtered batches, dtype BATCH.
+
+    `survives`: per record, whether its key, or a marker's transaction, keeps it. It is never true
+    in a batch to `discard`. A survivor that is dropped anyway is a null value whose delete horizon
+    has passed (S5.5).
+    """
+    counts = rows["record_count"].astype(np.int64)
+    control = (rows["attributes"] & CONTROL) != 0
+    aborted = int(counts[discard & ~control].sum())
+    markers = int(counts[discard & control].sum())
+    tombstones = int(survives.sum()) - records_out
+    superseded = records_in - records_out - aborted - markers - tombstones
+    return RecordsRemoved(
+        superseded=superseded, tombstones=tombstones, aborted=aborted, markers=markers
+    )
+
+
+def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
+    """Return the CRC-32 over base offset (8 bytes), size (4) and CRC (4) of each batch of `rows`
+    (dtype BATCH), big-endian. `before`: the checksum of the preceding batches.
+
+    A batch's own CRC covers its records, and each has been checked.
+    """
+    summed = np.empty(len(rows), _SUMMED)
+    for name in _SUMMED.names or ():
+        summed[name] = rows[name]
+    return zlib.crc32(summed.tobytes(), before)
+
+
+_LIMITS = np.array(TOMBSTONE_AGES_MS, np.int64)
+
+
+def none_of_any_age() -> NDArray[np.int64]:
+    return np.zeros(len(_LIMITS) + 1, np.int64)
+
+
+def by_age(batches: Rows, tombstones: NDArray[np.integer[Any]], now: int) -> NDArray[np.int64]:
+    """Add up the `tombstones` of each batch, or their bytes, as `PartitionResult.tombstones` has
+    them.
+
+    A batch is as old as its newest record. One without a timestamp counts as the oldest.
+    """
+    ages = now - np.maximum(batches["max_timestamp"], 0)
+    counts = none_of_any_age()
+    np.add.at(counts, np.searchsorted(_LIMITS, ages, side="right"), tombstones)
+    return counts

@@ -1,0 +1,272 @@
+"""Rewrite one group into one staged, verified segment."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.unit.clean.partitions import (
+    MTIME_NS,
+    NOW,
+    batch,
+    indexes,
+    job_of,
+    make_partition,
+    record,
+    records_in,
+)
+
+from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
+from winnow.cleaning.scan import chunks as chunks_module
+from winnow.cleaning.scan.job import PartitionJob
+from winnow.cleaning.scan.resolve import Survivors
+from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
+from winnow.logdir.commit import staged_segment
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.runtime.cores import Cores
+from winnow.runtime.failure import failure
+from winnow.storage.segment_io import SegmentWriter
+from winnow.wire.batch import Codec
+
+SEGMENTS = {
+    0: [
+        batch(*(record(offset, b"k%d" % offset) for offset in range(4))),
+        batch(record(4), record(5)),
+    ],
+    6: [batch(record(6), record(7), codec=Codec.GZIP), batch(record(8))],
+}
+HOUR = 3_600_000_000_000
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return make_partition(tmp_path / "t-0", SEGMENTS)
+
+
+def survivors(**numbers: list[int]) -> list[Survivors]:
+    """`s0=[0, 2]` means records 0 and 2 of split 0."""
+    return [
+        Survivors(int(name[1:]), np.array(some, np.uint32).tobytes())
+        for name, some in numbers.items()
+    ]
+
+
+def rewritten(job: PartitionJob, **numbers: list[int]) -> RewrittenGroup:
+    return rewrite_group(job, job.groups[0], survivors(**numbers), now=NOW)
+
+
+def staged_log(group: RewrittenGroup) -> bytes:
+    return Path(group.staged.paths[LOG]).read_bytes()
+
+
+def test_staged_segment_holds_only_survivors(directory: Path) -> None:
+    group = rewritten(job_of(directory), s0=[1, 5], s1=[0, 2])
+    assert [one.offset for one in records_in(staged_log(group))] == [1, 5, 6, 8]
+    assert (group.records_before, group.records_after) == (9, 4)
+    assert group.bytes_after == len(staged_log(group))
+
+
+def test_batches_that_survive_whole_are_copied_unchanged(directory: Path) -> None:
+    group = rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
+    assert staged_log(group) == b"".join(SEGMENTS[0] + SEGMENTS[6])
+
+
+@pytest.mark.parametrize("enough", [1, 10**6])
+def test_using_more_cores_gives_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enough: int
+) -> None:
+    codecs = [Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.SNAPPY, Codec.ZSTD]
+    batches = [
+        batch(*(record(10 * n + k) for k in range(n % 3 + 1)), codec=codecs[n % 5])
+        for n in range(40)
+    ]
+    job = job_of(make_partition(tmp_path / "t-0", {0: batches}))
+    monkeypatch.setattr(chunks_module, "_CHUNK_BYTES", 300)
+    parts = survivors(s0=list(range(0, 80, 3)))
+    alone = rewrite_group(job, job.groups[0], parts, now=NOW)
+    helped = rewrite_group(
+        job, job.groups[0], parts, now=NOW, cores=Cores(str(tmp_path), 3, enough)
+    )
+    assert [Path(path).read_bytes() for path in helped.staged.paths.values()] == [
+        Path(path).read_bytes() for path in alone.staged.paths.values()
+    ]
+    same = (
+        "records_before",
+        "records_after",
+        "bytes_after",
+        "tombstones",
+        "removed",
+        "checksum",
+        "source_checksums",
+    )
+    assert [getattr(helped, name) for name in same] == [getattr(alone, name) for name in same]
+    assert 0 < alone.records_after < alone.records_before
+    assert (tmp_path / "core-0").exists()
+
+
+def test_survivors_of_a_split_may_arrive_in_parts(directory: Path) -> None:
+    job = job_of(directory)
+    parts = [*survivors(s0=[5]), *survivors(s1=[2]), *survivors(s0=[1])]
+    group = rewrite_group(job, job.groups[0], parts, now=NOW)
+    assert [one.offset for one in records_in(staged_log(group))] == [1, 5, 8]
+
+
+def test_without_survivors_the_staged_files_are_empty(directory: Path) -> None:
+    group = rewritten(job_of(directory))
+    assert staged_log(group) == b""
+    assert {suffix: Path(path).stat().st_size for suffix, path in group.staged.paths.items()} == {
+        LOG: 0,
+        INDEX: 0,
+        TIMEINDEX: 0,
+    }
+
+
+def test_compressed_batch_without_survivors_is_not_decompressed(tmp_path: Path) -> None:
+    spoiled = bytearray(batch(record(0), record(1), codec=Codec.GZIP))
+    spoiled[61:63] = b"no"
+    job = job_of(make_partition(tmp_path / "t-0", {0: [bytes(spoiled), batch(record(2))]}))
+    group = rewritten(job, s0=[2])
+    assert [one.offset for one in records_in(staged_log(group))] == [2]
+    assert (group.records_before, group.records_after) == (3, 1)
+    with pytest.raises(CorruptLogError):
+        rewritten(job, s0=[1, 2])
+
+
+def test_header_of_a_producers_last_batch_is_kept(tmp_path: Path) -> None:
+    """S5.4: a broker learns the producer's next sequence from it."""
+    log = [batch(record(0), producer_id=9), batch(record(1), producer_id=9), batch(record(2))]
+    job = job_of(make_partition(tmp_path / "t-0", {0: log}), last_records={9: (1, 0)})
+    group = rewritten(job, s0=[2])
+    assert [one.offset for one in records_in(staged_log(group))] == [2]
+    assert len(staged_log(group)) == 61 + len(log[2])
+
+
+def test_indexes_match_the_staged_log(directory: Path) -> None:
+    group = rewritten(job_of(directory), s0=[1, 5], s1=[0, 2])
+    wanted = indexes(staged_log(group), 0)
+    assert {suffix: Path(group.staged.paths[suffix]).read_bytes() for suffix in wanted} == wanted
+    assert wanted[INDEX]
+
+
+def test_mode_and_owner_of_first_source_and_mtime_of_last_are_kept(
+    directory: Path,
+) -> None:
+    for path in directory.glob(f"{0:020d}.*"):
+        path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(directory / segment_file(0, LOG), 1234, 4321)
+    first = (directory / segment_file(0, LOG)).stat()
+    for staged in rewritten(job_of(directory), s0=[0]).staged.paths.values():
+        found = os.stat(staged)
+        assert found.st_mode & 0o7777 == 0o640
+        assert (found.st_uid, found.st_gid) == (first.st_uid, first.st_gid)
+        # Rounded to ms, as Java does.
+        assert found.st_mtime_ns == (MTIME_NS + HOUR) // 10**6 * 10**6
+
+
+def test_task_that_runs_twice_leaves_both_results_intact(directory: Path) -> None:
+    job = job_of(directory)
+    one = rewritten(job, s0=[1], s1=[0])
+    before = {path: Path(path).read_bytes() for path in one.staged.paths.values()}
+    other = rewritten(job, s0=[1], s1=[0])
+    assert not set(one.staged.paths.values()) & set(other.staged.paths.values())
+    assert {path: Path(path).read_bytes() for path in before} == before
+    assert staged_log(one) == staged_log(other)
+    assert {os.path.dirname(path) for path in (*before, *other.staged.paths.values())} == {
+        job.staging
+    }
+
+
+def test_sources_are_unchanged(directory: Path) -> None:
+    def files() -> dict[str, tuple[bytes, int]]:
+        return {
+            path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.glob("0*")
+        }
+
+    before = files()
+    rewritten(job_of(directory), s0=[1], s1=[0])
+    assert files() == before
+
+
+def test_source_changed_since_the_survey_is_refused(directory: Path) -> None:
+    job = job_of(directory)
+    log = directory / segment_file(6, LOG)
+    data = bytearray(log.read_bytes())
+    at = len(SEGMENTS[6][0])
+    data[at + 8 : at + 12] = (1 << 30).to_bytes(4)
+    log.write_bytes(bytes(data))
+    with pytest.raises(CorruptLogError, match=f"{log} at byte {at}"):
+        rewritten(job, s0=[1], s1=[0])
+
+
+def test_staged_segment_that_reads_back_differently_is_refused(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LyingDisk(SegmentWriter):
+        def write(self, data: object) -> None:
+            changed = bytearray(memoryview(data))  # type: ignore[arg-type]
+            changed[-1:] = bytes([changed[-1] ^ 1]) if changed else b""
+            super().write(bytes(changed))
+
+    monkeypatch.setattr(staged_segment, "SegmentWriter", LyingDisk)
+    with pytest.raises(VerificationError, match="CRC"):
+        rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
+
+
+def test_task_without_its_staging_directory_writes_nothing(
+    directory: Path,
+) -> None:
+    job = job_of(directory)
+    Path(job.staging).rmdir()
+    before = sorted(directory.iterdir())
+    with pytest.raises(OSError, match=r"\.winnow-run"):
+        rewritten(job, s0=[0])
+    assert sorted(directory.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"), [(errno.ENOSPC, 6), (errno.EDQUOT, 6), (errno.EIO, 3)]
+)
+@pytest.mark.parametrize("suffix", [LOG, INDEX, TIMEINDEX])
+def test_failed_write_names_the_file_and_leaves_no_staged_files(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, number: int, exit_code: int, suffix: str
+) -> None:
+    write = os.write
+
+    def failing(fd: int, data: bytes) -> int:
+        if f"{suffix}." in os.readlink(f"/proc/self/fd/{fd}"):
+            raise OSError(number, os.strerror(number))
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", failing)
+    with pytest.raises(OSError, match=os.strerror(number)) as failed:
+        rewritten(job_of(directory), s0=[1, 5], s1=[0, 2])
+    told = failure(failed.value)
+    assert told.exit_code == exit_code
+    assert f"{segment_file(0, suffix)}." in told.message
+    assert list((directory / ".winnow-run").iterdir()) == []
+
+
+def test_output_above_its_size_limit_is_refused(directory: Path) -> None:
+    """A codec may compress the rest of a batch worse than the whole."""
+    job = job_of(directory)
+    needed = rewritten(job, s0=[1, 5], s1=[0, 2])
+    enough, short = (
+        replace(job, groups=(replace(job.groups[0], log_limit=needed.bytes_after - less),))
+        for less in (0, 1)
+    )
+    assert rewritten(enough, s0=[1, 5], s1=[0, 2]).bytes_after == needed.bytes_after
+    left = {path.name for path in (directory / ".winnow-run").iterdir()}
+    with pytest.raises(NoSpaceError, match="--max-extra-space"):
+        rewritten(short, s0=[1, 5], s1=[0, 2])
+    assert {path.name for path in (directory / ".winnow-run").iterdir()} == left
+
+
+def test_index_above_segment_index_bytes_is_refused_as_by_kafka(directory: Path) -> None:
+    job = job_of(directory, segment_index_bytes=24, index_interval_bytes=0)
+    with pytest.raises(CorruptLogError, match=r"segment\.index\.bytes"):
+        rewritten(job, s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
