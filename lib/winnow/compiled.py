@@ -163,7 +163,7 @@ def _stamp(source: Path) -> str:
         new += found
     stamp = hashlib.sha256()
     for file in sorted(files):
-        stamp.update(f"{file.relative_to(_PACKAGE)}\n".encode() + _content(file) + b"\0")
+        stamp.update(f"{os.path.relpath(file, _PACKAGE)}\n".encode() + _content(file) + b"\0")
     return stamp.hexdigest()
 
 

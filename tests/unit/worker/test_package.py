@@ -84,8 +84,8 @@ def test_files_and_bytes_are_added_to_an_archive(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"of a file")
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz") as archive:
-        package._add(archive, "site/a", tmp_path / "file")
-        package._add(archive, "site/b", b"bytes")
+        package.add_entry(archive, "site/a", tmp_path / "file")
+        package.add_entry(archive, "site/b", b"bytes")
     written.seek(0)
     with tarfile.open(fileobj=written) as archive:
         members = {
