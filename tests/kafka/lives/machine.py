@@ -125,7 +125,9 @@ class _Run:
         self._sparse_indexes = self._version.oldest.first < (3, 9, 1)
         self._ours, self._theirs = root / "winnow", root / "kafka"
         self._lives = {f"{topic}-0": life for topic, life in lives.items()}
-        self._told: dict[str, list[Told]] = {name: tell(life) for name, life in self._lives.items()}
+        self._told: dict[str, list[Told]] = {
+            name: tell(life, self._version.oldest) for name, life in self._lives.items()
+        }
         self._outcome = Outcome(lives=len(lives))
         self._committed: dict[str, int] = {}
         self._undo = Undo(root / "undo")

@@ -22,13 +22,21 @@ from tests.kafka.lives.life import (
 from tests.kafka.log_writer.twin import EPOCH, FOLLOWER, LEADER, LOG_START, ROLL, STEP, unstamped
 from tests.log_writer.producer_table import ABORT, COMMIT, MARKER_KEY, MARKER_VALUE
 from tests.unit.wire.legacy_logs import entry, legacy_batch, wrapper
+from winnow.policy.versions import KafkaVersion
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, LOG_APPEND_TIME, NO_TIMESTAMP, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.crc import crc32c
 from winnow.wire.plain import Record, encode_batch
 
-KEYS = (b"a", b"b", b"c", b"d", b"e", b"", MARKER_KEY.pack(0, COMMIT), b"long" * 40)
+_LIKE_A_MARKER = MARKER_KEY.pack(0, COMMIT)
+KEYS = (b"a", b"b", b"c", b"d", b"e", b"", _LIKE_A_MARKER, b"long" * 40)
 """One of them is the key of a marker, used as an ordinary key."""
+_KEEPS_MARKERS = (3, 1, 0)
+"""Before, Kafka loses a marker if a later record has its key (KIP-534)."""
+_CONVERTS = (4, 0, 0)
+"""Before, Kafka writes v0 records in a wrapper of v1 as v1; Winnow copies a wrapper that loses
+none.
+"""
 FIRST_TRANSACTIONAL = 3
 """Producers from here on are transactional, those below are idempotent, 0 is none."""
 BEGIN_AT_THE_END = 2
@@ -56,6 +64,7 @@ class _Producer:
 
 @dataclass(slots=True)
 class _Teller:
+    version: tuple[int, int, int]
     config: Config = field(default_factory=Config)
     clock: int = BEGINNING
     end: int = 0
@@ -137,7 +146,7 @@ class _Teller:
         for together in [records] if codec else [[record] for record in records]:
             if not together:
                 continue
-            if step.nested and codec and step.magic:
+            if step.nested and codec and step.magic and self.version >= _CONVERTS:
                 inner = [entry(r.offset - together[0].offset, 0, r.key, r.value) for r in together]
                 batch = wrapper(
                     together[-1].offset,
@@ -166,6 +175,8 @@ class _Teller:
     def _record(self, rec: Rec, offset: int, *, keyed: bool) -> Record:
         """`keyed`: a leader refuses records without a key in a compacted log."""
         key = (b"" if keyed else None) if rec.key is None else KEYS[rec.key % len(KEYS)]
+        if key == _LIKE_A_MARKER and self.version < _KEEPS_MARKERS:
+            key = b"marker"
         value = None
         if rec.size is not None:
             start = offset % 100
@@ -211,9 +222,9 @@ class _Teller:
         self.steps.append(STEP.pack(kind, self.clock, number, len(data)) + data)
 
 
-def tell(life: Life) -> list[Told]:
-    """The steps of each span."""
-    teller = _Teller()
+def tell(life: Life, version: KafkaVersion) -> list[Told]:
+    """The steps of each span, without what Winnow does in its own way in this version."""
+    teller = _Teller(version.first)
     told = []
     for number, now in enumerate(PASSES):
         span = life.span(number)
