@@ -32,8 +32,8 @@ Four things differ on purpose, one is left to do:
   each batch. Winnow's indexes are compared with those that this version rebuilds.
 * Then a tiny segment.index.bytes can have room for Kafka's index of the cleaned segment but not
   for the rebuilt one. Winnow leaves such a log alone.
-* Left to do: up to 3.9 Kafka writes v0 records inside a v1 wrapper (KAFKA-4298) as v1; Winnow copies
-  a wrapper that loses no record. Lives of these versions have no such wrapper.
+* Left to do: up to 3.9 Kafka writes v0 records inside a v1 wrapper (KAFKA-4298) as v1; Winnow
+  copies a wrapper that loses no record. Lives of these versions have no such wrapper.
 
     {command}
 
