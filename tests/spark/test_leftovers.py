@@ -74,6 +74,7 @@ CRASHES = {
     "removal": before_removal,
     "staging": staging_directory,
 }
+UNFINISHED = [name for name in CRASHES if name != "removal"]
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,16 @@ def test_plan_leaves_leftovers_unchanged(crashed: Crashed) -> None:
     assert changes(crashed.before, crashed.after_plan) == []
 
 
-@pytest.mark.parametrize("name", CRASHES)
+def test_plan_sees_the_log_without_files_that_are_deleted_already(crashed: Crashed) -> None:
+    """A broker that stops leaves those that it would have removed after file.delete.delay.ms."""
+    planned, cleaned = crashed.results("removal-0")
+    sound, _ = crashed.results("sound-0")
+    assert (planned.actions, planned.reason) == (sound.actions, sound.reason)
+    assert planned.segments == sound.segments
+    assert cleaned.bytes_after == crashed.results("sound-0")[1].bytes_after
+
+
+@pytest.mark.parametrize("name", UNFINISHED)
 def test_plan_reports_interrupted_run_to_recover_first(crashed: Crashed, name: str) -> None:
     planned, _ = crashed.results(f"{name}-0")
     assert (planned.actions, planned.left_alone, planned.error) == (("none",), True, None)

@@ -18,7 +18,7 @@ from winnow.cleaning.survey.walk import SegmentWalk, TransactionsWanted, not_wal
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
-from winnow.logdir.names import KEEPING_SUFFIX, STAGING_PREFIX
+from winnow.logdir.names import DELETED, KEEPING_SUFFIX, STAGING_PREFIX
 from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES, task_count
@@ -85,7 +85,10 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
             known=known if again else None,
         )
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
-    if not ours.issuperset(listing.leftovers):
+    # `.deleted` files are out of the log already. A broker that stops leaves those that it would
+    # have removed later (`file.delete.delay.ms`).
+    unfinished = [name for name in listing.leftovers if not name.endswith(DELETED)]
+    if not ours.issuperset(unfinished):
         return Listed(listing, None)
     if listing.problems:
         raise listing.problems[0]
