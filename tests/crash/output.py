@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,7 +75,11 @@ def run(source: Path, output: Path, at: int) -> None:
         begin_again=True,
         work_space=400,
     )
-    clean_elsewhere(asked, _nothing, run_id="x", stop=Stop(), progress=Silence())
+    clean_elsewhere(asked, _nothing, run_id="x", stop=Stop(), progress=Silence(), check=_anything)
+
+
+def _anything(*_: object) -> None:
+    pass
 
 
 def _nothing(copies: Sequence[str]) -> RunResult:
@@ -90,6 +95,9 @@ def killed(source: Path, output: Path, at: int) -> bool:
         try:
             run(source, output, at)
             code = 0
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)

@@ -56,14 +56,13 @@ def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.spark
-def test_commands_for_several_brokers_succeed(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("here")
+def test_commands_for_several_brokers_succeed(capsys: pytest.CaptureFixture[str]) -> None:
     (lines,) = [found.splitlines() for found in snippets("bash") if "--compare" in found]
     codes = [run_command(words(line)) for line in lines]
     assert codes == [0, 0]
     out = capsys.readouterr().out
-    assert f"{here}/broker-1/c-tomb-0" in out
+    assert re.search(r"/c-tomb-0 +compacted", out)  # its directory is cut to fit the screen
     assert "The replicas of 1 partition agree." in out
 
 

@@ -70,14 +70,17 @@ def test_estimate_equals_the_cleaning(log_dir: Path, spark: SparkSession) -> Non
     assert named["__consumer_offsets-0"].holders[0].bytes_after is not None
 
 
+ONE = ("*:min.cleanable.dirty.ratio=0",)
+
+
 def test_plan_without_estimate_omits_size_after_compaction(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = new_log_dir(tmp_path / "d")
     add_partition(path, "c-none-0", "c-none-0")
-    (previewed,) = run(plan, spark, path, sets=SETS).partitions
+    (previewed,) = run(plan, spark, path, sets=ONE).partitions
     assert previewed.bytes_after is None
-    (previewed,) = run(plan, spark, path, sets=SETS, estimate=True).partitions
+    (previewed,) = run(plan, spark, path, sets=ONE, estimate=True).partitions
     assert previewed.bytes_after is not None
 
 
@@ -88,10 +91,10 @@ def test_estimate_finds_damage_inside_records(spark: SparkSession, tmp_path: Pat
     data = bytearray(log.read_bytes())
     data[200] ^= 1
     log.write_bytes(bytes(data))
-    assert by_name(run(plan, spark, path, sets=SETS))["c-zstd-0"].error is None
-    previewed = run(plan, spark, path, sets=SETS, estimate=True)
+    assert by_name(run(plan, spark, path, sets=ONE))["c-zstd-0"].error is None
+    previewed = run(plan, spark, path, sets=ONE, estimate=True)
     copy = tmp_path / "copy"
     shutil.copytree(path, copy)
-    done = run(clean, spark, path, sets=SETS)
+    done = run(clean, spark, path, sets=ONE)
     assert previewed.exit_code == done.exit_code == 3
     assert [told(p) for p in previewed.partitions] == list(done.partitions)

@@ -36,7 +36,7 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     place = tmp_path_factory.mktemp("every-verb")
     log_dir = str(copy_log_dir("clean", place / "kafka", only=["c-tomb-0"]))
     ledger = ["--ledger", str(place / "ledger")]
-    (place / "keys").write_text("nobody\n", encoding="utf-8")
+    (place / "keys").write_text("k40\n", encoding="utf-8")
     assert run_here(spark, ["clean", log_dir, *TOPICS, *ledger, "--report", "none"])[0] == 0
     return {
         "clean": ["clean", log_dir, *TOPICS, "--no-ledger", "--report", "none"],

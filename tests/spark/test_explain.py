@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.clean.partitions import batch, make_partition, record
 
 from tests.fixtures.data import copy_log_dir, partition_dirs
 from tests.spark.runs import (
@@ -24,6 +23,7 @@ from tests.spark.runs import (
     set_checkpoint,
     settings,
 )
+from tests.unit.cleaning.partitions import batch, make_partition, record
 from winnow.api import explain
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import LeftAlone

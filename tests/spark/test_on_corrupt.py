@@ -59,7 +59,6 @@ SOURCE = "c-4p-1"
 SETS = (
     "q-*:cleanup.policy=compact",
     "q-*:internal.segment.bytes=65536",
-    "q-d-*:cleanup.policy=delete",
 )
 CONFIG = {"cleanup.policy": "compact", "internal.segment.bytes": 65536}
 

@@ -54,8 +54,10 @@ def plan(log_dir: Path, spark: SparkSession) -> winnow.Plan:
 
 
 def decided(partitions: tuple[PartitionResult, ...]) -> list[PartitionResult]:
-    """Results without the sources of settings, which differ between a what-if and an option."""
-    return [replace(p, settings=()) for p in partitions]
+    """Results without the sources of settings, which differ between a what-if and an option, and
+    without what an option deletes beyond them.
+    """
+    return [replace(p, settings=(), deletes_more=()) for p in partitions]
 
 
 def test_plan_equals_that_of_the_api(plan: winnow.Plan, log_dir: Path, spark: SparkSession) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.clean.sweeps import swept
 
 from tests.fixtures.data import copy_log_dir
 from tests.spark.runs import add_partition, changes, clean, files_of, new_log_dir, run
+from tests.unit.cleaning.sweeps import swept
 from winnow.api import verify
 from winnow.cli.main import run as run_command
 from winnow.errors import LogDirInUseError

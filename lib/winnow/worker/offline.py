@@ -49,9 +49,15 @@ def make_offline(path: str) -> int:
     """
     target = Path(path).absolute()
     if not is_checkout():
-        raise UsageError("--offline packs a checkout", found="an installed package")
+        raise UsageError(
+            "--offline packs a checkout", expected="a checkout", found="an installed package"
+        )
     if not target.parent.is_dir():
-        raise UsageError("no such directory", where=str(target.parent))
+        raise UsageError(
+            "no such directory",
+            where=str(target.parent),
+            hint="Create it, or choose another file.",
+        )
     try:
         with (
             replacing(target, mode=READABLE) as file,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir, partition_dirs
 from tests.kafka.judge.judge import Kafka
-from tests.unit.clean.sweeps import brief, findings, swept
+from tests.unit.cleaning.sweeps import brief, findings, swept
 from winnow.logdir.names import CLEAN_SHUTDOWN
 
 A_DAY_LATER = 1_795_300_000_000

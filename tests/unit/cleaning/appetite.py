@@ -1,5 +1,5 @@
 """Measure how much memory it takes to clean or read partitions. Runs as its own process and prints
-one result per partition: python -m tests.unit.clean.appetite
+one result per partition: python -m tests.unit.cleaning.appetite
 {MAX_DECOMPRESSED_BYTES|read}:PARTITION_DIRECTORY...
 """
 
@@ -11,8 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.unit.clean.partitions import NOW, SECRET, job_of
-
+from tests.unit.cleaning.partitions import NOW, SECRET, job_of
 from tests.unit.kafka_log.reading import scan
 from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.cleaning.scan.resolve import resolve_bucket

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import (
+
+from tests.twins.walk import decode_batch
+from tests.unit.cleaning.partitions import (
     INTERVAL,
     SECRET,
     batch,
@@ -20,8 +22,6 @@ from tests.unit.clean.partitions import (
     record,
     segments_of,
 )
-
-from tests.twins.walk import decode_batch
 from tests.unit.wire.logs import random_log
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.clean.partitions import SECRET, batch, make_partition, record, segments_of
 
+from tests.unit.cleaning.partitions import SECRET, batch, make_partition, record, segments_of
 from winnow.errors import CorruptLogError
 from winnow.policy.transactions import ABORTED
 from winnow.verbs.explain.find import Found, Place, Search, find_in_segment

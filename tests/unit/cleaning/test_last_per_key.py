@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import SECRET, batch, job_of, make_partition, record
 
 from tests.twins.last_offsets import KeyedRecord, survivors
+from tests.unit.cleaning.partitions import SECRET, batch, job_of, make_partition, record
 from winnow.cleaning.scan import cut
 from winnow.cleaning.scan import job as job_module
 from winnow.cleaning.scan.last_offsets import last_per_key, packed_by_bucket

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import MTIME_NS, NOW, SECRET, job_of, make_partition, records_in
 
 from tests.twins.legacy import legacy_records
 from tests.twins.walk import decode_batch
+from tests.unit.cleaning.partitions import MTIME_NS, NOW, SECRET, job_of, make_partition, records_in
 from tests.unit.wire.legacy_logs import entry, legacy_log, random_legacy_log, wrapper
 from tests.unit.wire.logs import record
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from tests.unit.clean.partitions import NOW, make_partition
 
+from tests.unit.cleaning.partitions import NOW, make_partition
 from tests.unit.wire.legacy_logs import entry
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
@@ -147,7 +147,7 @@ def appetites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, 
         | dict.fromkeys(ACCEPTED, HIGH_LIMIT * MIB)
         | dict.fromkeys(READ, "read")
     )
-    command = [sys.executable, "-m", "tests.unit.clean.appetite"]
+    command = [sys.executable, "-m", "tests.unit.cleaning.appetite"]
     command += [f"{how[name]}:{home / name / 't-0'}" for name in made]
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'lib'}:{ROOT}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.clean.partitions import batch, job_of, make_partition, record
 
+from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from tests.unit.policy.states import config
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.space import Room, fitting, most_index_bytes, most_log_bytes, within

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.unit.clean.sweeps import findings
 
 from tests.spark.runs import new_log_dir
+from tests.unit.cleaning.sweeps import findings
 from tests.unit.logdir.test_lookup import T, batch, partition
 from tests.unit.wire.legacy_logs import entry, wrapper
 from winnow.logdir.names import LOG, SNAPSHOT, segment_file

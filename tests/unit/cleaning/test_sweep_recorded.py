@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.unit.clean.sweeps import brief, findings, swept
 
 from tests.fixtures.data import copy_log_dir
 from tests.spark.damage import COMPRESSED, PLAIN
 from tests.spark.runs import add_partition, new_log_dir
+from tests.unit.cleaning.sweeps import brief, findings, swept
 from winnow.verbs.verify.findings import Checked, Finding
 from winnow.verbs.verify.kinds import Kind
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.clean.partitions import (
+
+from tests.unit.cleaning.partitions import (
     NOW,
     SECRET,
     batch,
@@ -17,7 +18,6 @@ from tests.unit.clean.partitions import (
     record,
     records_in,
 )
-
 from winnow.cleaning.result import RecordsRemoved
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.cleaning.scan.resolve import resolve_bucket

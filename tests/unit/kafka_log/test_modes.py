@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.clean.partitions import make_partition
 
 from tests.fixtures.data import copy_tree, unpacked
 from tests.spark.damage import COMPRESSED, PLAIN, Log
+from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import offsets, rows, scan
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import make_partition
 
 from tests.fixtures.data import copy_log_dir, unpacked
+from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import counted, offsets, rows, tasks
 from winnow.errors import UsageError
 from winnow.kafka_log.ranges import OPEN_BYTES, Range

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import make_partition
 
 from tests.fixtures.data import copy_log_dir, unpacked
+from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import offsets, rows
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index

@@ -80,6 +80,8 @@ def test_directory_below_a_world_writable_one_is_not_world_writable(tmp_path: Pa
 CREATE = {
     "storage/creating.py",
     "storage/output_file.py",
+    "ledger/delta.py",
+    "ledger/fetch_jars.py",
     # in the private directory of the run
     "runtime/cores.py",
 }

@@ -8,14 +8,14 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from tests.unit.clean.partitions import indexes
-from tests.unit.clean.sweeps import brief, findings
 
 from tests.fixtures.data import copy_log_dir
 from tests.kafka.cleaner.txn_scripts import Script
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.spark.damage import Log, field, torn, zeros_at_the_end
 from tests.spark.runs import add_partition, new_log_dir, set_checkpoint
+from tests.unit.cleaning.partitions import indexes
+from tests.unit.cleaning.sweeps import brief, findings
 from tests.unit.logdir.test_lookup import T, batch, partition
 from winnow.errors import UsageError
 from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.unit.clean.partitions import batch, job_of, make_partition, record
 
+from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from winnow.cleaning.scan.job import PartitionJob
 from winnow.cleaning.space import WAVE_BYTES, Room, waves
 from winnow.storage.places import free_bytes

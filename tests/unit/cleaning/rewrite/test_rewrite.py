@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.clean.partitions import (
+
+from tests.unit.cleaning.partitions import (
     MTIME_NS,
     NOW,
     batch,
@@ -19,7 +20,6 @@ from tests.unit.clean.partitions import (
     record,
     records_in,
 )
-
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.cleaning.scan import chunks as chunks_module
 from winnow.cleaning.scan.job import PartitionJob

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.clean.partitions import INDEX_BYTES, INTERVAL, batch, indexes, record
 
+from tests.unit.cleaning.partitions import INDEX_BYTES, INTERVAL, batch, indexes, record
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.errors import VerificationError, WinnowError
 from winnow.logdir import batches

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import batch, record
 
+from tests.unit.cleaning.partitions import batch, record
 from winnow.cleaning.scan import chunks
 from winnow.cleaning.scan.chunks import batches_of, chunks_of, counted
 from winnow.errors import CorruptLogError

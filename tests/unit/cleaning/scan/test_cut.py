@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import (
+
+from tests.twins.files import sum_up_plain
+from tests.unit.cleaning.partitions import (
     NOW,
     SECRET,
     batch,
@@ -19,9 +21,7 @@ from tests.unit.clean.partitions import (
     record,
     records_in,
 )
-from tests.unit.clean.test_tally import plain_checksum
-
-from tests.twins.files import sum_up_plain
+from tests.unit.cleaning.test_tally import plain_checksum
 from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.cleaning.scan import cut

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import SECRET, batch, job_of, make_partition, record
 
+from tests.unit.cleaning.partitions import SECRET, batch, job_of, make_partition, record
 from winnow.cleaning.scan import cut
 from winnow.cleaning.scan.chunks import batches_of
 from winnow.cleaning.scan.cut import Split

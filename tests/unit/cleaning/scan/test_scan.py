@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.clean.partitions import SECRET, batch, job_of, make_partition, record
 
+from tests.unit.cleaning.partitions import SECRET, batch, job_of, make_partition, record
 from winnow.cleaning.scan import cut
 from winnow.cleaning.scan.job import PartitionJob
 from winnow.cleaning.scan.scan import scan_split

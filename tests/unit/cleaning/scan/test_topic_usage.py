@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.unit.clean.partitions import batch, record
 
+from tests.unit.cleaning.partitions import batch, record
 from winnow.cleaning.result import Holder
 from winnow.cleaning.scan import topic_usage as holders
 from winnow.cleaning.scan.topic_usage import Holdings, holdings_of, top_holders

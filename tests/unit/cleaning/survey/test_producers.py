@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.clean.partitions import NOW, batch, make_partition, record, segments_of
 
+from tests.unit.cleaning.partitions import NOW, batch, make_partition, record, segments_of
 from winnow.cleaning.survey.transactions import known_producers, newest_snapshot
 from winnow.cleaning.survey.walk import walk_segment
 from winnow.logdir.names import LOG, SNAPSHOT, segment_file

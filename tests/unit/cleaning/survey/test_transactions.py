@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.clean.partitions import (
+
+from tests.twins.walk import decode_batch
+from tests.unit.cleaning.partitions import (
     NOW,
     SECRET,
     batch,
@@ -18,8 +20,6 @@ from tests.unit.clean.partitions import (
     records_in,
     segments_of,
 )
-
-from tests.twins.walk import decode_batch
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.cleaning.scan import cut

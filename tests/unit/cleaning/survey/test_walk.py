@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.clean.partitions import batch, job_of, make_partition, record
 
+from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from winnow.cleaning.scan import cut
 from winnow.cleaning.survey.walk import SegmentWalk, walk_segment
 from winnow.errors import CorruptLogError
