@@ -243,13 +243,14 @@ def test_records_of_v0_and_v1_have_the_predicted_fate(spark: SparkSession, tmp_p
 
 def test_single_record_query_gives_the_same_answer(spark: SparkSession, log_dir: Path) -> None:
     """For one record of each kind of fate, with the number of Spark jobs that the query takes."""
+    sets = [one for one in SETS if not one.startswith("c-4p")]  # that topic is not here
     for name in ("t-closed-0", "cd-mixed-0", "d-start-0"):
         kinds = {
-            (f.verdict, f.rule): f for f in foretell(spark, log_dir, *SETS, now=NOW)[name].values()
+            (f.verdict, f.rule): f for f in foretell(spark, log_dir, *sets, now=NOW)[name].values()
         }
         assert len(kinds) > 1
         for fate in kinds.values():
-            assert ask(spark, log_dir, name, *SETS, offset=fate.offset).records == (fate,)
+            assert ask(spark, log_dir, name, *sets, offset=fate.offset).records == (fate,)
 
 
 def ask(

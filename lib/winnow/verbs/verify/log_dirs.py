@@ -41,6 +41,8 @@ Offsets = dict[str, dict[TopicPartition, int]]
 class LogDirCheck:
     findings: tuple[Finding, ...]
     partitions: tuple[PartitionPlace, ...]
+    topics: frozenset[str]
+    """All topics, also those that were not asked for."""
     checkpoints: Offsets
     clean_shutdown: bool
     notes: tuple[str, ...]
@@ -85,6 +87,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         if offsets is not None:
             checkpoints[name] = offsets
     partitions: list[PartitionPlace] = []
+    every: set[str] = set()
     notes: list[str] = []
     for entry in storage.list_dir(path):
         if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
@@ -107,6 +110,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
                 "a-z A-Z 0-9 . _ -"
             )
             findings.append(scope.finding(Kind.NAME, entry.name, message))
+        every.add(key.topic)
         if not topics or any(fnmatchcase(key.topic, glob) for glob in topics):
             recovery_point = (
                 None if clean else checkpoints.get(RECOVERY_POINT_CHECKPOINT, {}).get(key, 0)
@@ -121,6 +125,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     return LogDirCheck(
         findings=tuple(findings),
         partitions=tuple(partitions),
+        topics=frozenset(every),
         checkpoints=checkpoints,
         clean_shutdown=clean,
         notes=tuple(notes),

@@ -67,7 +67,9 @@ def sweep(
     """Sweep log directories. `log_dirs` come from `find_log_dirs`; the caller holds their locks."""
     checked = [check_log_dir(Places(), path, topics=topics) for path in log_dirs]
     places = [place for log_dir in checked for place in log_dir.partitions]
-    check_globs(topics, {place.scope.topic or "" for place in places}, option="--topics")
+    check_globs(
+        topics, frozenset().union(*(log_dir.topics for log_dir in checked)), option="--topics"
+    )
     directories = _directories(sc, places, progress)
     logs = iter(_logs(sc, directories, max_decompressed_bytes, progress))
     findings: list[Finding] = []
