@@ -25,6 +25,7 @@ from typing import Any, TypeVar, cast
 import llvmlite.binding
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.serialize import dumps
 
 from winnow.resources import is_checkout, user_cache_dir
 
@@ -63,6 +64,11 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:
     options.pop("cache", None)
 
     def decorate(function: _Function) -> _Function:
+        qualname: str = cast("Any", function).__qualname__
+        if "<locals>" in qualname:
+            # Its compiled code is named by its place in the source and a number that counts from 0
+            # in each process: two of one factory, from two processes, may have one name.
+            raise TypeError(f"{qualname} can't be kept compiled: move it out of its function")
         kernel: Any = numba.njit(**options)(function)
         kernel._cache = _Cache(function)  # noqa: SLF001 - as enable_caching() does
         return cast("_Function", kernel)
@@ -213,19 +219,37 @@ class _Found(CompileResultCacheImpl):
     _locator_classes: Any = (_Locator,)
 
 
-class _Cache(FunctionCache):
-    """Compiles again what can't be read, and goes on where nothing can be written."""
+class _Files:
+    """One file for each signature and processor, named by them. Numba's index of numbered files is
+    not safe: of two processes that compile at once, one may be given the code of the other.
+    """
 
-    _impl_class = _Found
+    def __init__(self, base: str) -> None:
+        self._base = base
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def _file(self, key: object) -> Path:
+        name = hashlib.sha256(repr((key, numba.__version__)).encode()).hexdigest()[:32]
+        return place() / f"{self._base}-{name}.nbc"
+
+    def load(self, key: object) -> Any:
+        """Return what was saved for a key, or None. Anything may be wrong with a file."""
         try:
-            return super().load_overload(sig, target_context)
+            return pickle.loads(self._file(key).read_bytes())  # noqa: S301 - as numba reads its own
         except (OSError, EOFError, pickle.UnpicklingError):
-            with suppress(OSError):
-                self.flush()
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save(self, key: object, data: object) -> None:
+        """Save what belongs to a key, whole or not at all."""
+        file = self._file(key)
+        new = file.with_name(f"{file.name}.{os.getpid()}.new")
         with suppress(OSError):
-            super().save_overload(sig, data)
+            new.write_bytes(dumps(data))
+            new.replace(file)
+
+
+class _Cache(FunctionCache):
+    _impl_class = _Found
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._cache_file: Any = _Files(self._impl.filename_base)

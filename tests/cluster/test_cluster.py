@@ -133,7 +133,7 @@ def kernels_of_the_package() -> dict[str, str]:
     found = {}
     with tarfile.open(ROOT / ".cache" / "numba" / "winnow.tar.gz") as archive:
         for member in archive:
-            file = archive.extractfile(member) if member.name.endswith((".nbi", ".nbc")) else None
+            file = archive.extractfile(member) if member.name.endswith(".nbc") else None
             if file is not None:
                 found[member.name] = digest(file.read())
     return found

@@ -131,3 +131,38 @@ def test_directory_of_the_user_is_used_and_broken_files_in_it_are_replaced(
     assert call(library, **own) == "2 0"
     assert call(library, **own) == "2 1"
     assert not (library.parent / ".cache").exists()
+
+
+def test_processes_that_compile_at_once_do_not_mix_their_kernels(library: Path) -> None:
+    """With numba's index, each would have named its own code as number 1 of this function."""
+    program = "import sys; from winnow.adding import add; print(add(eval(sys.argv[1])))"
+    known = {name: text for name, text in os.environ.items() if not name.startswith("NUMBA")}
+    arguments = ("1", "1.5", "1j", "True")
+
+    def results() -> list[str]:
+        running = [
+            subprocess.Popen(
+                [sys.executable, "-c", program, argument],
+                env={**known, "PYTHONPATH": str(library), "PYTHONDONTWRITEBYTECODE": "1"},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for argument in arguments
+        ]
+        return [process.communicate(timeout=120)[0].strip() for process in running]
+
+    assert results() == results() == ["2", "2.5", "(1+1j)", "2"]
+    kept = library.parent / ".cache" / "numba"
+    assert len([*kept.glob("adding.add-*.nbc")]) == len(arguments)
+
+
+def test_kernel_made_inside_a_function_is_refused() -> None:
+    def factory() -> None:
+        @compiled.njit(nogil=True)
+        def local(n: int) -> int:
+            return n
+
+        local(1)
+
+    with pytest.raises(TypeError, match="move it out of its function"):
+        factory()

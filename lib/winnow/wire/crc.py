@@ -83,36 +83,40 @@ def _word_step(typingctx: Any, crc: Any, word: Any) -> Any:
 _crc_word: Any = intrinsic(_word_step)
 
 
-def _by_tables(tables: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Any:
-    @njit(cache=True, nogil=True)
-    def advanced(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
-        short = np.uint32(crc)
-        byte = np.uint64(0xFF)
-        while pos + 8 <= end:
-            word = load_word(buf, pos) ^ np.uint64(short)
-            short = (
-                tables[7, word & byte]
-                ^ tables[6, (word >> np.uint64(8)) & byte]
-                ^ tables[5, (word >> np.uint64(16)) & byte]
-                ^ tables[4, (word >> np.uint64(24)) & byte]
-                ^ tables[3, (word >> np.uint64(32)) & byte]
-                ^ tables[2, (word >> np.uint64(40)) & byte]
-                ^ tables[1, (word >> np.uint64(48)) & byte]
-                ^ tables[0, word >> np.uint64(56)]
-            )
-            pos += 8
-        while pos < end:
-            short = tables[0, (short ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
-                short >> np.uint32(8)
-            )
-            pos += 1
-        return short ^ np.uint32(0xFFFFFFFF)
+@njit(cache=True, nogil=True)
+def _by_tables(
+    tables: np.ndarray[tuple[int, int], np.dtype[np.uint32]],
+    crc: np.uint64,
+    buf: Bytes,
+    pos: int,
+    end: int,
+) -> np.uint32:
+    short = np.uint32(crc)
+    byte = np.uint64(0xFF)
+    while pos + 8 <= end:
+        word = load_word(buf, pos) ^ np.uint64(short)
+        short = (
+            tables[7, word & byte]
+            ^ tables[6, (word >> np.uint64(8)) & byte]
+            ^ tables[5, (word >> np.uint64(16)) & byte]
+            ^ tables[4, (word >> np.uint64(24)) & byte]
+            ^ tables[3, (word >> np.uint64(32)) & byte]
+            ^ tables[2, (word >> np.uint64(40)) & byte]
+            ^ tables[1, (word >> np.uint64(48)) & byte]
+            ^ tables[0, word >> np.uint64(56)]
+        )
+        pos += 8
+    while pos < end:
+        short = tables[0, (short ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
+            short >> np.uint32(8)
+        )
+        pos += 1
+    return short ^ np.uint32(0xFFFFFFFF)
 
-    return advanced
 
-
-_advanced_by_tables = _by_tables(_TABLES)
-_advanced_ieee = _by_tables(_TABLES_IEEE)
+@njit(cache=True, nogil=True)
+def _advanced_by_tables(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
+    return _by_tables(_TABLES, crc, buf, pos, end)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -156,13 +160,13 @@ def crc32c(buf: Bytes, start: int, end: int) -> np.uint32:
 @njit(cache=True, nogil=True)
 def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
     """Compute `crc32c` with eight tables: for old CPUs, and the reference in tests."""
-    return _advanced_by_tables(np.uint64(0xFFFFFFFF), buf, start, end)  # type: ignore[no-any-return]
+    return _advanced_by_tables(np.uint64(0xFFFFFFFF), buf, start, end)
 
 
 @njit(cache=True, nogil=True)
 def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
     """Return the CRC-32 (IEEE) of buf[start:end]. The caller has checked these bounds."""
-    return _advanced_ieee(np.uint64(0xFFFFFFFF), buf, start, end)  # type: ignore[no-any-return]
+    return _by_tables(_TABLES_IEEE, np.uint64(0xFFFFFFFF), buf, start, end)
 
 
 @njit(cache=True, nogil=True)

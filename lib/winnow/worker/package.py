@@ -51,7 +51,7 @@ SITE = "site"
 """The entry on PYTHONPATH. spark-submit.sh uses the same name."""
 _NOT_RUN = frozenset({"__pycache__", "include", "tests"})
 """Directories in packages that no task reads."""
-_KERNELS = frozenset({".nbi", ".nbc"})
+_KERNELS = frozenset({".nbc"})
 _UNCHECKED = 1
 """Flag of byte code that is never checked against its source (PEP 552)."""
 _FASTEST = 1
