@@ -40,6 +40,21 @@ def test_every_name_in_architecture_exists() -> None:
     assert sorted(plain - _verbs_and_definitions()) == []
 
 
+def test_maps_of_the_house_name_every_folder_of_the_library() -> None:
+    folders = {path.name for path in LIBRARY.iterdir() if (path / "__init__.py").is_file()}
+    rooms = re.search(r"## The rooms\n.*?\n## ", (DOCS / "architecture.md").read_text(), re.DOTALL)
+    assert rooms is not None
+    named = {name for name in _CODE.findall(rooms[0]) if name in ROOMS}
+    assert folders - named == set()
+    assert {name for row in rooms[0].splitlines() for name in _first_cell(row)} <= ROOMS
+    tree = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Commands")[0]
+    assert {name for name in folders if f"{name}/" not in tree} == set()
+
+
+def _first_cell(row: str) -> list[str]:
+    return _CODE.findall(row.split("|")[1]) if row.startswith("| `") else []
+
+
 def test_every_function_in_the_picture_exists() -> None:
     drawn = re.findall(r'class="c"[^>]*>(\w+)<', (DOCS / "images" / "pipeline.svg").read_text())
     assert drawn
