@@ -93,7 +93,7 @@ while (($#)); do
 done
 
 case $verb in
-    plan | clean | erase | explain | verify | doctor | history | demo | script) ;;
+    plan | clean | apply | erase | explain | verify | doctor | history | demo | script) ;;
     inspect | recover | package) without_spark=yes ;;
     *) without_spark=yes ;; # no verb or an unknown verb: the command line reports it at once
 esac

@@ -38,7 +38,11 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     ledger = ["--ledger", str(place / "ledger")]
     (place / "keys").write_text("k40\n", encoding="utf-8")
     assert run_here(spark, ["clean", log_dir, *TOPICS, *ledger, "--report", "none"])[0] == 0
+    idle = [str(copy_log_dir("clean", place / "idle", only=["c-tomb-0"])), "--only", "retention"]
+    out = ["--out", str(place / "plan.json")]
+    assert run_here(spark, ["plan", *idle, *TOPICS, "--no-ledger", *out])[0] == 0
     return {
+        "apply": ["apply", str(place / "plan.json"), "--no-ledger", "--report", "none"],
         "clean": ["clean", log_dir, *TOPICS, "--no-ledger", "--report", "none"],
         "demo": ["demo"],
         "doctor": ["doctor", log_dir, *TOPICS],

@@ -13,12 +13,13 @@ from winnow.cli.erase import Keys, run_erase
 from winnow.cli.explain import Asked, run_explain
 from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
+from winnow.cli.line.saved import DECIDE
+from winnow.cli.line.takes import FIELDS, SETTINGS, takes
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell
 from winnow.cli.package import run_offline, run_package
 from winnow.cli.recover import Recovery, run_recover
-from winnow.cli.run import run_verb
-from winnow.cli.takes import FIELDS, SETTINGS, takes
+from winnow.cli.run import run_apply, run_verb
 from winnow.cli.text.grouped import GroupedCommand
 from winnow.cli.text.lessons import LESSONS, epilog, epilog_of_all
 from winnow.cli.verify import run_verify
@@ -76,9 +77,25 @@ def _verb(name: str) -> Callable[..., int]:
 
 
 _LAST = ("quiet", "profile", "json")
+_OF_PLANS = ("log_dirs", "now", "detailed_exitcode", "estimate", "out")
+_ELSEWHERE = ("output", "begin_again", "work_dir", "work_space")
+_CARRY_OUT = [one for one in FIELDS if one not in {*DECIDE, *_OF_PLANS, *_ELSEWHERE, *_LAST}]
+"""Options that only concern how a plan is carried out, and what is told about it."""
 
 for _name in ("plan", "clean"):
     _command(_name, no_args_is_help=True)(_verb(_name))
+
+
+@_command("apply", no_args_is_help=True)
+@takes(..., *_CARRY_OUT, *_LAST)
+def apply_plan(
+    line: CommandLine,
+    *,
+    plan: Annotated[
+        str, typer.Argument(metavar="FILE", help="The plan: what `plan --out FILE` wrote.")
+    ],
+) -> int:
+    return run_apply(plan, line)
 
 
 @_command("erase", no_args_is_help=True)

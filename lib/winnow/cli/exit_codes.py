@@ -30,6 +30,15 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             **_IN_USE,
             6: "not enough space for any partition, or retention freed less than --free-at-least",
         },
+        "apply": {
+            0: "done as planned, or nothing to do",
+            1: "refused, because something has changed since the plan was made; or failed",
+            2: "the command or the plan is invalid",
+            3: f"done, but {_LEFT}, or damaged batches were quarantined",
+            4: "verification of the new files failed; none of them was committed",
+            **_IN_USE,
+            6: "not enough space for any partition, or retention freed less than --free-at-least",
+        },
         "erase": {
             0: "none of the keys is left in these partitions, and this is proven",
             **_FAILED,

@@ -221,6 +221,9 @@ class CommandLine:
         "--estimate",
         default=False,
     )
+    out: str | None = _option(
+        "For plan: save the plan in this file, for `apply`.", "--out", metavar="FILE"
+    )
     quiet: bool = _option(
         "Show no progress on stderr, only notes and errors.", "--quiet", default=False
     )
@@ -323,18 +326,31 @@ def parse_rate(text: str, *, option: str) -> int:
     return rate
 
 
+def read_bytes(file: str, *, option: str) -> bytes:
+    """Return the content of the file that an option names. Raises UsageError if it can't be
+    read.
+    """
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise _unreadable(file, option, error.strerror) from error
+
+
 def read_text(file: str, *, option: str) -> str:
     """Return the text of the file that an option names. Raises UsageError if it can't be read."""
     try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(
-            f"can't read the file of {option}",
-            found=what,
-            where=file,
-            expected="a file that can be read, in UTF-8",
-        ) from error
+        return read_bytes(file, option=option).decode().replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        raise _unreadable(file, option, str(error)) from error
+
+
+def _unreadable(file: str, option: str, found: str | None) -> UsageError:
+    return UsageError(
+        f"can't read the file of {option}",
+        found=found,
+        where=file,
+        expected="a file that can be read, in UTF-8",
+    )
 
 
 def parse_settings(request: CommandLine) -> Settings:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from winnow.cleaning.request import Request, Seen
 from winnow.cleaning.result import NONE, RunResult
 from winnow.cli.confirm import confirm
+from winnow.cli.line.saved import Saving, load
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
@@ -36,14 +38,20 @@ from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
 from winnow.words import one_line, redacted
 
+if TYPE_CHECKING:
+    from winnow.cleaning.plan.saved import SavedPlan
+
 WORK = 10
 """The exit code of `plan --detailed-exitcode` if there is work to do and nothing else to report."""
 INTERRUPTED = 130
 """The exit code that a shell reports for a command ended by Ctrl-C."""
 
 
-def run_verb(verb: str, request: CommandLine) -> int:
-    """Run `plan` or `clean`, and return the exit code. Errors are printed, not raised."""
+def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) -> int:
+    """Run `plan` or `clean`, and return the exit code. Errors are printed, not raised.
+
+    `saved`: the plan that `clean` must carry out, or else refuse.
+    """
     now = None
     signals = Signals()
     clock = Clock(asked=request.profile)
@@ -52,7 +60,8 @@ def run_verb(verb: str, request: CommandLine) -> int:
         nonlocal now
         now = now_of(request)
         stop = stop_of(request)
-        call = prepare(verb, request, now, stop, clock=clock)
+        saving = None if request.out is None else Saving(verb, request, now)
+        call = prepare(verb, request, now, stop, clock=clock, saved=saved or saving)
         place = place_of_report(verb, request)
         clock.starts_spark()
         with spark_context() as spark, signals.ask(stop, spark), clock.with_spark(spark):
@@ -62,12 +71,24 @@ def run_verb(verb: str, request: CommandLine) -> int:
                     reported.ended(result)
             else:
                 result = call(spark)
+            if saving is not None:
+                saving.write(result)
             # Before Spark stops: that takes a while, and the JVM may end.
             _tell_all(result, place, request, clock)
         return exit_code_of(result, request)
 
     with logged(request):
         return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
+
+
+def run_apply(file: str, line: CommandLine) -> int:
+    """Carry out a saved plan, or refuse. Return the exit code."""
+
+    def work() -> int:
+        request, saved = load(file, line)
+        return run_verb("clean", request, saved)
+
+    return guarded(work, json=line.json, now=lambda: None)
 
 
 def exit_code_of(result: RunResult, request: CommandLine) -> int:
@@ -83,16 +104,23 @@ def prepare(
     stop: Stop | None = None,
     *,
     clock: Clock | None = None,
+    saved: SavedPlan | Saving | None = None,
 ) -> Callable[[WithContext], RunResult]:
     """Return a function that does the work once Spark has started. Raises UsageError for every
     mistake that can be found without Spark.
+
+    `saved`: what `clean` must carry out, or what keeps the plan.
     """
-    if request.detailed_exitcode and verb != "plan":
-        raise UsageError(
-            "--detailed-exitcode is for plans",
-            expected="plan, or clean --dry-run",
-            found=f"{verb} --detailed-exitcode",
-        )
+    for option, given in (
+        ("--detailed-exitcode", request.detailed_exitcode),
+        ("--out", request.out is not None),
+    ):
+        if given and verb != "plan":
+            raise UsageError(
+                f"{option} is for plans",
+                expected="plan, or clean --dry-run",
+                found=f"{verb} {option}",
+            )
     settings = parse_settings(request)
     check_log_dirs((*request.log_dirs, *_work_dir(request)))
     for path in filter(is_remote, request.output):
@@ -126,33 +154,47 @@ def prepare(
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         with (clock or Clock(asked=False)).progress(quiet=request.quiet) as progress:
+            deciding: dict[str, Any] = {
+                "settings": settings,
+                "topics": tuple(request.topics),
+                "exclude": tuple(request.exclude),
+                "now": now,
+                "unclean_shutdown": request.unclean_shutdown,
+                "throttle": throttle,
+                "progress": progress,
+                "stop": stop,
+            }
+            checks: list[Seen] = []
+            if isinstance(saved, Saving):
+                checks.append(saved.seen)
+            elif saved is not None:
+                checks.append(saved.check)
+                # Changes nothing, unlike the repairs with which a cleaning begins.
+                api.plan(
+                    spark, list(request.log_dirs), only="retention", seen=saved.check_files,
+                    **deciding,
+                )  # fmt: skip
+            if verb == "clean" and not request.yes and not request.output:
+                pause = getattr(progress, "paused", nullcontext)
+                checks.append(partial(confirm, pause=pause))
             of_clean: dict[str, Any] = {
                 "keep_replaced": request.keep_replaced,
                 "begin_again": request.begin_again,
                 "ledger": ledger,
             }
-            if verb == "clean" and not request.yes and not request.output:
-                pause = getattr(progress, "paused", nullcontext)
-                of_clean["seen"] = partial(confirm, pause=pause)
             more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
             function = api.clean if verb == "clean" else api.plan
             result = function(
                 spark,
                 list(request.log_dirs),
-                settings=settings,
-                topics=tuple(request.topics),
-                exclude=tuple(request.exclude),
-                now=now,
                 only=request.only,
-                unclean_shutdown=request.unclean_shutdown,
                 on_corrupt=request.on_corrupt,
                 **limits,
-                throttle=throttle,
                 output=tuple(request.output),
                 work_dir=request.work_dir,
+                **deciding,
                 **more,
-                progress=progress,
-                stop=stop,
+                seen=_each(checks) if checks else None,
             )
         for note in result.notes:
             complain(f"note: {note}")
@@ -162,6 +204,14 @@ def prepare(
         return result
 
     return call
+
+
+def _each(checks: Sequence[Seen]) -> Seen:
+    def seen(prepared: Sequence[Any], request: Request) -> None:
+        for check in checks:
+            check(prepared, request)
+
+    return seen
 
 
 def _work_dir(request: CommandLine) -> tuple[str, ...]:

@@ -67,12 +67,12 @@ def append_output(path: str | os.PathLike[str], data: bytes) -> None:
         os.close(fd)
 
 
-def read_output(path: str | os.PathLike[str]) -> bytes:
-    """Return what an earlier run wrote, up to `MOST_READ` bytes. Raises OSError."""
+def read_output(path: str | os.PathLike[str], *, most: int = MOST_READ) -> bytes:
+    """Return what an earlier run wrote, up to `most` bytes. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         _check_regular(fd, path)
-        return file.read(MOST_READ)
+        return file.read(most)
 
 
 def open_lock(path: str | os.PathLike[str]) -> int:

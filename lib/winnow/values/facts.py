@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from winnow.cleaning.plan.estimate import Weighed, weigh
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import PartitionWork, Prepared
-from winnow.cleaning.plan.replan import check_same
 from winnow.cleaning.plan.settings import io_rate
+from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.request import Request
 from winnow.cleaning.scan.job import PartitionJob
 from winnow.cleaning.survey.survey import walk_partitions

@@ -12,7 +12,8 @@ from winnow import api
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.on_corrupt import damaged_first
 from winnow.cleaning.plan.prepared import Prepared
-from winnow.cleaning.plan.replan import check_same, rethink
+from winnow.cleaning.plan.replan import rethink
+from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
 from winnow.errors import UsageError

@@ -37,6 +37,7 @@ GROUPS = MappingProxyType(
                 "quiet",
                 "report",
                 "result",
+                "out",
                 "ledger",
                 "no_ledger",
                 "metrics",

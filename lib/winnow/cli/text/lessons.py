@@ -32,7 +32,11 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
         "plan": Lesson(
             "Show what would be cleaned, and by which rule.",
             f"Changes nothing. {_STOPPED}",
-            ("plan /var/lib/kafka", "plan /var/lib/kafka --topics 'orders*' --estimate --json"),
+            (
+                "plan /var/lib/kafka",
+                "plan /var/lib/kafka --topics 'orders*' --estimate --json",
+                "plan /var/lib/kafka --out plan.json",
+            ),
         ),
         "clean": Lesson(
             "Clean, and show every partition before and after.",
@@ -42,6 +46,13 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 "clean /var/lib/kafka --server-properties FILE",
                 "clean /disk1/kafka /disk2/kafka --free-at-least 20GiB",
             ),
+        ),
+        "apply": Lesson(
+            "Carry out a saved plan, exactly, or refuse.",
+            "Decides again with the plan's clock and settings, and cleans only if every file and "
+            "every decision is still that of the plan. Otherwise it changes nothing. "
+            f"{_STOPPED}",
+            ("apply plan.json",),
         ),
         "erase": Lesson(
             "Remove all records of some keys, and prove it.",

@@ -15,7 +15,7 @@ from typer.models import ArgumentInfo
 from winnow.cli.options import CommandLine
 
 FIELDS = {one.name: one for one in fields(CommandLine)}
-_TYPES = get_type_hints(CommandLine)
+TYPES = get_type_hints(CommandLine)
 SETTINGS = (
     "topic_configs",
     "server_properties",
@@ -60,7 +60,7 @@ def takes(*names: str | EllipsisType) -> Callable[[Callable[..., int]], Callable
 
 
 def _parameter(name: str) -> Parameter:
-    typed, default, kind = FIELDS[name].metadata["typer"], FIELDS[name].default, _TYPES[name]
+    typed, default, kind = FIELDS[name].metadata["typer"], FIELDS[name].default, TYPES[name]
     if kind == Sequence[str]:
         kind, default = list[str] | None, None
     if isinstance(typed, ArgumentInfo):

@@ -1,0 +1,202 @@
+"""A plan in a file: what was asked, what it was made from, and what was decided.
+
+Whoever carries it out decides again, with the same words, clock and files, and compares: nothing in
+the file is done because the file says so. So a file that anybody wrote can at most ask for what its
+words would ask for on the command line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from winnow.cleaning.plan.prepared import Prepared
+from winnow.cleaning.plan.unchanged import Plain, changed, check_facts, decision_of, facts_of
+from winnow.cleaning.request import Request
+from winnow.clock import LATEST_MS
+from winnow.errors import CorruptLogError, UsageError, WinnowError
+from winnow.logdir.meta import MetaProperties, read_meta
+from winnow.logdir.names import META_PROPERTIES
+from winnow.storage.contract import Storage
+from winnow.storage.own_json import Value, parse_json
+from winnow.storage.places import Places
+from winnow.version import VERSION
+from winnow.words import one_line
+
+FORMAT = 1
+MOST_BYTES = 1 << 30
+_HINT = "Make a new plan with `plan --out FILE`."
+_DIGEST = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirOf:
+    """A log directory of a plan: its real path, and whose it is by `meta.properties`."""
+
+    path: str
+    node_id: int | None
+    cluster_id: str | None
+
+    @classmethod
+    def read(cls, storage: Storage, path: str) -> LogDirOf:
+        meta: MetaProperties = read_meta(storage, path)
+        return cls(path=path, node_id=meta.node_id, cluster_id=meta.cluster_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedPlan:
+    now: int
+    """The clock of every decision, ms since the epoch."""
+    log_dirs: Sequence[LogDirOf]
+    asked: Mapping[str, Value]
+    """The options that decide, by name, as they were typed. Not checked yet."""
+    files: Mapping[str, str]
+    """Files of settings: real path -> SHA-256 of the content."""
+    kafka_version: str
+    """The versions whose rules were used."""
+    kafka_version_source: str
+    partitions: Mapping[str, Mapping[str, Any]]
+    """By directory: what was found (`facts_of`), and what was decided (`decision_of`). Only
+    compared, never used.
+    """
+
+    def check_files(self, prepared: Sequence[Prepared], request: Request) -> None:
+        """Raise WinnowError unless these are the log directories of the plan, and unchanged."""
+        for one in self.log_dirs:
+            if LogDirOf.read(request.storage, one.path) != one:
+                raise WinnowError(
+                    "the log directory is another one than that of the plan",
+                    expected=f"node.id {one.node_id} and cluster.id {one.cluster_id}",
+                    found="others",
+                    where=f"{one.path}/{META_PROPERTIES}",
+                    hint=_HINT,
+                )
+        check_facts({path: one["found"] for path, one in self.partitions.items()}, prepared)
+
+    def check(self, prepared: Sequence[Prepared], request: Request) -> None:
+        """The same, and raise WinnowError unless every decision is that of the plan."""
+        self.check_files(prepared, request)
+        version = request.settings.kafka.versions
+        if version != self.kafka_version:
+            raise WinnowError(
+                "the log directory is of another version of Kafka than when the plan was made",
+                expected=self.kafka_version,
+                found=version,
+                hint=_HINT,
+            )
+        for item in prepared:
+            before = self.partitions[item.place.directory]["decided"]
+            now = decision_of(item)
+            if before != now:
+                raise changed(item.place.directory, _other_decision(before, now))
+
+
+def _other_decision(before: object, now: Plain) -> str:
+    """Name the first setting that differs, otherwise what is decided now."""
+    settings = before.get("settings") if isinstance(before, dict) else None
+    if isinstance(settings, dict):
+        for name, value in now.get("settings", {}).items():
+            if name not in settings or settings[name] != value:
+                return f"{name.replace('_', '.')}={value}, another value than in the plan"
+    return f"another decision than in the plan: {now['reason']} ({now['rule']})"
+
+
+def found_and_decided(prepared: Iterable[Prepared]) -> dict[str, Plain]:
+    """Return `SavedPlan.partitions`."""
+    return {
+        item.place.directory: {
+            "found": None if item.state is None else facts_of(item.state),
+            "decided": decision_of(item),
+        }
+        for item in prepared
+    }
+
+
+def as_json(plan: SavedPlan) -> bytes:
+    """Return the content of the file. Lines for people: one for each partition."""
+    head = {
+        "format": FORMAT,
+        "winnow_version": VERSION,
+        "now": plan.now,
+        "kafka_version": plan.kafka_version,
+        "kafka_version_source": plan.kafka_version_source,
+        "log_dirs": [
+            {"path": one.path, "node_id": one.node_id, "cluster_id": one.cluster_id}
+            for one in plan.log_dirs
+        ],
+        "asked": {name: value.raw for name, value in plan.asked.items()},
+        "files": dict(plan.files),
+    }
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    rows = [f"{json.dumps(path)}: {json.dumps(one)}" for path, one in plan.partitions.items()]
+    partitions = ",\n".join(rows)
+    lines.append(f'"partitions": {{\n{partitions}\n}}')
+    inside = ",\n".join(lines)
+    return f"{{\n{inside}\n}}\n".encode()
+
+
+def parse_plan(data: bytes, path: str) -> SavedPlan:
+    """Parse the content of a file. Raises UsageError for anything that `as_json` does not write,
+    and for the plan of another version of Winnow.
+    """
+    try:
+        return _parse(parse_json(data, path, hint=_HINT, most_bytes=MOST_BYTES))
+    except CorruptLogError as error:
+        raise UsageError(
+            error.problem,
+            expected=error.expected,
+            found=error.found,
+            where=error.where,
+            hint=error.hint,
+        ) from None
+
+
+_FIELDS = (
+    *("format", "winnow_version", "now", "kafka_version", "kafka_version_source"),
+    *("log_dirs", "asked", "files", "partitions"),
+)
+
+
+def _parse(whole: Value) -> SavedPlan:
+    whole.fields(("format",), None)["format"].version(FORMAT)
+    given = whole.fields(_FIELDS)
+    version = given["winnow_version"]
+    if version.text() != VERSION:
+        raise version.refused(f"a plan of Winnow {VERSION}")
+    dirs = given["log_dirs"].items()
+    if not dirs:
+        raise given["log_dirs"].refused("at least one log directory")
+    files = given["files"].fields((), None)
+    partitions = given["partitions"].fields((), None)
+    return SavedPlan(
+        now=given["now"].integer(most=LATEST_MS),
+        log_dirs=tuple(_log_dir(one) for one in dirs),
+        asked=given["asked"].fields((), None),
+        files={
+            path: value.text(shortest=_DIGEST, longest=_DIGEST) for path, value in files.items()
+        },
+        kafka_version=given["kafka_version"].text(),
+        kafka_version_source=given["kafka_version_source"].text(),
+        partitions={
+            path: {name: part.raw for name, part in one.fields(("found", "decided")).items()}
+            for path, one in partitions.items()
+        },
+    )
+
+
+def _log_dir(value: Value) -> LogDirOf:
+    """Only a directory with its real path: one that is a link now may lead anywhere."""
+    given = value.fields(("path", "node_id", "cluster_id"))
+    path = given["path"].text()
+    if not path.startswith("/") or "\0" in path or Places().canonical(path) != path:
+        raise given["path"].refused(
+            "the real path of a directory", f"{one_line(path)}, a link or no absolute path"
+        )
+    cluster = given["cluster_id"]
+    return LogDirOf(
+        path=path,
+        node_id=given["node_id"].integer_or_none(least=-(2**31), most=2**31 - 1),
+        cluster_id=None if cluster.raw is None else cluster.text(shortest=0),
+    )
