@@ -151,6 +151,7 @@ def _check_control(blocks: RecordBlocks, rows: Rows) -> None:
             begin=blocks.begin[i : i + 1],
             end=blocks.end[i : i + 1],
             unread=blocks.unread[i : i + 1],
+            mixed=blocks.mixed[i : i + 1],
         )
         both = same_outcome(
             lambda one=one: decode_control(one, one.rows),

@@ -137,6 +137,7 @@ _IDLE = "unit/policy/test_sources.py"
 _EXPIRATION = "producer_expiration"
 _JARS = "kafka/judge/test_settings_of_versions.py"
 _GROUPING = "unit/policy/test_grouping.py"
+_OPEN = "unit/cleaning/survey/test_transactions.py"
 TRANSACTIONAL_ID, PRODUCER_ID = "transactional.id.expiration.ms", "producer.id.expiration.ms"
 
 
@@ -206,7 +207,8 @@ RULES: tuple[Row, ...] = (
     ),
     Row(
         switch="converts_old_formats", value=False, until="3.9", rule="S2.5", test=_FORMATS,
-        says="what remains of v0 and v1 keeps its format, and has no delete horizon",
+        says="what remains of v0 and v1 keeps its format, or takes that of its wrapper "
+        "(KAFKA-4298); it has no delete horizon",
         source="before KIP-724",
     ),
     Row(
@@ -223,6 +225,16 @@ RULES: tuple[Row, ...] = (
         switch="empty_segment_spans", value=False, since="3.0", rule="S5.2", test=_GROUPING,
         says="a segment without a byte joins any group",
         source="Cleaner.groupSegmentsBySize of 3.0.2",
+    ),
+    Row(
+        switch="open_from_log_start", value=True, until="3.9", rule="S3.2", test=_OPEN,
+        says="a transaction open below the log start: nothing from the log start on is cleaned",
+        source="LogSegment.read of 3.9.2",
+    ),
+    Row(
+        switch="open_from_log_start", value=False, since="4.0", rule="S3.2", test=_OPEN,
+        says="a transaction open below the log start: nothing from the next batch on is cleaned",
+        source="LogSegment.read of 4.0.2",
     ),
     Row(
         switch="producer_expiration", value=TRANSACTIONAL_ID, until="3.3", rule="S8.4", test=_IDLE,
@@ -255,6 +267,7 @@ KEEPS_MORE: Mapping[str, tuple[Any, ...]] = {
     "emptied_batch": tuple(EmptiedBatch),
     "converts_old_formats": (False, True),
     "empty_segment_spans": (False, True),
+    "open_from_log_start": (True, False),
 }
 """The values of each switch, the one that keeps more first. A batch gets its horizon when a
 cleaning first finds it without other data, so with horizons nothing expires in a log that has none.
@@ -272,6 +285,10 @@ class Rules:
     converts_old_formats: bool
     empty_segment_spans: bool
     """An empty segment counts with all offsets up to the next one when segments are grouped."""
+    open_from_log_start: bool
+    """A transaction open below the log start offset ends the cleanable part there, even where the
+    next batch lies in a later segment.
+    """
     producer_expiration: tuple[str, ...]
     """The settings that may decide when a broker forgets an idle producer: the longest counts."""
     settings: Mapping[str, Range | Unknown] = field(default_factory=dict)

@@ -205,6 +205,7 @@ def _by_format(
             blocks,
             rows=rows[some],
             unread=blocks.unread[some],
+            mixed=blocks.mixed[some],
             compressed=blocks.compressed[some],
             begin=blocks.begin[some],
             end=blocks.end[some],

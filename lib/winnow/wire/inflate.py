@@ -49,6 +49,8 @@ class RecordBlocks:
 
     unread: NDArray[np.bool_]
     """Batches that the caller left compressed. Their areas are empty, whatever their counts."""
+    mixed: NDArray[np.bool_]
+    """Wrappers of v0 or v1 that hold an entry of the other format (KAFKA-4298)."""
     rows: Rows
     """The batches, with the fields that a v0 or v1 header lacks. Code that reads `area` needs these
     rows, not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they
@@ -63,7 +65,7 @@ class RecordBlocks:
 
     def __post_init__(self) -> None:
         # Kernels are compiled for read-only arrays, and nobody may change these.
-        for name in ("compressed", "unread", "begin", "end"):
+        for name in ("compressed", "unread", "mixed", "begin", "end"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
@@ -146,8 +148,9 @@ def _inflate(
                 raise batch_error(error, rows[i]) from error
             end[i] = sink.used
         chosen = chosen[done:]
+    mixed = np.zeros(len(rows), np.bool_)
     if legacy.any():
-        rows = convert_legacy(raw, rows, sink, begin, end, limit=limit, enough=enough)
+        rows = convert_legacy(raw, rows, sink, begin, end, mixed, limit=limit, enough=enough)
         n = len(rows)
         legacy, compressed, begin, end = legacy[:n], compressed[:n], begin[:n], end[:n]
     return RecordBlocks(
@@ -157,6 +160,7 @@ def _inflate(
         begin=begin,
         end=end,
         unread=unread[: len(rows)],
+        mixed=mixed[: len(rows)],
         rows=rows,
     )
 

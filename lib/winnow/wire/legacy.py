@@ -61,12 +61,13 @@ def convert_legacy(
     sink: Sink,
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
+    mixed: NDArray[np.bool_],
     *,
     limit: int,
     enough: int,
 ) -> Rows:
     """Append the records of all v0 and v1 batches to `sink`, as v2 records, and set `begin` and
-    `end` to their places.
+    `end` to their places, and `mixed` where a wrapper holds an entry of the other format.
 
     `batches`: BATCH rows, all inside `raw`. `limit`: maximum decompressed bytes of each wrapper.
     Returns the rows with those of v0 and v1 normalised, up to the wrapper before which `enough`
@@ -98,7 +99,7 @@ def convert_legacy(
     sink.begin_converted(room)
     out = np.frombuffer(sink.reserve(room), np.uint8)
     fault, i, position = convert(
-        raw, inner.data(), wrapped, entries_begin, entries_end, batches, out, rows, starts
+        raw, inner.data(), wrapped, entries_begin, entries_end, batches, out, rows, starts, mixed
     )
     if fault:
         raise batch_error(_wrong(LegacyFault(fault), position - int(entries_begin[i])), batches[i])
@@ -192,7 +193,8 @@ class OldBatches:
     batch.
 
     An entry without a codec is one record: it is copied or dropped. A wrapper that loses no record
-    is copied, too. One that does is compressed again, around entries of its own format.
+    is copied, too, if all its entries are of its own format. Any other is compressed again, around
+    entries of its own format: brokers of old wrote v0 entries inside a v1 wrapper (KAFKA-4298).
     """
 
     def __init__(
@@ -219,9 +221,8 @@ class OldBatches:
         self.action = np.full(len(rows), DROP, np.int8)
         self.action[(self.retained == 0) & (retention == _RETAIN_EMPTY)] = EMPTY
         kept = self.retained > 0
-        self.action[kept] = np.where(
-            rows["record_count"][kept] == blocks.rows["record_count"][kept], COPY, REBUILD
-        )
+        whole = (rows["record_count"] == blocks.rows["record_count"]) & ~blocks.mixed
+        self.action[kept] = np.where(whole[kept], COPY, REBUILD)
         rebuilt = self.action == REBUILD
         starts = np.empty(len(rows) + 1, np.int64)
         self.nulls = np.zeros(len(rows), np.int32)

@@ -9,7 +9,7 @@ from winnow.wire.buffers import as_bytes
 from winnow.wire.columns import gathered, header_places, record_places
 from winnow.wire.control_records import decode_control
 from winnow.wire.digests import record_digests
-from winnow.wire.filtering import Retention, filter_batches
+from winnow.wire.filtering import Era, Retention, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.key_search import find_keys, key_set_of
@@ -50,7 +50,16 @@ def warm_up() -> None:
     find_keys(blocks, blocks.rows, key_set_of([b"key"], (1, 2)))
     columns = scan_records(blocks, blocks.rows, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
-    filter_batches(blocks, blocks.rows, columns.null_value, retention, now=1, delete_retention_ms=1)
+    for era in (Era(), Era(converts=False)):
+        filter_batches(
+            blocks,
+            blocks.rows,
+            columns.null_value,
+            retention,
+            now=1,
+            delete_retention_ms=1,
+            era=era,
+        )
     marker = encode_batch([Record(0, 0, bytes(4), bytes(6))], control=True, transactional=True)
     count, _, _ = walk_batches(as_bytes(marker), 0, 0, rows)
     decode_control(inflate(marker, rows[:count]), rows[:count])

@@ -267,8 +267,12 @@ class _Run:
         changed = [name for name in self._lives if {COMPACTED, RETAINED} & {*results[name].actions}]
         problems = self._undo.after_another_pass(self._ours, changed)
         self._clean_again(settings, now, when)
-        untold = {
-            name: _offsets(directory, LOG) - _offsets(directory, SNAPSHOT)
+        absent = {
+            name: {
+                segment_file(base, suffix)
+                for suffix in (SNAPSHOT, *INDEXES)
+                for base in _offsets(directory, LOG) - _offsets(directory, suffix)
+            }
             for name in self._lives
             for directory in [self._theirs / name]
         }
@@ -285,11 +289,8 @@ class _Run:
         if keep:
             problems |= self._undo.at_once(self._ours, result.run_id, changed)
         self._forget_above(self._theirs)
-        for name, bases in untold.items():
-            # Taken by the loader, which replays batches where it finds no snapshot; no pass takes
-            # one there.
-            for base in bases:
-                (self._theirs / name / segment_file(base, SNAPSHOT)).unlink(missing_ok=True)
+        for name, files in absent.items():
+            self._unmake(self._theirs / name, files)
         recompressed: dict[str, list[str]] = {}
         for name in list(self._lives):
             for log_dir in (self._ours, self._theirs):
@@ -301,6 +302,17 @@ class _Run:
                     recompressed[name] = different
         self._go_on_with_ours(recompressed, when, now)
         self._go_on_with_our_snapshots(number)
+
+    @staticmethod
+    def _unmake(directory: Path, files: Collection[str]) -> None:
+        """Remove what the loader makes, but no pass: a snapshot where it replays batches for want
+        of one, and the indexes of an empty segment. In 2.8 a log that was rolled twice in a row has
+        none of them. A loader of 2.8 that finds no index learns of the producers.
+        """
+        for file in files:
+            log = directory / _log_of(file)
+            if file.endswith(SNAPSHOT) or (log.exists() and not log.stat().st_size):
+                (directory / file).unlink(missing_ok=True)
 
     def _clean_again(self, settings: Settings, now: int, when: str) -> None:
         """At the same time nothing is left to do."""
@@ -450,8 +462,8 @@ def _logs_of_indexes(names: Collection[str]) -> set[str]:
     return {_log_of(name) for name in names if name.endswith(INDEXES)} - {*names}
 
 
-def _log_of(index: str) -> str:
-    return index[:20] + LOG
+def _log_of(file: str) -> str:
+    return file[:20] + LOG
 
 
 def _offsets(directory: Path, suffix: str) -> set[int]:

@@ -22,7 +22,7 @@ it twice. Its cleaner and retention work on one copy, Winnow with `--kafka-versi
 All files, checkpoints and lookups by timestamp must then be equal byte for byte. Batches that were
 compressed again must have equal headers and records.
 
-Four things differ on purpose, one is left to do:
+Four things differ on purpose:
 
 * Up to 3.0 Kafka also cleans what lies above the high watermark (KAFKA-13194), and so may lose
   records that a new leader still has. Winnow never does. Lives of these versions have none there.
@@ -32,8 +32,6 @@ Four things differ on purpose, one is left to do:
   each batch. Winnow's indexes are compared with those that this version rebuilds.
 * Then a tiny segment.index.bytes can have room for Kafka's index of the cleaned segment but not
   for the rebuilt one. Winnow leaves such a log alone.
-* Left to do: up to 3.9 Kafka writes v0 records inside a v1 wrapper (KAFKA-4298) as v1; Winnow
-  copies a wrapper that loses no record. Lives of these versions have no such wrapper.
 
     {command}
 

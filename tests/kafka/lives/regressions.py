@@ -93,6 +93,21 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
             ),
         )
     ),
+    # Before 4.0 Kafka writes them as v1 even if their wrapper loses none (KAFKA-4298).
+    "v0-in-a-wrapper-that-loses-none": Life(
+        (
+            Span(
+                (
+                    Append((Rec(0), Rec(1)), magic=1, codec=1, nested=True),
+                    Append((Rec(2), Rec(3)), magic=1, codec=3, stamped=True, nested=True),
+                    Roll(),
+                    Append(),
+                ),
+                _SMALL,
+            ),
+            Span((Append((Rec(0),)), Roll(), Append()), _SMALL),
+        )
+    ),
     # Kafka asks whether the time index has room even if it has nothing to add, and gives the
     # partition up.
     "a-full-time-index-and-nothing-to-add": Life(

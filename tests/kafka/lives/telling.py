@@ -33,10 +33,6 @@ KEYS = (b"a", b"b", b"c", b"d", b"e", b"", _LIKE_A_MARKER, b"long" * 40)
 """One of them is the key of a marker, used as an ordinary key."""
 _KEEPS_MARKERS = (3, 1, 0)
 """Before, Kafka loses a marker if a later record has its key (KIP-534)."""
-_CONVERTS = (4, 0, 0)
-"""Before, Kafka writes v0 records in a wrapper of v1 as v1; Winnow copies a wrapper that loses
-none.
-"""
 FIRST_TRANSACTIONAL = 3
 """Producers from here on are transactional, those below are idempotent, 0 is none."""
 BEGIN_AT_THE_END = 2
@@ -146,7 +142,7 @@ class _Teller:
         for together in [records] if codec else [[record] for record in records]:
             if not together:
                 continue
-            if step.nested and codec and step.magic and self.version >= _CONVERTS:
+            if step.nested and codec and step.magic:
                 inner = [entry(r.offset - together[0].offset, 0, r.key, r.value) for r in together]
                 batch = wrapper(
                     together[-1].offset,

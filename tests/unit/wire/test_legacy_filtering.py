@@ -82,6 +82,46 @@ def test_before_kafka_4_what_remains_keeps_its_format(
     assert emptied <= found.emptied
 
 
+@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize("codec", CODECS[1:])
+@pytest.mark.parametrize(("magic", "inner"), [(1, (0, 0)), (1, (0, 1)), (0, (1, 1)), (1, (1, 1))])
+def test_before_kafka_4_entries_take_the_format_of_their_wrapper(
+    magic: int, inner: tuple[int, int], codec: Codec, *, stamped: bool
+) -> None:
+    """KAFKA-4298: cleaners of old left v0 entries in a v1 wrapper. One that loses no record is
+    written again if an entry has another format than its wrapper.
+    """
+    bits = LOG_APPEND_TIME if stamped and magic else 0
+    entries = [entry(n, of, b"k%d" % n, b"v", timestamp=NOW + n) for n, of in enumerate(inner)]
+    before = wrapper(1, magic, entries, codec, timestamp=NOW + 9, attributes=bits)
+    buf, rows = legacy_log([before])
+    blocks = inflate(buf, rows)
+    found = filter_batches(
+        blocks,
+        blocks.rows,
+        np.ones(2, np.bool_),
+        np.full(1, Retention.DELETE_EMPTY, np.int8),
+        now=NOW,
+        delete_retention_ms=DAY,
+        era=Era(converts=False),
+    )
+    same = set(inner) == {magic}
+    assert (found.copied, found.rewritten, found.records_out) == (same, not same, 2)
+    assert (found.data.tobytes() == before) == same
+    assert first_bad_crc(found.data, found.batches) == -1
+    (row,) = found.batches
+    again = inflate(found.data, found.batches)
+    assert not again.mixed.any()
+    times = [NOW + n if of else -1 for n, of in enumerate(inner)] if magic else [-1, -1]
+    if bits:
+        times = [NOW + 9] * 2
+    assert legacy_records(found.data, row) == [
+        Record(n, time, b"k%d" % n, b"v") for n, time in enumerate(times)
+    ]
+    newest = -1 if not magic else NOW + 9 if bits or same else max(times)
+    assert (row["magic"], row["last_offset"], row["max_timestamp"]) == (magic, 1, newest)
+
+
 def batches_of(buf: Bytes, rows: Rows) -> list[bytes]:
     starts, sizes = rows["position"].tolist(), rows["size"].tolist()
     return [buf[at : at + size].tobytes() for at, size in zip(starts, sizes, strict=True)]

@@ -12,12 +12,13 @@ from tests.unit.wire.logs import record
 from winnow.wire import names, record_checks, records, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
-from winnow.wire.filtering import filter_batches
+from winnow.wire.filtering import Era, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.kernels import codec as codec_kernels
 from winnow.wire.kernels import filter as filter_kernels
 from winnow.wire.kernels import legacy as legacy_kernels
+from winnow.wire.kernels import old_entries
 from winnow.wire.plain import encode_batch
 from winnow.wire.warm_up import warm_up
 
@@ -34,6 +35,8 @@ KERNELS: list[Any] = [
     filter_kernels.assemble,
     codec_kernels._decompress,
     codec_kernels._compress,
+    old_entries.write_entries,
+    old_entries.join,
 ]
 
 
@@ -59,14 +62,16 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
                 record_checks.check_records(blocks)
                 names.count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=9)
                 columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
-                filter_batches(
-                    blocks,
-                    blocks.rows,
-                    columns.offset != 1,
-                    np.ones(len(some), np.int8),
-                    now=10**12,
-                    delete_retention_ms=0,
-                )
+                for era in (Era(), Era(converts=False)):
+                    filter_batches(
+                        blocks,
+                        blocks.rows,
+                        columns.offset != 1,
+                        np.ones(len(some), np.int8),
+                        now=10**12,
+                        delete_retention_ms=0,
+                        era=era,
+                    )
     assert [list(kernel.signatures) for kernel in KERNELS] == before
 
 

@@ -162,7 +162,12 @@ def _with_walks(
 ) -> PartitionWork:
     state, config = item.state, item.config
     transactions = settle(
-        state, item.snapshot, walks, now=request.now, expiration_ms=config.producer_id_expiration_ms
+        state,
+        item.snapshot,
+        walks,
+        now=request.now,
+        expiration_ms=config.producer_id_expiration_ms,
+        rules=config.rules,
     )
     item = replace(item, walks=walks, transactions=transactions)
     if transactions.undecided is None:

@@ -24,6 +24,7 @@ from winnow.policy.producers import (
 )
 from winnow.policy.transaction_runs import fold
 from winnow.policy.transactions import Carried
+from winnow.policy.versions import Rules
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
 
@@ -54,6 +55,7 @@ def settle(
     *,
     now: int,
     expiration_ms: int,
+    rules: Rules,
 ) -> Transactions:
     """Combine `walks`: of all segments in order, with producers from the snapshot on and with
     transactions.
@@ -86,9 +88,15 @@ def settle(
     )
     stable = last_stable_offset(found, state.high_watermark)
     if stable < state.log_start_offset:
-        # A broker raises it to the log start offset, and then to the first batch it reads there.
+        # A broker raises it to the log start offset. From 4.0 on it takes the first batch it reads
+        # there.
         live = (walk.first_live for walk in walks if walk.first_live is not None)
-        stable = min(next(live, state.log_end_offset), state.high_watermark)
+        raised = (
+            state.log_start_offset
+            if rules.open_from_log_start
+            else next(live, state.log_end_offset)
+        )
+        stable = min(raised, state.high_watermark)
     indexes = [walk.aborted for walk in walks if len(walk.aborted)]
     aborted = np.concatenate(indexes) if indexes else NONE_ABORTED
     return Transactions(

@@ -112,14 +112,15 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     out: NDArray[np.uint8],
     rows: Rows,
     starts: NDArray[np.int64],
+    mixed: NDArray[np.bool_],
 ) -> tuple[int, int, int]:
     """Write the records of all v0 and v1 batches as v2 records into `out`, and their headers into
     `rows`.
 
     The entries of batch i lie at begin[i]..end[i]: in `inner` if it is a wrapper, else it is its
     own only entry, in `raw`. `out` has 5/4 of their total size. `starts` (n + 1): where each
-    batch's records are in `out`. `rows` is a copy of `batches`. Returns (fault, row of its batch,
-    position of the entry).
+    batch's records are in `out`. `rows` is a copy of `batches`. `mixed`: set where an entry is of
+    another format than its wrapper. Returns (fault, row of its batch, position of the entry).
     """
     at = 0
     least = np.int64(0)
@@ -160,6 +161,8 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             magic = load_byte(area, pos + MAGIC_AT)
             if magic > 1 or (magic == 1 and length < RECORD_OVERHEAD_V1):
                 return _MAGIC, i, pos
+            if magic != row.magic:
+                mixed[i] = True
             if np.int64(crc32_part(area, pos + MAGIC_AT, after)) != np.int64(
                 load_be32(area, pos + CRC_V0_AT)
             ):

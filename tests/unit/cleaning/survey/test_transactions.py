@@ -33,6 +33,7 @@ from winnow.logdir import batches
 from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry
+from winnow.policy.versions import asked_version
 from winnow.state import PartitionState, TopicPartition
 from winnow.wire.plain import Record, encode_batch
 
@@ -101,6 +102,7 @@ def settled(
     high_watermark: int = 7,
     log_start: int = 0,
     snapshot: Snapshot = NOTHING_TOLD,
+    version: str = "4.3",
 ) -> Transactions:
     state = PartitionState(
         log_dir=str(directory.parent),
@@ -114,7 +116,8 @@ def settled(
         snapshot_offsets=(),
         leader_epochs=(),
     )
-    return settle(state, snapshot, walks, now=NOW, expiration_ms=DAY)
+    rules = asked_version(version).rules
+    return settle(state, snapshot, walks, now=NOW, expiration_ms=DAY, rules=rules)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 65_536])
@@ -181,6 +184,20 @@ def test_transaction_below_log_start_is_open_only_if_in_a_snapshot(
     found = settled(made, walks, high_watermark=6, log_start=log_start, snapshot=snapshot)
     assert found.last_stable_offset == stable
     assert (found.undecided is None) == (stable == 6)
+
+
+@pytest.mark.parametrize(("version", "stable"), [("2.8", 3), ("3.9", 3), ("4.0", 5), ("4.4", 5)])
+def test_version_decides_what_a_transaction_open_below_the_log_start_limits(
+    tmp_path: Path, version: str, stable: int
+) -> None:
+    """No batch lies between the log start offset 3 and the next segment."""
+    made = make_partition(
+        tmp_path / "t-0", {0: [encode_batch([record(0)]), data(1, 7, b"a")], 5: [batch(record(5))]}
+    )
+    walks = walked(made, high_watermark=6, log_start=3, producers_from=6)
+    snapshot = Snapshot(6, (TOLD,))
+    found = settled(made, walks, high_watermark=6, log_start=3, snapshot=snapshot, version=version)
+    assert found.last_stable_offset == stable
 
 
 def test_index_of_another_log_is_refused_and_both_files_named(directory: Path) -> None:
