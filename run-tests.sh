@@ -16,8 +16,7 @@ source "$root/lib/set-up.sh"
 set_up requirements.txt requirements-dev.txt
 export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
 # Spark's JVMs live only for seconds here, so they compile little, as in Winnow's own jobs.
-quick="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
-quick+=" -Xlog:all=error:stderr -Xlog:cds*=off:stderr"
+quick="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC $quiet_java"
 if [[ -s $class_archive ]]; then quick+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
 export SPARK_SUBMIT_OPTS="$quick${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
 cd "$root"

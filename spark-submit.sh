@@ -37,6 +37,7 @@ master=
 deploy_mode=client
 archives=
 have_library=
+driver_memory=
 local_dirs=
 socket_dir=
 properties=$root/conf/spark-defaults.conf
@@ -59,12 +60,14 @@ while (($#)); do
             --properties-file) properties=$value ;;
             --master) master=$value ;;
             --deploy-mode) deploy_mode=$value ;;
+            --driver-memory) driver_memory=$value ;;
             --archives) archives=$value ;;
             --conf)
                 case $value in
                     spark.master=*) master=${value#*=} ;;
                     spark.archives=*) archives=${archives:-${value#*=}} ;;
                     spark.executorEnv.PYTHONPATH=*) have_library=yes ;;
+                    spark.driver.memory=*) driver_memory=${value#*=} ;;
                     spark.local.dir=*) local_dirs=${value#*=} ;;
                     spark.python.unix.domain.socket.dir=*) socket_dir=${value#*=} ;;
                 esac
@@ -104,6 +107,7 @@ if [[ -r $properties ]]; then
             spark.master) master=${master:-$value} ;;
             spark.archives) archives=${archives:-$value} ;;
             spark.executorEnv.PYTHONPATH) have_library=yes ;;
+            spark.driver.memory) driver_memory=${driver_memory:-$value} ;;
             spark.local.dir) local_dirs=${local_dirs:-$value} ;;
             spark.python.unix.domain.socket.dir)
                 if [[ $properties != "$root/conf/spark-defaults.conf" ]]; then
@@ -112,6 +116,25 @@ if [[ -r $properties ]]; then
                 ;;
         esac
     done <"$properties"
+fi
+
+# Spark refuses a heap of less than 450 MiB, and some collectors count less than they are given.
+enough_memory() { # SIZE, as Java reads it
+    local kib
+    [[ $1 =~ ^([0-9]{1,12})([kKmMgGtT]?)$ ]] || return
+    case ${BASH_REMATCH[2]} in
+        '') kib=$((10#${BASH_REMATCH[1]} >> 10)) ;;
+        k | K) kib=$((10#${BASH_REMATCH[1]})) ;;
+        m | M) kib=$((10#${BASH_REMATCH[1]} << 10)) ;;
+        *) kib=$((10#${BASH_REMATCH[1]} << 20)) ;;
+    esac
+    ((kib >= 512 << 10))
+}
+
+if [[ -n $driver_memory ]] && ! enough_memory "$driver_memory"; then
+    say "the memory of Spark's driver is $driver_memory, but Spark needs at least 512m, with a" \
+        "unit of one letter: leave --driver-memory out, or give more, such as 2g"
+    exit 2
 fi
 
 # How executors get the library. `here`: from this machine's files. `archive`: it is sent to them.
@@ -240,18 +263,15 @@ if [[ -n ${WINNOW_DRY:-} ]]; then
     exit 0
 fi
 
-# Without a locale, as under cron, Java can't open files whose names are not ASCII.
-case ${LC_ALL:-${LC_CTYPE:-${LANG:-C}}} in C | POSIX) export LC_ALL=C.UTF-8 ;; esac
+choose_locale
+if [[ -z $without_spark ]]; then check_loopback; fi
 set_up requirements.txt
 if [[ -z $without_spark ]]; then make_run_dirs; fi
 compose_command
 if [[ -z $without_spark ]]; then
-    # These options leave --driver-java-options to the user. Without -Xlog, the JVM would write its
-    # warnings to stdout.
-    jvm="-Xlog:disable -Xlog:all=error:stderr -Xlog:cds*=off:stderr"
-    jvm+=" -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
-    # Java has its performance data in /tmp, whatever java.io.tmpdir is.
-    jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\" -XX:-UsePerfData"
+    # These options leave --driver-java-options to the user.
+    jvm="$quiet_java -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
+    jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\""
     # Spark fails without a home directory, even if it stores nothing there.
     if [[ ! -w ~ ]]; then jvm+=" -Duser.home=\"$WINNOW_RUN_DIR\""; fi
     if [[ -s $class_archive ]]; then jvm+=" -XX:SharedArchiveFile=\"$class_archive\""; fi

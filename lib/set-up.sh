@@ -1,4 +1,4 @@
-# Sourced by spark-submit.sh and run-tests.sh. Finds Python and Java, and installs what is missing:
+# Sourced by spark-submit.sh and run-tests.sh. Finds Python, and installs what is missing:
 #
 #   .venv                  the virtual environment, with exactly the packages of requirements*.txt
 #   .cache/numba           compiled kernels, and winnow.tar.gz, an archive for executors, once a
@@ -19,6 +19,8 @@ warm=$kernels/warm
 if [[ ${NUMBA_BOUNDSCHECK:-} == 1 ]]; then warm+=-boundscheck; fi
 package=$kernels/winnow.tar.gz # removed with the kernels when a source has changed
 python_in_venv=$venv/bin/python
+# shellcheck source=lib/winnow/runtime/java.sh
+source "$root/lib/winnow/runtime/java.sh"
 
 # Import nothing from the current directory, which may be a log directory of a hostile user. Python
 # does not put it on its path, and empty entries of PYTHONPATH, which mean that directory, are
@@ -39,61 +41,6 @@ if [[ -n ${PYTHONPATH+set} ]]; then
     PYTHONPATH=$(without_empty "$PYTHONPATH")
     if [[ -z $PYTHONPATH ]]; then unset PYTHONPATH; fi
 fi
-
-say() { printf 'winnow: %s\n' "$*" >&2; }
-
-fail() {
-    say "$*"
-    exit 1
-}
-
-# --- System ---------------------------------------------------------------------------------------
-
-check_system() {
-    local needs='Winnow needs Linux with glibc, on x86-64 or ARM'
-    case $OSTYPE in
-        linux-musl*) fail "$needs, but this one has musl: use an image of Debian instead." ;;
-        linux*) ;;
-        *) fail "$needs, but this is $OSTYPE: run it on Linux, or in a container." ;;
-    esac
-}
-
-# --- Java -----------------------------------------------------------------------------------------
-
-# Set java and java_version, or exit with a message that says what to do.
-find_java() {
-    local how='install it (Debian, Ubuntu: apt install openjdk-17-jre-headless;'
-    how+=' elsewhere: https://adoptium.net) or set JAVA_HOME'
-    local real line
-    java_version=
-    if [[ -n ${JAVA_HOME:-} ]]; then
-        java=$JAVA_HOME/bin/java
-        [[ -x $java ]] ||
-            fail "Winnow needs Java 17 or newer, but JAVA_HOME is $JAVA_HOME" \
-                "and there is no bin/java in it: $how."
-    else
-        java=$(type -P java) ||
-            fail "Winnow needs Java 17 or newer, but there is no java on the PATH: $how."
-    fi
-    # Every JDK and JRE has a file with its version. Running Java would cost 50 ms per start.
-    real=$(readlink -f "$java" 2>/dev/null) || real=$java
-    if [[ -r ${real%/bin/java}/release ]]; then
-        while IFS= read -r line; do
-            [[ $line =~ ^JAVA_VERSION=\"?([0-9][0-9A-Za-z._+-]*) ]] &&
-                java_version=${BASH_REMATCH[1]}
-        done <"${real%/bin/java}/release"
-    fi
-    if [[ -z $java_version ]]; then
-        line=$("$java" -version 2>&1) || true
-        [[ $line =~ version\ \"([^\"]+)\" ]] && java_version=${BASH_REMATCH[1]}
-    fi
-    [[ $java_version =~ ^([0-9]+)(\.([0-9]+))? ]] ||
-        fail "Winnow needs Java 17 or newer, but the version of $java is unknown: $how."
-    local major=${BASH_REMATCH[1]}
-    if ((10#$major == 1)); then major=${BASH_REMATCH[3]:-0}; fi # 1.8.0_292 is Java 8
-    ((10#$major >= 17)) ||
-        fail "Winnow needs Java 17 or newer, but $java is Java $java_version: $how."
-}
 
 # --- Python ---------------------------------------------------------------------------------------
 
@@ -276,37 +223,6 @@ make_package() { # after set_up, and only if it is sent to executors
     say "packing the archive for executors"
     "$python_in_venv" "$root/jobs/winnow_job.py" package --quiet --output "$package" >/dev/null ||
         fail "could not pack the archive for executors (see above)."
-}
-
-# compose_java ARGUMENT...: set `started` to the command with which spark-submit starts Java for
-# these arguments. With two of Spark's own options, each start would print a warning: one loads an
-# incubator module for machine learning, the other opens a package that Java 24 and newer lack.
-compose_java() {
-    local part option first=yes
-    started=()
-    set +eu # Spark's script expects neither
-    # shellcheck source=/dev/null
-    source "$SPARK_HOME/bin/load-spark-env.sh"
-    set -eu
-    export PYTHONHASHSEED=0
-    # After what Java may have printed come a null byte, a newline, and each argument with its own.
-    while IFS= read -r -d '' part; do
-        option=$part
-        if ((${#started[@]} == 0)); then option=${part#$'\n'}; fi
-        if [[ -n $first ]]; then
-            first=
-        elif [[ $option == --add-modules=jdk.incubator.vector ]]; then
-            continue
-        elif [[ $option != --add-opens=java.base/sun.security.action=* ]] ||
-            ((10#${java_version%%.*} < 24)); then
-            started+=("$option")
-        fi
-    done < <(
-        # shellcheck disable=SC2086 # these are several options
-        "$java" -Xmx128m $SPARK_LAUNCHER_OPTS -cp "$SPARK_HOME/jars/*" \
-            org.apache.spark.launcher.Main org.apache.spark.deploy.SparkSubmit "$@"
-    )
-    ((${#started[@]})) || fail "Java could not compose Spark's command (see its messages above)."
 }
 
 archive_classes() {

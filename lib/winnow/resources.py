@@ -29,11 +29,16 @@ def user_cache_dir() -> Path | None:
     return Path(home) / "winnow" if os.path.isabs(home) else None
 
 
+def own_cache() -> Path | None:
+    """Return where this installation keeps its files. It need not exist. None without a place."""
+    return _CHECKOUT / ".cache" if is_checkout() else user_cache_dir()
+
+
 def cache_dir() -> Path:
     """Return where files are kept that can be fetched or made again. It need not exist. Raises
     UsageError if an installed package has no place for them.
     """
-    found = _CHECKOUT / ".cache" if is_checkout() else user_cache_dir()
+    found = own_cache()
     if found is None:
         raise UsageError(
             "there is no directory to keep fetched files in",

@@ -23,6 +23,7 @@ def machine(tmp_path: Path) -> Path:
     for name in (
         "spark-submit.sh",
         "lib/set-up.sh",
+        "lib/winnow/runtime/java.sh",
         "requirements.txt",
         "conf/spark-defaults.conf",
     ):
@@ -383,6 +384,28 @@ def test_option_without_its_value_is_refused(machine: Path) -> None:
         "",
         "winnow: --master needs a value\n",
     )
+
+
+@pytest.mark.parametrize("size", ["128m", "511M", "0", "536870911", "2gb", "much"])
+@pytest.mark.parametrize("option", ["--driver-memory", "--conf=spark.driver.memory", "file"])
+def test_too_little_memory_for_the_driver_is_refused(machine: Path, option: str, size: str) -> None:
+    (machine / "mine.conf").write_text(f"spark.driver.memory {size}\n", encoding="utf-8")
+    given = ["--properties-file", str(machine / "mine.conf")]
+    ended = start(machine, "plan", *(given if option == "file" else [f"{option}={size}"]))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    (sentence,) = ended.stderr.splitlines()
+    assert f"the memory of Spark's driver is {size}, but Spark needs at least 512m" in sentence
+
+
+@pytest.mark.parametrize("size", ["512m", "524288K", "1g", "1T", "536870912"])
+def test_enough_memory_for_the_driver_is_passed_on(machine: Path, size: str) -> None:
+    line = dry(machine, "plan", "/k", "--driver-memory", size)
+    assert line[line.index("--driver-memory") + 1] == size
+
+
+def test_last_size_of_the_drivers_memory_counts(machine: Path) -> None:
+    given = ["--driver-memory", "128m", "--conf", "spark.driver.memory=2g"]
+    assert "spark.driver.memory=2g" in dry(machine, "plan", "/k", *given)
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,31 @@ def test_java_starts_without_warnings() -> None:
     assert ended.stderr.startswith(SENTENCE)
 
 
+CHECKOUT = [str(ROOT / "spark-submit.sh")]
+COMMAND_OF_WHEEL = [sys.executable, str(ROOT / "jobs" / "winnow_job.py")]
+
+
+@pytest.mark.parametrize("entry", [CHECKOUT, COMMAND_OF_WHEEL], ids=["checkout", "wheel"])
+def test_machine_without_loopback_gets_one_sentence(entry: list[str], tmp_path: Path) -> None:
+    alone = ["unshare", "--net"]
+    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no network namespace can be made here")
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    ended = subprocess.run(
+        [*alone, *entry, "plan", str(tmp_path)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    first, *more = ended.stderr.splitlines()
+    assert "Spark's processes talk over 127.0.0.1, which can't be reached here" in first
+    assert "ip link set lo up" in first
+    assert more in ([], ["winnow: Java did not start. The message above says why."])
+
+
 def test_environment_of_another_spark_is_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "spark-env.sh").write_text("SPARK_HOME=/nowhere\necho loaded\nexit 9\n")
     ended = subprocess.run(

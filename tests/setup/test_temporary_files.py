@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -34,10 +35,16 @@ def log_dir() -> Path:
     return next(place.rglob("meta.properties")).parent
 
 
-def run(mounts: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+CHECKOUT = [str(ROOT / "spark-submit.sh")]
+COMMAND_OF_WHEEL = [sys.executable, str(ROOT / "jobs" / "winnow_job.py")]
+
+
+def run(
+    mounts: str, *arguments: str, entry: list[str] = CHECKOUT, **environment: str
+) -> subprocess.CompletedProcess[str]:
     command = f'{mounts}; exec "$@"'
     return subprocess.run(
-        ["unshare", "-m", "bash", "-c", command, "-", str(ROOT / "spark-submit.sh"), *arguments],
+        ["unshare", "-m", "bash", "-c", command, "-", *entry, *arguments],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,
@@ -51,13 +58,17 @@ def plan(log_dir: Path) -> list[str]:
     return ["plan", str(log_dir), "--topic-configs", str(ROOT / "demo" / "topic-configs.txt")]
 
 
-@pytest.mark.parametrize("mounts", [FULL, READ_ONLY], ids=["full", "read-only"])
-def test_checkout_takes_the_files_of_a_run(mounts: str, log_dir: Path) -> None:
-    ended = run(mounts, *plan(log_dir))
+@pytest.mark.parametrize(
+    ("mounts", "entry"),
+    [(FULL, CHECKOUT), (READ_ONLY, CHECKOUT), (FULL, COMMAND_OF_WHEEL)],
+    ids=["full", "read-only", "wheel"],
+)
+def test_checkout_takes_the_files_of_a_run(mounts: str, entry: list[str], log_dir: Path) -> None:
+    ended = run(mounts, *plan(log_dir), entry=entry)
     assert ended.returncode in {0, 3}, ended.stderr
     note = f"note: /tmp is full or can't be written; temporary files are in {ROOT}/.cache"
     assert note in ended.stderr
-    for word in ("Exception", "[warning]", "No space", "Read-only"):
+    for word in ("Exception", "[warning]", "No space", "Read-only", "WARNING"):
         assert word not in ended.stderr
 
 
@@ -77,3 +88,12 @@ def test_message_names_the_command_if_no_place_is_left(log_dir: Path) -> None:
     (sentence,) = ended.stderr.splitlines()
     assert "no place for Spark's temporary files: /tmp, " in sentence
     assert f"TMPDIR=DIRECTORY {ROOT}/spark-submit.sh plan {log_dir}" in sentence
+
+
+def test_command_of_the_wheel_names_the_places_if_none_is_left(log_dir: Path) -> None:
+    cache = f"{ROOT}/.cache"
+    bound = f"mount --bind {cache} {cache}; mount -o remount,ro,bind {cache}"
+    ended = run(f"{READ_ONLY}; {NO_MEMORY}; {bound}", *plan(log_dir), entry=COMMAND_OF_WHEEL)
+    assert ended.returncode == 1
+    (sentence,) = ended.stderr.splitlines()
+    assert f"(/tmp, {cache}, /dev/shm). Choose one with the variable TMPDIR." in sentence

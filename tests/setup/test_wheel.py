@@ -67,20 +67,27 @@ def files_below(tree: Path) -> set[str]:
     return {str(path) for path in found}
 
 
-def run(command: list[str], home: Path) -> str:
+def run(command: list[str], home: Path, **environment: str) -> str:
+    """Return what it writes to stdout. It may write nothing but Winnow's own lines to stderr."""
+    told, complained = run_loud(command, home, **environment)
+    assert [line for line in complained.splitlines() if not line.startswith("winnow: ")] == []
+    return told
+
+
+def run_loud(command: list[str], home: Path, **environment: str) -> tuple[str, str]:
     java = shutil.which("java")
     assert java is not None
     ended = subprocess.run(
         command,
         cwd=home,
-        env={"PATH": f"/usr/bin:/bin:{Path(java).parent}", "HOME": str(home), "LANG": "C.UTF-8"},
+        env={"PATH": f"/usr/bin:/bin:{Path(java).parent}", "HOME": str(home), **environment},
         capture_output=True,
         text=True,
         check=False,
         timeout=400,
     )
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-4000:]
-    return ended.stdout
+    return ended.stdout, ended.stderr
 
 
 def test_name_is_ours_and_the_command_is_winnow(home: Path) -> None:
@@ -93,9 +100,35 @@ def test_demo_runs_from_the_wheel(home: Path) -> None:
     assert "The cleaned directory" in told
 
 
+def test_command_keeps_running_without_language_and_with_a_foreign_spark_env(home: Path) -> None:
+    place = home / "Größe"
+    place.mkdir()
+    (home / "spark-env.sh").write_text("echo loaded; exit 9\n")
+    given = {"LC_ALL": "C", "TMPDIR": str(place), "SPARK_CONF_DIR": str(home)}
+    assert "The cleaned directory" in run([str(home / "venv/bin/winnow"), "demo"], home, **given)
+
+
+def test_command_without_java_says_what_to_install(home: Path) -> None:
+    log_dir = home / "empty"
+    log_dir.mkdir()
+    (log_dir / "meta.properties").write_text("version=1\n")
+    ended = subprocess.run(
+        [str(home / "venv/bin/winnow"), "plan", str(log_dir)],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "JAVA_HOME": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "winnow: Winnow needs Java 17 or newer, but JAVA_HOME is /nowhere" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_any_spark_session_plans_cleans_records_and_reads(home: Path) -> None:
     (home / "notebook.py").write_text(NOTEBOOK)
-    told = run([str(home / "venv/bin/python"), "notebook.py"], home)
+    # Spark's own session prints Spark's warnings.
+    told, _ = run_loud([str(home / "venv/bin/python"), "notebook.py"], home)
     assert told.splitlines() == ["planned 1", "recorded 1", "read True"]
     history = run([str(home / "venv/bin/winnow"), "history", "--ledger", "ledger"], home)
     assert "c-none-0" in history

@@ -6,15 +6,18 @@ import os
 import pwd
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from winnow.errors import UsageError
-from winnow.resources import resource
-from winnow.runtime.run_directory import begin_run_directory, run_directory
+from winnow import runtime
+from winnow.cli.out import complain
+from winnow.errors import UsageError, WinnowError
+from winnow.resources import own_cache, resource
+from winnow.runtime.run_directory import begin_run_directory, run_directory, temporary_place
 from winnow.worker.warm_up import ensure_compiled
 
 if TYPE_CHECKING:
@@ -99,7 +102,7 @@ def _settings() -> SparkConf:
         # Workers are of this very Python: the environment need not be activated.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        begin_run_directory()
+        begin_run_directory(_temporary_place())
         log = f'-Dlog4j2.configurationFile="{resource("conf/log4j2.properties")}"'
         os.environ["SPARK_SUBMIT_OPTS"] += f" {log}"
     settings = SparkConf().set("spark.python.daemon.module", "winnow.worker.daemon")
@@ -108,9 +111,47 @@ def _settings() -> SparkConf:
     place = run_directory()
     short = len(os.fsencode(place)) <= _SOCKET_BYTES
     settings.set(f"{_SOCKETS}.dir", place).set(f"{_SOCKETS}.enabled", str(short).lower())
-    SparkContext._ensure_initialized(conf=settings)  # noqa: SLF001 - starts Java
+    if SparkContext._gateway is None:  # noqa: SLF001
+        SparkContext._ensure_initialized(gateway=_start_java(settings))  # noqa: SLF001
     _name_user()
     return settings
+
+
+def _temporary_place() -> str:
+    """Return where the run's temporary files have space, with a note if that is not the usual one.
+    Raises WinnowError if no place is left.
+    """
+    usual = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - a private directory is made there
+    places = [usual, "/dev/shm"]  # noqa: S108
+    if (cache := own_cache()) is not None:
+        places.insert(1, str(cache))
+        with suppress(OSError):
+            cache.mkdir(parents=True, exist_ok=True)
+    place = temporary_place(places)
+    if place is None:
+        raise WinnowError(
+            "no place for Spark's temporary files",
+            expected="a directory that can be written and has 32 MiB of space",
+            where=", ".join(places),
+            hint="Choose one with the variable TMPDIR.",
+        )
+    if place != os.path.realpath(usual):
+        complain(f"note: {usual} is full or can't be written; temporary files are in {place}")
+    return place
+
+
+def _start_java(settings: SparkConf) -> Any:  # noqa: ANN401 - py4j has no types
+    """Start Java as `spark-submit.sh` does, without the warnings that Spark's own script causes."""
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+    from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    os.environ["SPARK_HOME"] = _find_spark_home()
+    script = Path(runtime.__file__).with_name("java.sh")
+    try:
+        return launch_gateway(settings, {"executable": str(script)})  # type: ignore[no-untyped-call]
+    except PySparkRuntimeError as error:
+        raise WinnowError("Java did not start", hint="The message above says why.") from error
 
 
 def _name_user() -> None:

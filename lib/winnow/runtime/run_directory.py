@@ -28,6 +28,7 @@ _NAME = re.compile(r"winnow-run-([0-9]+)-.+")
 """Contains the id of the process whose end removes it."""
 _YOUNG_S = 60
 """Younger directories may not be locked yet."""
+_SPACE = 32 * 2**20
 _REMOVALS = 50
 _WAIT_S = 0.1
 _KEEPERS: list[subprocess.Popen[bytes]] = []
@@ -39,12 +40,26 @@ def run_directory() -> str:
     return os.environ.get(VARIABLE) or tempfile.gettempdir()
 
 
-def begin_run_directory() -> None:
-    """Create a run directory for a process that starts Java itself, and name it in the environment
-    for Java. The directory is removed when this process ends.
+def temporary_place(places: Sequence[str]) -> str | None:
+    """Return the first of these directories that can be written and has 32 MiB of space, as
+    `spark-submit.sh` does.
     """
+    for place in places:
+        with suppress(OSError):
+            space = os.statvfs(place)
+            if os.access(place, os.W_OK | os.X_OK) and space.f_bavail * space.f_frsize >= _SPACE:
+                return os.path.realpath(place)
+    return None
+
+
+def begin_run_directory(parent: str) -> None:
+    """Create a run directory for a process that starts Java itself, and name it in the environment
+    for Java. The directory is removed when this process ends. `parent` becomes the directory for
+    temporary files.
+    """
+    os.environ["TMPDIR"] = tempfile.tempdir = parent
     parents = [
-        tempfile.gettempdir(),
+        parent,
         *filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")),
     ]
     paths = [
