@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TINY = "mount -t tmpfs -o size=1m tmp /tmp"
-FULL = f"{TINY}; (dd if=/dev/zero of=/tmp/all bs=64k 2>/dev/null || true)"
+FULL = f"{TINY} && (dd if=/dev/zero of=/tmp/all bs=64k count=32 2>/dev/null || true)"
+"""Fills the mounted file system, and never more than 2 MiB of any."""
 READ_ONLY = "mount -t tmpfs -o ro tmp /tmp"
 NO_MEMORY = "mount -t tmpfs -o ro tmp /dev/shm"
 CAN_MOUNT = (
@@ -42,7 +43,7 @@ COMMAND_OF_WHEEL = [sys.executable, str(ROOT / "jobs" / "winnow_job.py")]
 def run(
     mounts: str, *arguments: str, entry: list[str] = CHECKOUT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    command = f'{mounts}; exec "$@"'
+    command = f'{mounts} && exec "$@"'
     return subprocess.run(
         ["unshare", "-m", "bash", "-c", command, "-", *entry, *arguments],
         cwd=ROOT,
