@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
-from winnow.cli.out import Paper, complain, tell, tell_json
+from winnow.cli.out import Paper, complain, tell, tell_json, wrapped
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.doctor import bold, census_lines, listed, plain
 from winnow.cli.text.progress import progress_on_stderr
+from winnow.cli.text.versions import by_the_rules, version_keys
 from winnow.words import counted, duration, instant, moment, roughly, size
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def run_doctor(request: CommandLine, *, deep: bool) -> int:
 def to_json(found: Diagnosis, request: CommandLine) -> str:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
     advice = [{"command": command(item, request), "why": item.why} for item in found.advice]
-    return json_format.dumps({**asdict(found), "advice": advice}, indent=2)
+    value = asdict(found)
+    del value["kafka"]
+    return json_format.dumps({**value, **version_keys(found.kafka), "advice": advice}, indent=2)
 
 
 def command(advice: Advice, request: CommandLine) -> list[str]:
@@ -85,11 +88,11 @@ def command(advice: Advice, request: CommandLine) -> list[str]:
 
 
 def show(found: Diagnosis, request: CommandLine, paper: Paper) -> None:
-    for line in _page(found, request):
+    for line in _page(found, request, paper.width):
         paper.print(line)
 
 
-def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
+def _page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[Text]:
     for disk in found.disks:
         share = (
             f" ({100 * disk.free_bytes / disk.total_bytes:.0f} %)" if disk.total_bytes else " (?)"
@@ -102,6 +105,7 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
         state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
         yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}")
         yield plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
+    yield wrapped(by_the_rules(found.kafka), width)
     yield from listed("What happened", [*_happened(found)])
     yield plain("")
     yield bold("What can be freed")

@@ -19,6 +19,7 @@ from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
+from winnow.cli.text.versions import version_keys
 from winnow.errors import UsageError
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def to_json(result: EraseResult, more: Mapping[str, Any] | None = None) -> str:
         "notes": result.notes,
         "ledger": result.ledger,
         "hash_key": result.hash_key,
+        **version_keys(result.kafka),
         **(more or {}),
     }
     return json_format.dumps(whole, indent=2)

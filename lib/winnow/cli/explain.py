@@ -13,6 +13,7 @@ from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.progress import progress_on_stderr
+from winnow.cli.text.versions import by_the_rules, version_keys
 from winnow.errors import UsageError
 from winnow.words import counted, instant, moment, size
 
@@ -121,8 +122,7 @@ def to_json(found: Explanation) -> str:
             "log_dir": found.log_dir,
             "policy": found.policy,
             "now": found.now,
-            "kafka_version": found.kafka.versions,
-            "kafka_version_source": found.kafka.how,
+            **version_keys(found.kafka),
             "actions": list(found.actions),
             "rule": found.rule,
             "reason": found.reason,
@@ -201,7 +201,7 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
     yield from _wrapped(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}", width, "  ")
     if found.error is not None:
         yield from _wrapped(found.error, width, "  ")
-    yield from _wrapped(f"by the {found.kafka}", width, "  ")
+    yield from _wrapped(by_the_rules(found.kafka), width, "  ")
     told = {s.key for s in shown}
     yield from _table(
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from winnow.cli.out import aligned
+from winnow.cli.text.versions import by_the_rules
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.words import counted, printable, size
 
@@ -78,6 +79,7 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
 
 
 def _summary(result: EraseResult) -> Iterator[str]:
+    yield by_the_rules(result.kafka)
     partitions = counted(len(result.partitions), "partition")
     yield f"{counted(result.keys, 'key')}, {result.keys_found} of them found in {partitions}"
     if result.dry_run:

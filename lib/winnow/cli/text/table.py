@@ -13,6 +13,7 @@ from rich.text import Text
 
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.cli.out import Paper, aligned, wrapped
+from winnow.cli.text.versions import by_the_rules
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size
 
@@ -133,7 +134,7 @@ def _without_numbers(reason: str) -> str:
 
 def _tell_rules(result: RunResult, paper: Paper) -> None:
     if result.verb == "plan" and result.partitions:
-        paper.print(wrapped(f"By the {result.kafka}.", paper.width))
+        paper.print(wrapped(by_the_rules(result.kafka), paper.width))
 
 
 def _named(names: Sequence[str]) -> str:

@@ -122,6 +122,7 @@ def diagnose(
         census=take_census(sc, compacted, now=request.now, progress=request.progress)
         if deep
         else None,
+        kafka=request.settings.kafka,
     )
 
 

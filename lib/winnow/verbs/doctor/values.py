@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError, NoSpaceError
+from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +197,8 @@ class Diagnosis:
     census: tuple[Census, ...] | None
     """Partitions of compacted topics, sorted by name; None if not requested."""
     notes: tuple[str, ...] = ()
+    kafka: KnownVersion = ANY_VERSION
+    """The version of Kafka whose rules were used."""
 
     @property
     def exit_code(self) -> int:

@@ -152,6 +152,7 @@ def erase_from(
         partitions=tuple(
             next(rest) if isinstance(target, Target) else target for target in targets
         ),
+        kafka=request.settings.kafka,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError, NoSpaceError, UsageError, VerificationError
+from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ class EraseResult:
     """Where the erasure was recorded."""
     hash_key: str | None = None
     """In hexadecimal: the key of the keys' hashes in the ledger. It is stored nowhere else."""
+    kafka: KnownVersion = ANY_VERSION
+    """The version of Kafka whose rules were used."""
 
     @property
     def proven(self) -> bool | None:
