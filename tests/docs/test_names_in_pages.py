@@ -17,7 +17,10 @@ PAGES = sorted(
     path for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")) if path.name != "CHANGELOG.md"
 )
 """A changelog also names what is gone."""
-FILES = (".gz",)
+FILES = (
+    ".toml",
+    ".gz",
+)
 FUNCTIONS_OF_THE_WALK = 25
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([\w.]+)(?:\([^`]*\))?`")

@@ -21,6 +21,7 @@ PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__clu
 OTHERS = {
     "kafka-log.md": "tests/spark/test_kafka_log.py",
     "deploy.md": "tests/spark/test_deploy_page.py",
+    "reference/configuration.md": "tests/spark/test_automation.py",
     "output.md": "tests/unit/cli/test_output_page.py",
     "python.md": "tests/spark/test_python_page.py",
     "safety.md": "tests/docs/test_site.py",

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.pages import DOCS, blocks, commands
 from tests.session import verbs_use
 from tests.spark.runs import NOW
 from tests.unit.cli.results import idle, left_alone, partition, run_of
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.spark
 SCHEMA = json.loads(
     (Path(__file__).resolve().parents[2] / "docs" / "reference" / "result.schema.json").read_text()
 )
+PAGE = DOCS / "reference/configuration.md"
 SOME = ("c-tomb-0", "c-none-0", "d-size-0", "__consumer_offsets-0", "x-unknown-0")
 Command = Callable[..., int]
 
@@ -99,6 +101,49 @@ def test_detailed_exit_code_tells_whether_there_is_work(
     assert command("clean", "--detailed-exitcode", *fine) == 2
     assert command("clean", *fine) == 0
     assert command("plan", "--detailed-exitcode", *fine) == 0
+
+
+def test_file_of_options_on_its_page_is_used(
+    spark: SparkSession,
+    log_dir: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verbs_use(spark, monkeypatch)
+    [toml] = blocks(PAGE, "toml")
+    (tmp_path / "server.properties").write_text("log.retention.hours=1\n")
+    (tmp_path / "winnow.toml").write_text(
+        toml.text.replace("/var/lib/kafka", str(log_dir))
+        .replace("/etc/kafka", str(tmp_path))
+        .replace("/var/log", str(tmp_path))
+    )
+    [shown] = [one for block in blocks(PAGE, "console") for one in commands(block)]
+    words = shown.line.replace("/etc", str(tmp_path)).split()[1:]
+    more = ["--set", "log.cleanup.policy=delete", "--now", str(NOW), "--json"]
+    assert run([*words, *more]) == 0
+    out, err = capsys.readouterr()
+    assert "[environment.prod]: LOG_DIR, --throttle" in err
+    assert "note: clean would record it in /srv/winnow/ledger" in err
+    assert "/srv/winnow/ledger" in (tmp_path / "winnow.log").read_text()
+    assert checked(out)["totals"]["with_work"] == 3
+    assert run([*words[:-1], "test", str(log_dir), *more]) == 2
+    assert "--topic-set matches no topic" in (tmp_path / "winnow.log").read_text()
+
+
+def test_json_names_the_file_that_a_setting_comes_from(
+    command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "w.toml"
+    file.write_text('[environment.a.plan]\ntopic-set = ["d-size:retention.ms=5"]\n')
+    fine = ("--exclude", "x-*", "--json", "--config", str(file), "--environment", "a")
+    assert command("plan", *fine) == 0
+    sources = {
+        one["source"]
+        for group in checked(capsys.readouterr().out)["settings"]
+        for one in group["settings"]
+    }
+    assert f"--topic-set d-size:retention.ms=5, in {file}, [environment.a.plan]" in sources
 
 
 def test_summary_is_one_line(command: Command, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,8 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from winnow.cli.options import CommandLine, parse_now
+from winnow.cli.line.units import parse_now
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from winnow.cli.options import CommandLine, parse_now
+from winnow.cli.line.units import parse_now
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Contents, is_terminal, tell
 from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr

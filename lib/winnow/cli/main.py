@@ -15,6 +15,7 @@ from winnow.cli.app import app
 from winnow.cli.out import Errors, complain, guard_streams
 from winnow.cli.run import INTERRUPTED, tell_failure
 from winnow.cli.streams import own_streams
+from winnow.errors import WinnowError
 from winnow.runtime.garbage import seldom_collecting
 from winnow.worker.archives import load_from_files
 
@@ -40,6 +41,11 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
             Errors().from_library(show)
         if "--json" in arguments:
             tell_failure(error.format_message(), now=None, exit_code=error.exit_code)
+        return error.exit_code
+    except WinnowError as error:  # in the file of --config
+        complain(str(error))
+        if "--json" in arguments:
+            tell_failure(str(error), now=None, exit_code=error.exit_code)
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED

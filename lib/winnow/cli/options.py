@@ -5,21 +5,20 @@ Spark starts.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
-from winnow.clock import LATEST_MS, ms_of, now_ms
+from winnow.cli.line.units import parse_duration, parse_now
+from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
 from winnow.policy.sources import (
+    Entry,
     Settings,
     parse_server_properties,
     parse_set,
@@ -30,12 +29,6 @@ from winnow.policy.versions import asked_version
 from winnow.runtime.stop import Stop
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
-
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
-_SIZE = re.compile(r"(?P<number>[0-9]+(_[0-9]+)*(\.[0-9]+(?!B))?)(?P<unit>B|[KMGT](iB)?)", re.ASCII)
-_UNIT_BYTES = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_MOST_DIGITS = 24
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def _option(
@@ -224,6 +217,17 @@ class CommandLine:
     out: str | None = _option(
         "For plan: save the plan in this file, for `apply`.", "--out", metavar="FILE"
     )
+    config: str | None = _option(
+        "Options from this file in TOML. Those on the command line override it, --no-X a switch "
+        "--X. Default: $WINNOW_CONFIG, or none.",
+        "--config",
+        metavar="FILE",
+    )
+    environment: str | None = _option(
+        "The environment of the file of --config; default: $WINNOW_ENVIRONMENT, or none.",
+        "--environment",
+        metavar="NAME",
+    )
     quiet: bool = _option(
         "Show no progress on stderr, only notes and errors.", "--quiet", default=False
     )
@@ -235,6 +239,8 @@ class CommandLine:
     json: bool = _option(
         "Print one JSON object on stdout instead of the table.", "--json", default=False
     )
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Fields that were not typed but come from the file of --config -> the file and its table."""
 
 
 def ledger_of(request: CommandLine) -> str | None:
@@ -252,28 +258,6 @@ def ledger_of(request: CommandLine) -> str | None:
     return ledger
 
 
-def parse_now(text: str, *, option: str = "--now") -> int:
-    """Parse `MS` or ISO-8601 and return milliseconds since the epoch. A time without a zone is UTC.
-    Raises UsageError for anything else.
-    """
-    if text.isascii() and text.isdigit():
-        now = int(text)
-    else:
-        try:
-            now = ms_of(datetime.fromisoformat(text))
-        except ValueError:
-            raise UsageError(
-                f"{option} can't be understood",
-                expected="milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z",
-                found=repr(text),
-            ) from None
-    if not 0 <= now <= LATEST_MS:
-        raise UsageError(
-            f"{option} is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
-        )
-    return now
-
-
 def now_of(request: CommandLine) -> int:
     """Return the time that all decisions use, in ms since the epoch. Raises as `parse_now`."""
     return now_ms() if request.now is None else parse_now(request.now)
@@ -284,46 +268,6 @@ def stop_of(request: CommandLine) -> Stop:
     if request.timeout is None:
         return Stop()
     return Stop(timeout_s=parse_duration(request.timeout, option="--timeout"))
-
-
-def parse_duration(text: str, *, option: str) -> float:
-    """Return the seconds of `90s`, `15m`, `2h` or `1.5h`. Raises UsageError for anything else, and
-    for a duration of zero.
-    """
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNIT_SECONDS or not _NUMBER.fullmatch(number) or float(number) == 0:
-        raise UsageError(
-            f"{option} can't be understood",
-            expected="a duration such as 90s, 15m or 2h",
-            found=repr(text),
-        )
-    return float(number) * _UNIT_SECONDS[unit]
-
-
-def parse_size(text: str, *, option: str) -> int:
-    """Return the bytes of `512MiB`, `20G`, `1.5TiB` or `4096B`. G and GiB are the same. Raises
-    UsageError for anything else, and for a number without a unit: nobody means 20 bytes.
-    """
-    if text == "0":
-        return 0
-    found = _SIZE.fullmatch(text)
-    if found is None or len(text) > _MOST_DIGITS:
-        raise UsageError(
-            f"{option} can't be understood",
-            expected="a size with a unit, such as 512MiB, 20G or 4096B",
-            found=repr(text),
-        )
-    return int(Decimal(found["number"]) * _UNIT_BYTES[found["unit"][0]])
-
-
-def parse_rate(text: str, *, option: str) -> int:
-    """Return the bytes per second of `50MiB` or `50MiB/s`. Raises UsageError for anything else."""
-    rate = parse_size(text.removesuffix("/s"), option=option)
-    if not rate:
-        raise UsageError(
-            f"{option} is zero", expected="at least 1 byte per second", found=repr(text)
-        )
-    return rate
 
 
 def read_bytes(file: str, *, option: str) -> bytes:
@@ -355,9 +299,16 @@ def _unreadable(file: str, option: str, found: str | None) -> UsageError:
 
 def parse_settings(request: CommandLine) -> Settings:
     """Parse all settings. Raises UsageError for anything that can't be understood."""
+    sets = tuple(map(parse_set, request.sets))
+    topic_sets = tuple(map(parse_topic_set, request.topic_sets))
+    if "sets" in request.origins:
+        sets = tuple(_in_file(one, request.origins["sets"]) for one in sets)
+    if "topic_sets" in request.origins:
+        where = request.origins["topic_sets"]
+        topic_sets = tuple(replace(one, entry=_in_file(one.entry, where)) for one in topic_sets)
     return Settings(
-        sets=tuple(map(parse_set, request.sets)),
-        topic_sets=tuple(map(parse_topic_set, request.topic_sets)),
+        sets=sets,
+        topic_sets=topic_sets,
         topic_configs=None
         if request.topic_configs is None
         else parse_topic_configs(read_text(request.topic_configs, option="--topic-configs")),
@@ -368,6 +319,10 @@ def parse_settings(request: CommandLine) -> Settings:
         allow_other_broker=request.allow_other_broker,
         kafka=asked_version(request.kafka_version),
     )
+
+
+def _in_file(entry: Entry, file: str) -> Entry:
+    return replace(entry, where=f"{entry.where}, in {file}")
 
 
 def check_log_dirs(log_dirs: Sequence[str]) -> None:

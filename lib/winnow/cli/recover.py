@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from winnow.cli.options import CommandLine, check_log_dirs, parse_now, parse_settings
+from winnow.cli.line.units import parse_now
+from winnow.cli.options import CommandLine, check_log_dirs, parse_settings
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context

@@ -11,14 +11,13 @@ from winnow.cleaning.request import Request, Seen
 from winnow.cleaning.result import NONE, RunResult
 from winnow.cli.confirm import confirm
 from winnow.cli.line.saved import Saving, load
+from winnow.cli.line.units import parse_rate, parse_size
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
     ledger_of,
     now_of,
-    parse_rate,
     parse_settings,
-    parse_size,
     stop_of,
 )
 from winnow.cli.out import Errors, Paper, complain, tell, tell_json

@@ -2,14 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from winnow.cli.line.units import parse_duration, parse_now, parse_rate, parse_size
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
-    parse_duration,
-    parse_now,
-    parse_rate,
     parse_settings,
-    parse_size,
 )
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig

@@ -1,1 +1,1 @@
-"""How a `CommandLine` comes about: from words, and from a saved plan. Nothing here runs a verb."""
+"""How a `CommandLine` comes about: from words, a file of options, a saved plan. Runs no verb."""

@@ -10,11 +10,15 @@ from inspect import Parameter, Signature, signature
 from types import EllipsisType
 from typing import Annotated, Any, get_type_hints
 
+import typer
 from typer.models import ArgumentInfo
 
+from winnow.cli.line.command import origins_of
 from winnow.cli.options import CommandLine
 
-FIELDS = {one.name: one for one in fields(CommandLine)}
+FIELDS = {one.name: one for one in fields(CommandLine) if "typer" in one.metadata}
+EVERYWHERE = ("config", "environment")
+"""Options that every verb takes."""
 TYPES = get_type_hints(CommandLine)
 SETTINGS = (
     "topic_configs",
@@ -42,18 +46,24 @@ def takes(*names: str | EllipsisType) -> Callable[[Callable[..., int]], Callable
                 rest if isinstance(name, EllipsisType) else [own.get(name) or _parameter(name)]
             )
         shared = [name for name in names if isinstance(name, str) and name not in own]
+        more = [name for name in EVERYWHERE if name not in names]
+        listed += [_parameter(name) for name in more]
+        shared += more
+        context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
-        def command(**typed: Any) -> int:  # noqa: ANN401 - what typer parsed
+        def command(*, context: typer.Context, **typed: Any) -> int:  # noqa: ANN401 - what typer parsed
             line = {name: typed.pop(name) for name in shared}
             # typer passes None for a repeatable option that was not given
             given = {name: value for name, value in line.items() if value is not None}
-            return verb(CommandLine(**given), **typed)
+            return verb(CommandLine(**given, origins=origins_of(context)), **typed)
 
         command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+        listed.append(context)
         command.__annotations__ = {one.name: one.annotation for one in listed} | {"return": int}
         command.__signature__ = Signature(  # type: ignore[attr-defined]
             [one.replace(kind=Parameter.KEYWORD_ONLY) for one in listed]
         )
+        command.shared = frozenset(shared)  # type: ignore[attr-defined]
         return command
 
     return decorate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from typer.core import TyperCommand
+from winnow.cli.line.command import ConfiguredCommand
 
 MOST_UNGROUPED = 16
 """A verb with more options shows them in groups."""
@@ -22,7 +22,7 @@ GROUPS = MappingProxyType(
         ),
         "Settings": (
             *("server_properties", "topic_configs", "topic_sets", "sets", "kafka_version"),
-            "allow_other_broker",
+            *("allow_other_broker", "config", "environment"),
         ),
         "Safety": ("dry_run", "yes", "keep_replaced", "timeout"),
         "Space and speed": ("free_at_least", "max_extra_space", "keep_free", "throttle"),
@@ -49,7 +49,7 @@ GROUPS = MappingProxyType(
 """Names of parameters by title, the common ones first."""
 
 
-class GroupedCommand(TyperCommand):
+class GroupedCommand(ConfiguredCommand):
     """A verb whose help shows its options in groups."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's

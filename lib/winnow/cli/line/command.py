@@ -1,0 +1,82 @@
+"""Typer's command, with options from a file (`config`) and `--no-X` for each switch `--X`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from typer.core import TyperCommand
+from typer.exceptions import TyperException
+
+from winnow.cli.line.config import Given, keys_of, options_of_file
+from winnow.cli.out import complain
+from winnow.errors import UsageError
+
+_GIVEN = "winnow.cli.line.command.given"
+
+
+class ConfiguredCommand(TyperCommand):
+    """A verb that takes options from the file of --config, where the command line has none."""
+
+    def make_parser(self, ctx: Any) -> Any:  # noqa: ANN401 - click's
+        """Add `--no-X` for each switch: what a file switches on, a command line can switch off."""
+        parser = super().make_parser(ctx)
+        known = {name for one in self.get_params(ctx) for name in one.opts}
+        for one in self.get_params(ctx):
+            name = f"--no-{one.opts[0].lstrip('-')}"
+            if getattr(one, "is_flag", False) and not one.is_eager and name not in known:
+                switch: Any = one
+                parser.add_option(
+                    obj=switch, opts=[name], dest=one.name, action="store_const", const=False
+                )
+        return parser
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        if not args and self.no_args_is_help:
+            return super().parse_args(ctx, args)
+        typed, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        given = {} if typed.get("help") else self._from_file(ctx, typed)
+        ctx.meta[_GIVEN] = given
+        ctx.default_map = {name: one.value for name, one in given.items()}
+        return super().parse_args(ctx, args)
+
+    def _from_file(self, ctx: Any, typed: Mapping[str, Any]) -> dict[str, Given]:  # noqa: ANN401
+        path = typed.get("config") or os.environ.get("WINNOW_CONFIG")
+        if not path:
+            if typed.get("environment"):
+                raise UsageError(
+                    "--environment without a configuration", expected="--config FILE as well"
+                )
+            return {}
+        verbs = {name: keys_of(one) for name, one in ctx.find_root().command.commands.items()}
+        environment = typed.get("environment") or os.environ.get("WINNOW_ENVIRONMENT") or None
+        found = options_of_file(path, verb=self.name or "", environment=environment, verbs=verbs)
+        given = {one.name: one for one in found if typed.get(one.name) in (None, [], ())}
+        for parameter in self.get_params(ctx):
+            if parameter.name in given:
+                _check(parameter, given[parameter.name], ctx)
+        return given
+
+
+def _check(parameter: Any, given: Given, ctx: Any) -> None:  # noqa: ANN401 - click's
+    """Raise UsageError, with the file's table, for a value that the option does not take."""
+    try:
+        parameter.process_value(ctx, given.value)
+    except TyperException as error:
+        raise UsageError(
+            f"the value of {given.option} can't be understood",
+            found=error.message,
+            where=given.where,
+        ) from None
+
+
+def origins_of(ctx: Any) -> dict[str, str]:  # noqa: ANN401 - click's context
+    """Return where each value from a file comes from, and say so on stderr."""
+    given: dict[str, Given] = ctx.meta.get(_GIVEN) or {}
+    tables: dict[str, list[str]] = {}
+    for one in given.values():
+        tables.setdefault(one.where, []).append(one.option)
+    for where, options in tables.items():
+        complain(f"note: from {where}: {', '.join(options)}")
+    return {name: one.where for name, one in given.items()}

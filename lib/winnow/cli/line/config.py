@@ -1,0 +1,243 @@
+"""Options from a file: `--config FILE`, in TOML.
+
+The keys are the long options of the verbs, without dashes, and `log-dir`. There is no table of keys
+here: they are read off the verbs' own parameters. A file is read only if it is named, by `--config`
+or by WINNOW_CONFIG. It is never looked for, because the current directory may be anybody's.
+
+    throttle = "200MiB"               # for all verbs that share the option
+    [clean]                           # for one verb
+    timeout = "45m"
+    [environment.prod]                # with --environment prod
+    log-dir = ["/var/lib/kafka"]
+    [environment.prod.clean]
+    keep-replaced = true
+
+The most specific table wins: a verb's in an environment, the environment's, a verb's, the top. An
+option on the command line wins over all of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from winnow.errors import UsageError
+
+MOST_BYTES = 1 << 20
+ENVIRONMENT = "environment"
+_NOT_IN_FILES = {"help", "config", ENVIRONMENT}
+_ARGUMENTS = {"log_dirs": "log-dir"}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An option of a verb as a file names it."""
+
+    parameter: Any
+    """Click's."""
+    shared: bool
+    """Whether the option is one of several verbs. Only these may be outside of a verb's table."""
+
+
+Keys = Mapping[str, Key]
+
+
+def keys_of(command: Any) -> Keys:  # noqa: ANN401 - typer's
+    """Return the keys of one verb."""
+    shared = getattr(command.callback, "shared", ())
+    found = {}
+    for one in command.params:
+        key = one.opts[0].lstrip("-") if one.param_type_name == "option" else None
+        key = _ARGUMENTS.get(one.name) if key is None else key
+        if key is not None and key not in _NOT_IN_FILES:
+            found[key] = Key(one, one.name in shared)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The value of one option, and the file and the table that have it."""
+
+    name: str
+    """Of the parameter."""
+    option: str
+    value: bool | str | list[str]
+    where: str
+
+
+def options_of_file(
+    path: str, *, verb: str, environment: str | None, verbs: Mapping[str, Keys]
+) -> list[Given]:
+    """Return the options that a file gives to a verb. Raises UsageError for anything in the whole
+    file that no verb would understand, and for an environment that it does not have.
+    """
+    whole = _read(path)
+    found: dict[str, Given] = {}
+    names = [name for name, _ in _environments(whole, path)]
+    if environment is not None and environment not in names:
+        raise UsageError(
+            "the environment is not in the configuration",
+            expected=" or ".join(names) or f"a table [{ENVIRONMENT}.NAME]",
+            found=repr(environment),
+            where=path,
+        )
+    # All tables are checked, and the more specific ones come later.
+    for table, of_environment in [(whole, None), *((t, n) for n, t in _environments(whole, path))]:
+        wanted = of_environment in {None, environment}
+        for of_verb in (None, *verbs):
+            inner, where = table, path
+            title = [] if of_environment is None else [ENVIRONMENT, of_environment]
+            if of_verb is not None:
+                if of_verb not in table:
+                    continue
+                inner, title = table[of_verb], [*title, of_verb]
+            if title:
+                where = f"{path}, [{'.'.join(title)}]"
+            given = [*_given(inner, of_verb, verbs, where, top=of_environment is None)]
+            if wanted:
+                found |= {one.name: one for user, one in given if user == verb}
+    return [*found.values()]
+
+
+def _environments(whole: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    tables = whole.get(ENVIRONMENT, {})
+    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+        raise UsageError(
+            "environments can't be understood",
+            expected=f"tables [{ENVIRONMENT}.NAME]",
+            found="something else",
+            where=path,
+        )
+    yield from tables.items()
+
+
+def _given(
+    table: object, of_verb: str | None, verbs: Mapping[str, Keys], where: str, *, top: bool
+) -> Iterator[tuple[str, Given]]:
+    """Yield each option of one table for each verb that takes it, and check all of them."""
+    if not isinstance(table, dict):
+        raise UsageError(
+            "the options of a verb can't be understood",
+            expected="a table",
+            found=_shown(table),
+            where=where,
+        )
+    others = {} if of_verb is not None else dict.fromkeys((*verbs, *([ENVIRONMENT] if top else [])))
+    for key, value in table.items():
+        if key in others:
+            continue
+        takers = {
+            name: keys[key]
+            for name, keys in verbs.items()
+            if key in keys and (of_verb == name or (of_verb is None and keys[key].shared))
+        }
+        if not takers:
+            raise _unknown(key, of_verb, verbs, where, others)
+        for name, known in takers.items():
+            yield (
+                name,
+                Given(
+                    known.parameter.name,
+                    known.parameter.opts[0] if known.parameter.opts[0][:1] == "-" else "LOG_DIR",
+                    _typed(key, value, known.parameter, where),
+                    where,
+                ),
+            )
+
+
+def _unknown(
+    key: str, of_verb: str | None, verbs: Mapping[str, Keys], where: str, others: Mapping[str, Any]
+) -> UsageError:
+    owners = [name for name, keys in verbs.items() if key in keys]
+    if owners:
+        return UsageError(
+            f"{key} is an option of {' and '.join(owners)} only",
+            expected=f"it in the table of a verb, such as [{owners[0]}]",
+            found=key,
+            where=where,
+        )
+    known = {one for name, keys in verbs.items() if of_verb in {None, name} for one in keys} | {
+        *others
+    }
+    near = difflib.get_close_matches(key, sorted(known), n=3)
+    return UsageError(
+        "a key that is no option",
+        expected="a long option without its dashes"
+        + ("" if of_verb is None else f", of {of_verb}"),
+        found=key,
+        where=where,
+        hint=f"Similar: {', '.join(near)}." if near else "`VERB --help` lists the options.",
+    )
+
+
+def _typed(
+    key: str,
+    value: object,
+    parameter: Any,  # noqa: ANN401 - typer's
+    where: str,
+) -> bool | str | list[str]:
+    """Return the value as the command line would have it: a text, which the option's own parser
+    reads.
+    """
+    several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+    if getattr(parameter, "is_flag", False):
+        if isinstance(value, bool):
+            return value
+        expected = "true or false"
+    elif several:
+        items = value if isinstance(value, list) else [value]
+        if all(isinstance(one, str) for one in items):
+            return [str(one) for one in items]
+        expected = "a text, or a list of texts"
+    else:
+        if isinstance(value, datetime):
+            return value.isoformat()
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return str(value)
+        expected = "a text"
+    raise UsageError(
+        f"the value of {key} can't be understood",
+        expected=expected,
+        found=_shown(value),
+        where=where,
+    )
+
+
+def _shown(value: object) -> str:
+    names = {dict: "a table", list: "a list", date: "a date"}
+    return names.get(type(value)) or repr(value)[:80]
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise _unreadable(path, "no regular file")
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(path, error.strerror) from error
+    if len(data) > MOST_BYTES:
+        raise _unreadable(path, f"more than {MOST_BYTES} bytes")
+    try:
+        return tomllib.loads(data.decode())
+    except RecursionError:
+        raise _unreadable(path, "too many tables inside each other") from None
+    except ValueError as error:  # of TOML, or of UTF-8
+        raise _unreadable(path, str(error)) from None
+
+
+def _unreadable(path: str, found: str | None) -> UsageError:
+    return UsageError(
+        "the configuration can't be read",
+        expected="a file in TOML",
+        found=found,
+        where=path,
+        hint="Look at --config and WINNOW_CONFIG.",
+    )

@@ -1,0 +1,78 @@
+"""Times, durations, sizes and rates, as they are typed."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal
+
+from winnow.clock import LATEST_MS, ms_of
+from winnow.errors import UsageError
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_SIZE = re.compile(r"(?P<number>[0-9]+(_[0-9]+)*(\.[0-9]+(?!B))?)(?P<unit>B|[KMGT](iB)?)", re.ASCII)
+_UNIT_BYTES = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_MOST_DIGITS = 24
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def parse_now(text: str, *, option: str = "--now") -> int:
+    """Parse `MS` or ISO-8601 and return milliseconds since the epoch. A time without a zone is UTC.
+    Raises UsageError for anything else.
+    """
+    if text.isascii() and text.isdigit():
+        now = int(text)
+    else:
+        try:
+            now = ms_of(datetime.fromisoformat(text))
+        except ValueError:
+            raise UsageError(
+                f"{option} can't be understood",
+                expected="milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z",
+                found=repr(text),
+            ) from None
+    if not 0 <= now <= LATEST_MS:
+        raise UsageError(
+            f"{option} is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
+        )
+    return now
+
+
+def parse_duration(text: str, *, option: str) -> float:
+    """Return the seconds of `90s`, `15m`, `2h` or `1.5h`. Raises UsageError for anything else, and
+    for a duration of zero.
+    """
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNIT_SECONDS or not _NUMBER.fullmatch(number) or float(number) == 0:
+        raise UsageError(
+            f"{option} can't be understood",
+            expected="a duration such as 90s, 15m or 2h",
+            found=repr(text),
+        )
+    return float(number) * _UNIT_SECONDS[unit]
+
+
+def parse_size(text: str, *, option: str) -> int:
+    """Return the bytes of `512MiB`, `20G`, `1.5TiB` or `4096B`. G and GiB are the same. Raises
+    UsageError for anything else, and for a number without a unit: nobody means 20 bytes.
+    """
+    if text == "0":
+        return 0
+    found = _SIZE.fullmatch(text)
+    if found is None or len(text) > _MOST_DIGITS:
+        raise UsageError(
+            f"{option} can't be understood",
+            expected="a size with a unit, such as 512MiB, 20G or 4096B",
+            found=repr(text),
+        )
+    return int(Decimal(found["number"]) * _UNIT_BYTES[found["unit"][0]])
+
+
+def parse_rate(text: str, *, option: str) -> int:
+    """Return the bytes per second of `50MiB` or `50MiB/s`. Raises UsageError for anything else."""
+    rate = parse_size(text.removesuffix("/s"), option=option)
+    if not rate:
+        raise UsageError(
+            f"{option} is zero", expected="at least 1 byte per second", found=repr(text)
+        )
+    return rate
