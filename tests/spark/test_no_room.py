@@ -88,6 +88,7 @@ def test_disk_full_at_driver_write_leaves_log_unchanged(
         patch.setattr(LocalStorage, "create", full)
         result = run(clean, spark, log_dir, other, sets=COMPACTED, keep_free=0)
     named = by_name(result)
+    assert named["fails-0"].code == "no-space"
     assert (named["fails-0"].error_code, named["fails-0"].left_alone) == (
         NoSpaceError.exit_code,
         True,

@@ -70,6 +70,7 @@ def test_stop_during_a_spark_job_cancels_it_and_commits_nothing(
             None,
         )
         assert named[name].reason == "unchanged: the run was stopped, a test"
+        assert named[name].code == "not-done"
     assert not [name for name in changes(before, files_of(log_dir)) if name.startswith("c")]
     assert stray_files(log_dir) == []
     assert (result.status, result.exit_code) == ("partial", 3)

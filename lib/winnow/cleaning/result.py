@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Literal
 
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError, WinnowError
@@ -36,6 +38,28 @@ class Holder:
     records_after: int | None
     bytes_after: int | None
 
+
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "S6.2": "not-done",
+        "S6.3": "no-segments",
+        "S7.5": "tiered",
+        "S8.1": "symbolic-link",
+        "S8.2": "unclean-shutdown",
+        "S8.5": "not-permitted",
+        "S8.8": "unreadable",
+        "S9.2": "settings-unknown",
+        "S9.3": "other-topic-id",
+    }
+)
+"""Of partitions that were left alone, by the rule that decided."""
+ERROR_CODES: Mapping[int, str] = MappingProxyType(
+    {1: "not-done", 3: "damaged", 4: "verification-failed", 5: "in-use", 6: "no-space"}
+)
+"""Of partitions that failed, by the exit code of their error."""
+OTHER_CODES = ("quarantined", "left-alone", "failed")
+ALL_CODES = tuple(dict.fromkeys((*CODES.values(), *ERROR_CODES.values(), *OTHER_CODES)))
+"""Why partitions are left alone, for programs."""
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
@@ -197,6 +221,21 @@ class PartitionResult:
     def failed(self) -> bool:
         """Whether it was left alone although Kafka might have acted, or an error occurred."""
         return self.left_alone or self.error is not None
+
+    @property
+    def code(self) -> str | None:
+        """Why it was left alone or failed, one of ALL_CODES. None if it was not."""
+        if self.quarantined_bytes is not None:
+            return "quarantined"
+        if self.left_alone and self.rule != "S8.8":
+            return CODES.get(self.rule, "left-alone")
+        if self.left_alone and self.error is None:
+            return "not-done"  # the run was stopped before
+        if self.left_alone and self.error_code == CorruptLogError.exit_code:
+            return CODES[self.rule]
+        if self.error is not None:
+            return ERROR_CODES.get(self.error_code, "failed")
+        return None
 
     @property
     def why(self) -> str:

@@ -62,9 +62,16 @@ class Outlets:
             self._tell(lambda: tell_prometheus(gauges, target))
 
     def failed(self, error: BaseException) -> None:
-        lineage = self._lineage
+        from winnow.metrics import gauges_of_end, tell_prometheus  # noqa: PLC0415
+
+        lineage, target = self._lineage, self._request.metrics
         if lineage is not None:
             self._tell(lambda: lineage.fail(str(error) or type(error).__name__))
+        if target is not None:
+            interrupted = 130 if isinstance(error, KeyboardInterrupt) else 1
+            code = getattr(error, "exit_code", interrupted)
+            gauges = gauges_of_end(code, succeeded=False, started=self._started, ended=now_ms())
+            self._tell(lambda: tell_prometheus(gauges, target))
 
     def _tell(self, tell: Callable[[], None]) -> None:
         try:

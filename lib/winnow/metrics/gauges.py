@@ -11,9 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from winnow.cleaning.result import COMPACTED, PartitionResult, RunResult
+from winnow.cleaning.result import ALL_CODES, COMPACTED, PartitionResult, RunResult
+from winnow.errors import CorruptLogError
 
 LAST_SUCCESS = "winnow_last_success_unixtime"
+SUCCESS = (0, CorruptLogError.exit_code)
+"""Exit codes of runs that did what can be done. Partitions that were left alone, of which a healthy
+broker has some (tiered topics, open transactions), have gauges of their own.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +37,46 @@ def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ..
 
     The time of the last success is included only if this run succeeded.
     """
-    whole = [_one(name, words, value) for name, words, value in _of_run(result, started, ended)]
-    if result.exit_code == 0:
-        whole.append(_one(LAST_SUCCESS, "When the last run with exit code 0 ended.", ended / 1000))
-    return (*whole, *_by_topic(result.partitions))
+    whole = [_one(name, words, value) for name, words, value in _of_run(result)]
+    return (
+        *gauges_of_end(
+            result.exit_code,
+            succeeded=result.exit_code in SUCCESS,
+            started=started,
+            ended=ended,
+        ),
+        *whole,
+        *_left_alone(result.partitions),
+        *_by_topic(result.partitions),
+    )
+
+
+def gauges_of_end(
+    exit_code: int, *, succeeded: bool, started: int, ended: int
+) -> tuple[Gauge, ...]:
+    """Return the gauges of any run, also of one that failed before it had a result. Times as for
+    `gauges_of`.
+    """
+    gauges = [
+        _one("winnow_last_run_unixtime", "When the last run ended.", ended / 1000),
+        _one("winnow_last_run_exit_code", "Exit code of the last run.", exit_code),
+        _one(
+            "winnow_last_run_duration_seconds",
+            "Duration of the last run.",
+            (ended - started) / 1000,
+        ),
+    ]
+    if succeeded:
+        words = "When the last run with exit code 0 or 3 ended."
+        gauges.append(_one(LAST_SUCCESS, words, ended / 1000))
+    return tuple(gauges)
 
 
 def _one(name: str, words: str, value: float) -> Gauge:
     return Gauge(name, words, (((), value),))
 
 
-def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str, float]]:
+def _of_run(result: RunResult) -> list[tuple[str, str, float]]:
     partitions = result.partitions
     alone = [p for p in partitions if p.failed]
     read = sum(
@@ -54,13 +88,6 @@ def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str,
     )
     written = sum(output.bytes for p in partitions for output in p.outputs)
     return [
-        ("winnow_last_run_unixtime", "When the last run ended.", ended / 1000),
-        ("winnow_last_run_exit_code", "Exit code of the last run.", result.exit_code),
-        (
-            "winnow_last_run_duration_seconds",
-            "Duration of the last run.",
-            (ended - started) / 1000,
-        ),
         (
             "winnow_max_clean_time_seconds",
             "Longest time for one partition (max-clean-time-secs).",
@@ -103,6 +130,11 @@ def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str,
             sum(p.bytes_before or 0 for p in alone),
         ),
         ("winnow_partitions_count", "Partitions that the run examined.", len(partitions)),
+        (
+            "winnow_freed_bytes",
+            "Bytes by which the run made the logs smaller.",
+            sum((p.bytes_before or 0) - _after(p) for p in partitions),
+        ),
     ]
 
 
@@ -110,6 +142,30 @@ def _delay_ms(p: PartitionResult, now: int) -> int:
     if p.max_compaction_lag_ms is None or p.oldest_dirty_timestamp is None:
         return 0
     return max(0, now - p.oldest_dirty_timestamp - p.max_compaction_lag_ms)
+
+
+def _left_alone(partitions: Sequence[PartitionResult]) -> list[Gauge]:
+    """Return gauges by reason. Each reason has a sample, so that an alert can tell 0 from none."""
+    counts, sizes = dict.fromkeys(ALL_CODES, 0), dict.fromkeys(ALL_CODES, 0)
+    for p in partitions:
+        if p.code is not None:
+            counts[p.code] += 1
+            sizes[p.code] += p.bytes_before or 0
+    return [
+        Gauge(name, words, tuple(((code,), float(n)) for code, n in of.items()), ("code",))
+        for name, words, of in (
+            (
+                "winnow_left_alone_partitions",
+                "Partitions that were left alone or failed, by the code of --json.",
+                counts,
+            ),
+            (
+                "winnow_left_alone_bytes",
+                "Log bytes of partitions that were left alone or failed, by the code of --json.",
+                sizes,
+            ),
+        )
+    ]
 
 
 def _by_topic(partitions: Sequence[PartitionResult]) -> list[Gauge]:

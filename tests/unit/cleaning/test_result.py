@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from winnow.cleaning.result import COMPACTED, NONE, PartitionResult, RunResult
+from winnow.cleaning.result import ALL_CODES, COMPACTED, NONE, PartitionResult, RunResult
 
 FINE = PartitionResult(
     topic="a",
@@ -62,3 +62,27 @@ def test_exit_code_names_the_cause_if_there_is_only_one(
 def test_freeing_less_than_asked_is_partial(short: int | None, exit_code: int) -> None:
     result = RunResult(run_id="r", verb="clean", now=0, partitions=(FINE, IDLE), short_bytes=short)
     assert (result.status, result.exit_code) == ("partial" if exit_code else "done", exit_code)
+
+
+@pytest.mark.parametrize(
+    ("partition", "code"),
+    [
+        (FINE, None),
+        (IDLE, None),
+        (LEFT, "settings-unknown"),
+        (replace(LEFT, rule="S3.4"), "left-alone"),
+        (FAILED, "damaged"),
+        (replace(FAILED, left_alone=True), "unreadable"),
+        (replace(FAILED, left_alone=True, error=None), "not-done"),
+        (replace(NO_SPACE, left_alone=True), "no-space"),
+        (replace(NOT_VERIFIED, left_alone=True), "verification-failed"),
+        (replace(FAILED, error_code=99), "failed"),
+        (replace(FINE, rule="S6.2", left_alone=True), "not-done"),
+        (replace(FINE, quarantined_bytes=1), "quarantined"),
+    ],
+)
+def test_code_says_why_a_partition_was_left_alone(
+    partition: PartitionResult, code: str | None
+) -> None:
+    assert partition.code == code
+    assert code is None or code in ALL_CODES

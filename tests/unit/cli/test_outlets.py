@@ -13,7 +13,7 @@ from winnow.cli.options import CommandLine
 from winnow.cli.outlets import check_outlets, outlets
 from winnow.cli.run import write_result
 from winnow.cli.session import ContextOnly
-from winnow.errors import UsageError, WinnowError
+from winnow.errors import StoppedError, UsageError, WinnowError
 
 
 class Context:
@@ -53,6 +53,16 @@ def test_failed_run_writes_a_fail_event(tmp_path: Path) -> None:
     ):
         raise WinnowError("broken")
     assert events(tmp_path / "e.jsonl") == ["START", "FAIL"]
+
+
+def test_failed_run_writes_its_exit_code(tmp_path: Path) -> None:
+    asked = request(tmp_path, metrics=str(tmp_path / "w.prom"))
+    for error, code in ((StoppedError("stop"), 3), (KeyboardInterrupt(), 130), (OSError(), 1)):
+        with pytest.raises(type(error)), outlets(asked, SPARK, pytest.fail):
+            raise error
+        text = (tmp_path / "w.prom").read_text()
+        assert f"winnow_last_run_exit_code {code}.0" in text
+        assert "winnow_last_success_unixtime" not in text
 
 
 def test_unwritable_outlets_only_warn(tmp_path: Path) -> None:

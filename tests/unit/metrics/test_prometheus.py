@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
 from tests.unit.metrics.listener import listening
-from winnow.cleaning.result import Output, RecordsRemoved, RunResult, SegmentFate
+from winnow.cleaning.result import ALL_CODES, Output, RecordsRemoved, RunResult, SegmentFate
 from winnow.errors import UsageError, WinnowError
-from winnow.metrics import gauges_of, tell_prometheus
+from winnow.metrics import gauges_of, gauges_of_end, tell_prometheus
 
 STARTED, ENDED = 1_795_300_001_000, 1_795_300_003_500
 COMPACTED = partition(
@@ -59,6 +59,7 @@ def test_gauges_include_kafkas_metrics_and_the_runs_results(tmp_path: Path) -> N
         "winnow_uncleanable_partitions_count": 0,
         "winnow_uncleanable_bytes": 0,
         "winnow_partitions_count": 3,
+        "winnow_freed_bytes": 2 << 20,
         "winnow_last_success_unixtime": ENDED / 1000,
     }
     assert samples["winnow_topic_bytes_before", ("orders",)] == 4 << 20
@@ -74,9 +75,23 @@ def test_run_without_partitions_has_zero_gauges(tmp_path: Path) -> None:
     assert samples["winnow_max_dirty_percent", ()] == 0
 
 
+def test_run_that_leaves_partitions_alone_succeeds(tmp_path: Path) -> None:
+    run = run_of(left_alone("t"), left_alone("u", error="damaged"))
+    assert run.exit_code == 3
+    samples = told(run, tmp_path / "w.prom")
+    assert samples["winnow_last_success_unixtime", ()] == ENDED / 1000
+    assert samples["winnow_last_run_exit_code", ()] == 3
+    assert samples["winnow_left_alone_partitions", ("left-alone",)] == 2
+    assert samples["winnow_left_alone_bytes", ("left-alone",)] == 4 << 20
+    assert samples["winnow_freed_bytes", ()] == 0
+    for name in ("winnow_left_alone_partitions", "winnow_left_alone_bytes"):
+        zero = {labels[0] for (one, labels), value in samples.items() if one == name and not value}
+        assert zero == {*ALL_CODES} - {"left-alone"}
+
+
 def test_last_success_is_kept_while_runs_fail(tmp_path: Path) -> None:
     path = tmp_path / "w.prom"
-    bad = run_of(left_alone("t"), left_alone("u", error="damaged"))
+    bad = replace(run_of(left_alone("t"), left_alone("u", error="damaged")), short_bytes=1)
     samples = told(bad, path)
     assert ("winnow_last_success_unixtime", ()) not in samples
     assert samples["winnow_uncleanable_partitions_count", ()] == 2
@@ -88,6 +103,14 @@ def test_last_success_is_kept_while_runs_fail(tmp_path: Path) -> None:
         assert (
             samples["winnow_last_success_unixtime", ()] == good["winnow_last_success_unixtime", ()]
         )
+    failed = gauges_of_end(1, succeeded=False, started=STARTED, ended=ENDED)
+    tell_prometheus(failed, str(path))
+    assert parsed(path.read_text()) == {
+        ("winnow_last_run_unixtime", ()): ENDED / 1000,
+        ("winnow_last_run_exit_code", ()): 1,
+        ("winnow_last_run_duration_seconds", ()): 2.5,
+        ("winnow_last_success_unixtime", ()): ENDED / 1000,
+    }
     path.write_text("not { metrics")
     assert ("winnow_last_success_unixtime", ()) not in told(bad, path)
     assert path.stat().st_mode & 0o777 == 0o644

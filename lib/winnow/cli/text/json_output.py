@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from types import MappingProxyType
 from typing import Any
 
 from winnow.cleaning.result import NONE, PartitionResult, RunResult, Setting
@@ -63,23 +62,6 @@ replaced anything. In a plan, an upper limit. `short_bytes`: how far retention f
 `kafka_version`: the versions whose rules were used, as `4.3` or `2.8 to 3.9`.
 """
 MORE_KEYS = ("exit_code", "totals", "left_alone", "settings", "notes")
-CODES: Mapping[str, str] = MappingProxyType(
-    {
-        "S6.3": "no-segments",
-        "S7.5": "tiered",
-        "S8.1": "symbolic-link",
-        "S8.2": "unclean-shutdown",
-        "S8.5": "not-permitted",
-        "S8.8": "unreadable",
-        "S9.2": "settings-unknown",
-        "S9.3": "other-topic-id",
-    }
-)
-"""Of partitions that were left alone before anything was done, by the rule that decided."""
-ERROR_CODES: Mapping[int, str] = MappingProxyType(
-    {1: "not-done", 3: "damaged", 4: "verification-failed", 5: "in-use", 6: "no-space"}
-)
-"""Of partitions that failed, by the exit code of their error."""
 
 
 def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
@@ -90,7 +72,7 @@ def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
         | {
             "exit_code": result.exit_code,
             "totals": totals(result),
-            "left_alone": [_left_alone(p) for p in result.partitions if code_of(p) is not None],
+            "left_alone": [_left_alone(p) for p in result.partitions if p.code is not None],
             "settings": _settings(result),
             "notes": list(result.notes),
         }
@@ -106,17 +88,6 @@ def failure_to_json(error: str, *, now: int | None, exit_code: int) -> str:
     return _dump(empty | lists | ended)
 
 
-def code_of(partition: PartitionResult) -> str | None:
-    """Return why a partition was left alone or failed, for programs. None if it was not."""
-    if partition.quarantined_bytes is not None:
-        return "quarantined"
-    if partition.left_alone:
-        return CODES.get(partition.rule, "left-alone")
-    if partition.error is not None:
-        return ERROR_CODES.get(partition.error_code, "failed")
-    return None
-
-
 def totals(result: RunResult) -> dict[str, int | None]:
     """Return sums over all partitions. A sum with an unknown part is None."""
     parts = result.partitions
@@ -127,7 +98,7 @@ def totals(result: RunResult) -> dict[str, int | None]:
     return {
         "partitions": len(parts),
         "with_work": sum(p.actions != (NONE,) for p in parts),
-        "left_alone": sum(code_of(p) is not None for p in parts),
+        "left_alone": sum(p.code is not None for p in parts),
         "bytes_before": before,
         "bytes_after": known,
         "bytes_freed": None if known is None else before - known,
@@ -136,7 +107,7 @@ def totals(result: RunResult) -> dict[str, int | None]:
 
 def _left_alone(partition: PartitionResult) -> dict[str, Any]:
     names = ("topic", "partition", "log_dir", "rule", "reason", "error")
-    return {"code": code_of(partition)} | {name: getattr(partition, name) for name in names}
+    return {"code": partition.code} | {name: getattr(partition, name) for name in names}
 
 
 def _settings(result: RunResult) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from winnow.cleaning.result import RunResult
-from winnow.cli.text.json_output import code_of, totals
+from winnow.cli.text.json_output import totals
 from winnow.words import counted, size
 
 
@@ -20,7 +20,7 @@ def summary(result: RunResult) -> str:
     many = counted(len(result.partitions), "partition")
     before = size(found["bytes_before"])
     parts = [f"{result.verb}: {found['with_work']:,} of {many}, {gain} freed of {before}"]
-    codes = Counter(code for p in result.partitions if (code := code_of(p)) is not None)
+    codes = Counter(code for p in result.partitions if (code := p.code) is not None)
     if codes:
         why = ", ".join(f"{code} {count:,}" for code, count in codes.most_common())
         parts.append(f"{codes.total():,} left alone ({why})")

@@ -1,0 +1,183 @@
+"""The example alerts, judged by Prometheus's own `promtool` with the metrics of real runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.fixtures.data import TOPIC_CONFIGS
+from tests.pages import ROOT
+from tests.session import verbs_use
+from tests.spark.damage import flipped_bit
+from tests.spark.runs import NOW, add_partition, new_log_dir
+from winnow.cli.main import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        shutil.which("promtool") is None, reason="promtool is in the Debian package prometheus"
+    ),
+]
+ALERTS = ROOT / "examples" / "prometheus" / "winnow-alerts.yml"
+DAY = 86_400
+EVERY = 3600
+"""Seconds between two samples."""
+Night = tuple[int, str]
+"""When a night ended, in s, and the metrics it wrote."""
+
+
+class Host:
+    """A log directory that is cleaned every night, and its metrics."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log_dir = new_log_dir(root / "d")
+        self.file = root / "winnow.prom"
+        add_partition(self.log_dir, "c-tomb-0", "c-tomb-0")
+
+    def clean(self, *more: str) -> tuple[int, str]:
+        """Return the exit code and the metrics."""
+        given = ["--topic-configs", str(TOPIC_CONFIGS), "--now", str(NOW), "--no-ledger"]
+        given += ["--report", "none", "--quiet", "--metrics", str(self.file)]
+        code = run(["clean", str(self.log_dir), *given, *more])
+        return code, self.file.read_text() if self.file.exists() else ""
+
+
+@pytest.fixture
+def host(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    verbs_use(spark, monkeypatch)
+    return Host(tmp_path)
+
+
+def samples(text: str) -> dict[str, float]:
+    """By the series' name with its labels."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for one in family.samples:
+            labels = {**one.labels, "instance": "broker-1", "job": "node"}
+            inside = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+            found[f"{one.name}{{{inside}}}"] = one.value
+    return found
+
+
+def firing(place: Path, nights: list[Night], at: int) -> set[str]:
+    """Let promtool play the nights, and return the alerts that fire `at` this second.
+
+    promtool's clock begins at 0. So the times in the metrics are moved: to that of their night, and
+    a success of an earlier night to the time of that one.
+    """
+    ends: dict[float, float] = {}
+    steps: list[dict[str, float]] = [{} for _ in range(at // EVERY + 1)]
+    for begin, text in nights:
+        values = samples(text)
+        own = next(value for name, value in values.items() if "last_run_unixtime" in name)
+        ends[own] = begin
+        moved = {
+            name: ends[value] if "_unixtime" in name else value for name, value in values.items()
+        }
+        for step in range(begin // EVERY, len(steps)):
+            steps[step] = moved
+    series = sorted({name for step in steps for name in step})
+    told: dict[str, Any] = {
+        "rule_files": [str(ALERTS)],
+        "evaluation_interval": f"{EVERY}s",
+        "tests": [
+            {
+                "interval": f"{EVERY}s",
+                "input_series": [
+                    {
+                        "series": name,
+                        "values": " ".join(
+                            repr(step[name]) if name in step else "_" for step in steps
+                        ),
+                    }
+                    for name in series
+                ],
+                "alert_rule_test": [
+                    {"eval_time": f"{at}s", "alertname": alert, "exp_alerts": []}
+                    for alert in alerts()
+                ],
+            }
+        ],
+    }
+    file = place / "test.json"  # JSON is YAML
+    file.write_text(json.dumps(told))
+    done = subprocess.run(
+        ["promtool", "test", "rules", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NO_COLOR": "1"},
+    )
+    shown = done.stdout + done.stderr
+    found = {alert for alert in alerts() if f"alertname: {alert}," in shown}
+    assert ("SUCCESS" in shown, "FAILED" in shown) == (not found, bool(found)), shown
+    return found
+
+
+def alerts() -> list[str]:
+    lines = ALERTS.read_text().splitlines()
+    return [line.split()[-1] for line in lines if line.strip().startswith("- alert:")]
+
+
+def test_promtool_accepts_the_rules() -> None:
+    subprocess.run(["promtool", "check", "rules", str(ALERTS)], check=True, capture_output=True)
+    assert len(alerts()) == 5
+
+
+def test_no_alert_after_nights_that_left_usual_partitions_alone(host: Host) -> None:
+    """A tiered topic is left alone every night, with exit code 3."""
+    add_partition(host.log_dir, "d-size-0", "d-size-0")
+    tiered = ("--topic-set", "d-size:remote.storage.enable=true", "--yes")
+    nights = []
+    for night in range(3):
+        code, text = host.clean(*tiered)
+        assert code == 3
+        assert 'winnow_left_alone_partitions{code="tiered"} 1.0' in text
+        nights.append((EVERY + night * DAY, text))
+    assert firing(host.root, nights, 3 * DAY) == set()
+    assert firing(host.root, nights, 10 * DAY) == set()
+    assert firing(host.root, nights, 11 * DAY) == {"WinnowHasNotSucceeded"}
+
+
+def test_run_that_fails_fires_at_once_and_its_age_later(host: Host) -> None:
+    code, good = host.clean()
+    assert code == 0
+    code, bad = host.clean("--free-at-least", "1TiB")
+    assert code == 6
+    nights = [(EVERY, good), (DAY, bad)]
+    assert firing(host.root, nights[:1], DAY) == set()
+    assert "WinnowFailed" in firing(host.root, nights, 2 * DAY)
+    assert "WinnowHasNotSucceeded" not in firing(host.root, nights, 2 * DAY)
+    assert {"WinnowFailed", "WinnowHasNotSucceeded"} <= firing(host.root, nights, 9 * DAY)
+    only_bad = bad.replace(good[good.index("# HELP winnow_last_success") :].splitlines()[2], "")
+    assert "WinnowHasNotSucceeded" in firing(host.root, [(EVERY, only_bad)], DAY)
+
+
+def test_damage_and_unknown_settings_fire(host: Host) -> None:
+    flipped_bit(add_partition(host.log_dir, "c-none-0", "c-none-0"))
+    code, text = host.clean()
+    assert code == 3
+    assert firing(host.root, [(EVERY, text)], DAY) == {"WinnowFoundDamage"}
+    add_partition(host.log_dir, "x-unknown-0", "c-none-0")
+    _, text = host.clean()
+    expected = {"WinnowFoundDamage", "WinnowIsNotConfigured"}
+    assert firing(host.root, [(EVERY, text)], DAY) == expected
+
+
+def test_unfinished_nights_fire_after_three_days(host: Host) -> None:
+    code, text = host.clean("--max-extra-space", "1B")
+    assert code == 6
+    assert 'winnow_left_alone_partitions{code="no-space"} 1.0' in text
+    assert "WinnowDoesNotFinish" not in firing(host.root, [(EVERY, text)], 2 * DAY)
+    assert "WinnowDoesNotFinish" in firing(host.root, [(EVERY, text)], 4 * DAY)
