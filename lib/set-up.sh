@@ -142,7 +142,9 @@ except BlockingIOError:
 make_venv() {
     venv_is_there && return
     say "1 of 5: creating a virtual environment with $python"
-    rm -rf "$venv" "$kernels" # kernels are of one version of Python
+    rm -rf "$venv"
+    # Kernels are of one version of Python. Those of an archive are of this one.
+    [[ -r $cache/offline/made-for ]] || rm -rf "$kernels"
     "$python" -I -m venv "$venv" >&2 ||
         fail "$python -m venv failed (see its messages above); .venv is not usable."
     type -P "$python" >"$venv/made-by"

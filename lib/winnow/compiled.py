@@ -145,14 +145,18 @@ def _is_writable(directory: Path) -> bool:
 @cache
 def _complete() -> str:
     """Return the name of the file that marks a complete set of kernels for this machine."""
+    chosen = _CONFIG.CPU_NAME and _CONFIG.CPU_FEATURES is not None
+    # With both chosen, kernels are the same for every machine, as in an image for many.
+    host = (
+        () if chosen else (llvmlite.binding.get_host_cpu_name(), sorted(_host_features().items()))
+    )
     machine = (
         sys.implementation.cache_tag,
         numba.__version__,
         _CONFIG.BOUNDSCHECK,
         _CONFIG.CPU_NAME,
         _CONFIG.CPU_FEATURES,
-        llvmlite.binding.get_host_cpu_name(),
-        sorted(_host_features().items()),
+        host,
     )
     sources = [_stamp(_PACKAGE / file) for file in _WITH_KERNELS]
     return f"complete-{hashlib.sha256(repr((sources, machine)).encode()).hexdigest()[:32]}"

@@ -6,7 +6,7 @@ environment, on a machine of its kind, and says what is expected: it works, or i
 All rows run in a clean clone of the last commit, with an empty HOME. Rows that install share
 nothing. The others share one clone that root has set up. `--checkout` names one that is set up
 already. `--record` writes the table in docs/proofs/machines.md. Needs root, and unshare and setpriv
-of util-linux.
+of util-linux. Each row has its own mounts.
 """
 
 from __future__ import annotations
@@ -56,15 +56,62 @@ def installing(machine: str, settings: str, needs: str, says: str = "") -> Row:
 
 
 _CHROOT = "/var/lib/machines/sid"
-"""`debootstrap --include=python3.14-venv,openjdk-21-jre-headless,git sid` makes it."""
+"""`debootstrap --variant=minbase --include=python3.14-venv,openjdk-21-jre-headless,\
+openjdk-25-jre-headless,git,ca-certificates sid /var/lib/machines/sid` makes it.
+"""
 _JVM, _PYENV = "/usr/lib/jvm", "/root/.pyenv/versions"
 
 
 def in_tmp(mount: str) -> str:
-    """Run `plan` and `demo` with another /tmp. The demo's log directory is not in it."""
-    return f"unshare -m bash -euc '{mount}; ./spark-submit.sh demo' 2>&1 | grep -v 'note: /tmp'"
+    """Run `demo` with another /tmp. The demo's log directory is not in it."""
+    return f"{mount}; ./spark-submit.sh demo"
 
 
+def in_sid(java: str) -> Row:
+    """A row in a chroot of Debian sid, with its Python 3.14 and this version of its Java."""
+    home = f"/usr/lib/jvm/java-{java}-openjdk-amd64"
+    return Row(
+        f"Debian sid: Python 3.14 and Java {java}",
+        f'mount -t proc proc {_CHROOT}/proc; mount --bind "$PWD" {_CHROOT}/mnt;'
+        f' cp -L "${{PIP_CERT:-/dev/null}}" {_CHROOT}/cert; cp /etc/resolv.conf {_CHROOT}/etc;'
+        f" export PIP_CERT=/cert SSL_CERT_FILE=/cert JAVA_HOME={home};"
+        f" chroot {_CHROOT} bash -c 'cd /mnt && ./spark-submit.sh demo'",
+        installs=True,
+        needs=_CHROOT,
+    )
+
+
+LOG_DIR = 'tar -xzf demo/log-dir.tar.gz -C "$scratch"; logs="$scratch/log-dir"'
+"""Sets `logs` to a log directory."""
+NAMELESS = "setpriv --reuid 12345 --regid 12345 --clear-groups"
+HOMELESS = f'export HOME=/nowhere; {LOG_DIR}; chown -R 12345:12345 "$logs"'
+CLEAN = (
+    './spark-submit.sh clean "$logs" --topic-configs demo/topic-configs.txt'
+    ' --ledger "$scratch/ledger"'
+)
+WHEEL = (
+    'python3 -m venv "$scratch/venv"; pip="$scratch/venv/bin/pip";'
+    ' "$pip" -q wheel -q --no-deps --wheel-dir "$scratch" .; cd "$scratch"'
+)
+"""Writes the wheel into `$scratch` and goes there."""
+ALONE = "unshare --net sh -c 'ip link set lo up && exec \"$@\"' sh"
+
+
+def forced(machine: str, system: str, says: str) -> Row:
+    """A row that lets bash believe that it runs on another system."""
+    return Row(machine, f"OSTYPE={system} ./spark-submit.sh demo", says=says)
+
+
+def processor(name: str) -> Row:
+    """A row that compiles for another processor, into a place of its own."""
+    return Row(
+        f"a processor as `{name}`",
+        f'export NUMBA_CPU_NAME={name} NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR="$scratch/kernels";'
+        " ./spark-submit.sh demo",
+    )
+
+
+_PYTHONS = "Winnow needs Python 3.11 to 3.14, but"
 ROWS = {
     "python-3.11.2": installing(
         "Python 3.11.2 of Debian 12", "PYTHON=/usr/bin/python3.11", "/usr/bin/python3.11"
@@ -79,20 +126,69 @@ ROWS = {
         "Python 3.10",
         f"PYTHON={_PYENV}/3.10.13/bin/python3",
         f"{_PYENV}/3.10.13",
-        says="Winnow needs Python 3.11 to 3.14, but",
+        says=_PYTHONS,
+    ),
+    "python-3.15": Row(
+        "a Python that says it is 3.15",
+        'printf "#!/bin/sh\necho 3 15 venv\n" >"$scratch/python3"; chmod +x "$scratch/python3";'
+        ' PYTHON="$scratch/python3" ./spark-submit.sh demo',
+        says=_PYTHONS,
+        installs=True,
     ),
     "java-17": installing(
         "Java 17", f"JAVA_HOME={_JVM}/java-17-openjdk-amd64", f"{_JVM}/java-17-openjdk-amd64"
     ),
     "java-25": installing(
-        "Java 25", f"JAVA_HOME={_JVM}/temurin-25-jdk-amd64", f"{_JVM}/temurin-25-jdk-amd64"
+        "Java 25 (Temurin)",
+        f"JAVA_HOME={_JVM}/temurin-25-jdk-amd64",
+        f"{_JVM}/temurin-25-jdk-amd64",
     ),
-    "sid": Row(
-        "Debian sid: Python 3.14.10 and Java 21",
-        f'mount --bind "$PWD" {_CHROOT}/mnt; cp -L "${{PIP_CERT:-/dev/null}}" {_CHROOT}/cert;'
-        f" PIP_CERT=/cert chroot {_CHROOT} bash -c 'cd /mnt && ./spark-submit.sh demo'",
+    "sid-java-21": in_sid("21"),
+    "sid-java-25": in_sid("25"),
+    "offline": Row(
+        "no network at all, from the archive",
+        './spark-submit.sh package --offline --output "$scratch/archive.tar.gz" >"$scratch/told";'
+        f' cd "$scratch"; tar -xzf archive.tar.gz; cd winnow; {ALONE} ./spark-submit.sh demo',
+    ),
+    "wheel": Row(
+        "the wheel in a virtual environment",
+        f'{WHEEL}; "$pip" -q install winnow_kafka-*.whl; venv/bin/winnow demo',
+    ),
+    "pipx": Row(
+        "`pipx run` of the wheel's file",
+        f'{WHEEL}; "$pip" -q install pipx;'
+        " venv/bin/pipx run --spec ./winnow_kafka-*.whl winnow demo",
+    ),
+    "uvx": Row(
+        "`uvx` of the wheel's file",
+        f'{WHEEL}; "$pip" -q install uv;'
+        ' export SSL_CERT_FILE="${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}";'
+        " venv/bin/uvx -q --from ./winnow_kafka-*.whl winnow demo",
+    ),
+    "image": Row(
+        "the Dockerfile's steps in a chroot, then a read-only root and an unknown user",
+        'python3 -m tests.setup.image >"$scratch/told" 2>&1 ||'
+        ' { tail -c 1500 "$scratch/told" >&2; exit 1; }',
+        needs="/usr/sbin/debootstrap",
+    ),
+    "other-user": Row(
+        "set up by root, run by a user id without a home and a name",
+        f"{HOMELESS}; {NAMELESS} {CLEAN}",
+    ),
+    "not-set-up": Row(
+        "not set up, run by a user who can't write to the checkout",
+        f"{NAMELESS} ./spark-submit.sh demo",
+        says="let the owner of",
         installs=True,
-        needs=_CHROOT,
+    ),
+    "copied": Row(
+        "a copy of the checkout, with other file times",
+        'cp -r . "$scratch/copy"; cd "$scratch/copy"; ./spark-submit.sh demo 2>told;'
+        " ! grep compiling told",
+    ),
+    "group-root": Row(
+        "files that are kafka:root, and a run as kafka",
+        f'{HOMELESS}; chgrp -R 0 "$logs"; {NAMELESS} {CLEAN}',
     ),
     "language-c": Row(
         "no LANG, a path that is not ASCII",
@@ -110,6 +206,22 @@ ROWS = {
     ),
     "tmp-full": Row("a full /tmp", in_tmp("mount -t tmpfs -o size=64k tmp /tmp")),
     "tmp-read-only": Row("a read-only /tmp", in_tmp("mount -t tmpfs -o ro tmp /tmp")),
+    "memory": Row(
+        "`--driver-memory 128m`",
+        "./spark-submit.sh demo --driver-memory 128m",
+        says="Spark needs at least 512m",
+    ),
+    "little-memory": Row("`--driver-memory 512m`", "./spark-submit.sh demo --driver-memory 512m"),
+    "no-loopback": Row(
+        "no loopback interface",
+        "unshare --net ./spark-submit.sh demo",
+        says="bring up the loopback interface (ip link set lo up)",
+    ),
+    "no-network": Row("no network but loopback", f"{ALONE} ./spark-submit.sh demo"),
+    "cpu-nehalem": processor("nehalem"),
+    "cpu-generic": processor("generic"),
+    "macos": forced("macOS (forced)", "darwin23", "but this is darwin23: run it on Linux"),
+    "musl": forced("Alpine (forced)", "linux-musl", "but this one has musl"),
 }
 
 
@@ -133,7 +245,7 @@ def run(row: Row, checkout: Path, scratch: Path) -> Outcome:
     }
     started = time.monotonic()
     ended = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", row.script],
+        ["unshare", "--mount", "bash", "-euo", "pipefail", "-c", row.script],
         cwd=checkout,
         env=environment,
         capture_output=True,
@@ -161,11 +273,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--row", action="append", choices=ROWS, help="default: all")
     parser.add_argument("--checkout", type=Path)
+    parser.add_argument("--place", default="/var/tmp", help="directory for clones, not in /tmp")
     parser.add_argument("--record", action="store_true")
     asked = parser.parse_args()
     names = asked.row or list(ROWS)
-    lines, failed = [], 0
-    with tempfile.TemporaryDirectory(prefix="machines-") as place:
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="machines-", dir=asked.place) as place:
         Path(place).chmod(0o755)
         shared = asked.checkout
         for name in names:
@@ -186,10 +299,9 @@ def main() -> int:
             outcome = run(row, checkout, scratch)
             failed += bool(outcome.wrong)
             print(f"{name}: {outcome.wrong or 'as expected'} ({outcome.seconds:.0f} s)", flush=True)
-            lines.append(line_of(name, row, outcome))
+            if asked.record:
+                record(line_of(name, row, outcome))
             shutil.rmtree(scratch)
-    if asked.record:
-        record(lines)
     return int(failed > 0)
 
 
@@ -200,13 +312,12 @@ def line_of(name: str, row: Row, outcome: Outcome) -> str:
     return f"| `{name}` | {row.machine} | {expected} | {shown} | {outcome.seconds:.0f} s | {date} |"
 
 
-def record(lines: list[str]) -> None:
-    """Replace the rows of the table that have run; keep the others."""
+def record(line: str) -> None:
+    """Replace this row of the table; keep the others."""
     text = PROOF.read_text(encoding="utf-8")
-    for line in lines:
-        key = line.split("|")[1]
-        old = next((one for one in text.splitlines() if one.startswith(f"|{key}|")), None)
-        text = text.replace(old, line) if old is not None else f"{text.rstrip()}\n{line}\n"
+    key = line.split("|")[1]
+    old = next((one for one in text.splitlines() if one.startswith(f"|{key}|")), None)
+    text = text.replace(old, line) if old is not None else f"{text.rstrip()}\n{line}\n"
     PROOF.write_text(text, encoding="utf-8")
 
 

@@ -81,6 +81,50 @@ def test_topic_set_that_matches_nothing_is_refused(
                     now=NOW)  # fmt: skip
 
 
+def test_globs_that_leave_no_topic_are_refused(
+    spark: SparkSession, log_dirs: tuple[Path, Path]
+) -> None:
+    for given in ({"exclude": ["*"]}, {"topics": ["c-*"], "exclude": ["c-tomb"]}):
+        with pytest.raises(UsageError, match="--exclude leaves no topic"):
+            run(plan, spark, *log_dirs, **given)
+
+
+def test_empty_list_of_topics_is_not_all_of_them(
+    spark: SparkSession, log_dirs: tuple[Path, Path]
+) -> None:
+    for call in (values.plan, values.clean):
+        with pytest.raises(UsageError, match="topics is empty"):
+            call(spark, str(log_dirs[0]), settings=settings(), now=NOW, topics=[])
+
+
+def test_what_if_for_topics_that_the_plan_does_not_have_is_refused(
+    spark: SparkSession, log_dirs: tuple[Path, Path]
+) -> None:
+    configs = settings()
+    made = values.plan(spark, str(log_dirs[0]), settings=configs, now=NOW)
+    for glob, words in (("c-tmob", "Similar: c-tomb"), ("d-size", "matches no"), ("", "empty")):
+        with pytest.raises(UsageError, match=words):
+            made.what_if(topics=glob, retention_ms=5)
+
+
+def test_plan_executes_with_its_own_choice_of_topics(
+    spark: SparkSession, log_dirs: tuple[Path, Path]
+) -> None:
+    """Also if it decides again, which compares nothing with the plan."""
+    names = [str(path) for path in log_dirs]
+    before = files_of(log_dirs[1])
+    made = values.plan(spark, names, settings=settings(), now=NOW, exclude="d-*")
+    assert [p.topic for p in made.execute(refresh=True).partitions] == ["c-tomb"]
+    assert files_of(log_dirs[1]) == before
+
+
+def test_partition_that_does_not_exist_is_answered_with_the_form_of_a_name(
+    spark: SparkSession, log_dirs: tuple[Path, Path]
+) -> None:
+    with pytest.raises(UsageError, match=r"no such partition.*TOPIC-PARTITION.*'c-tmob'"):
+        api.explain(spark, [str(log_dirs[0])], "c-tmob", settings=settings(), now=NOW)
+
+
 def test_globs_of_a_cleaned_copy_are_compared_with_all_partitions(
     spark: SparkSession, log_dirs: tuple[Path, Path], tmp_path: Path
 ) -> None:

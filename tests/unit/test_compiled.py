@@ -113,6 +113,17 @@ def test_kernel_for_other_processor_is_not_used(library: Path) -> None:
     assert call(library, NUMBA_CPU_NAME="nehalem") == "2 1"
 
 
+@pytest.mark.parametrize(("name", "features", "sets"), [("generic", "", 1), ("nehalem", None, 2)])
+def test_complete_set_depends_on_the_machine_unless_name_and_features_are_chosen(
+    name: str, features: str | None, sets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numba.config.CPU_NAME", name)
+    monkeypatch.setattr("numba.config.CPU_FEATURES", features)
+    here = compiled._complete.__wrapped__()
+    monkeypatch.setattr("llvmlite.binding.get_host_cpu_name", lambda: "another")
+    assert len({compiled._complete.__wrapped__(), here}) == sets
+
+
 def test_kernel_is_compiled_where_nothing_can_be_written(library: Path, tmp_path: Path) -> None:
     (library.parent / ".cache").write_text("not a directory")
     nowhere = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null"}

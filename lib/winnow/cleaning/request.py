@@ -148,6 +148,13 @@ class Request:
         """
         check_globs(self.topics, topics, option="--topics")
         check_globs(self.exclude, topics, option="--exclude")
+        if self.exclude and topics and not any(map(self.wants, topics)):
+            raise UsageError(
+                "--exclude leaves no topic",
+                expected="a topic that --topics matches and --exclude does not",
+                found=" ".join(self.exclude),
+                hint="`plan` lists the topics.",
+            )
         check_globs((one.glob for one in self.settings.topic_sets), topics, option="--topic-set")
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -15,8 +15,9 @@ from winnow.cleaning.plan.prepared import Prepared
 from winnow.cleaning.plan.replan import rethink
 from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.preview import preview
-from winnow.cleaning.request import Request
+from winnow.cleaning.request import Request, RunOptions
 from winnow.errors import UsageError
+from winnow.logdir.topic_globs import check_globs
 from winnow.policy.sources import TopicSet
 from winnow.runtime.progress import Progress
 from winnow.values.facts import Facts
@@ -62,10 +63,12 @@ class Plan(Result):
         These values override all other sources. Partitions that this plan leaves alone are still
         left alone. Files are read again only for facts that are not known yet: batch headers of
         partitions that were not due for compaction before and, with an estimate, records of
-        partitions that are now compacted differently. Raises UsageError for an unknown config or an
-        invalid value, and WinnowError if a log directory has changed since.
+        partitions that are now compacted differently. Raises UsageError for an unknown config, an
+        invalid value, or a glob that matches no topic of this plan, and WinnowError if a log
+        directory has changed since.
         """
         configs = {name.replace("_", "."): value for name, value in values.items()}
+        check_globs(listed(topics), {p.topic for p in self.run.partitions}, option="topics")
         sets = tuple(one for glob in listed(topics) for one in parse_topic_values(glob, configs))
         settings = replace(
             self.request.settings, topic_sets=(*self.request.settings.topic_sets, *sets)
@@ -100,23 +103,14 @@ class Plan(Result):
         With `refresh`, it decides again from the current files instead. `keep_replaced` and
         `ledger`: see `winnow.api.clean`.
         """
-        request = self.request
-        run = api.clean(
-            self.spark,
-            self.facts.log_dirs,
-            settings=request.settings,
-            now=request.now,
-            topics=request.topics,
-            only=request.only,
-            unclean_shutdown=request.unclean_shutdown,
-            keep_replaced=keep_replaced,
-            on_corrupt=request.on_corrupt,
-            max_extra_space=request.max_extra_space,
-            keep_free=request.keep_free,
-            ledger=ledger,
-            seen=None if refresh else self._check,
-            progress=progress,
-        )
+        planned: Any = {name: getattr(self.request, name) for name in RunOptions.__annotations__}
+        planned |= {
+            "estimate": False,
+            "keep_replaced": keep_replaced,
+            "progress": progress,
+            "seen": None if refresh else self._check,
+        }
+        run = api.clean(self.spark, self.facts.log_dirs, ledger=ledger, **planned)
         return Result(run, self.spark)
 
     def _check(self, prepared: Sequence[Prepared], _request: Request) -> None:

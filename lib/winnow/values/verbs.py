@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from winnow import api
 from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
 from winnow.clock import now_ms
+from winnow.errors import UsageError
 from winnow.ledger.place import default_ledger
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
@@ -133,6 +134,10 @@ def _with_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     names = {
         name: listed(given.pop(name)) for name in ("topics", "exclude", "output") if name in given
     }
+    if names.get("topics", "all") == ():
+        raise UsageError(
+            "topics is empty", expected="a glob, or no topics= for all of them", found="no glob"
+        )
     settings = parse_sources(**sources)
     return given | names | {"settings": settings, "now": now_ms() if now is None else now}
 

@@ -1,5 +1,5 @@
 """Write one archive that sets up a host without a network: a checkout, with the packages of
-requirements.txt as installed here, and Delta's jars.
+requirements.txt as installed here, Delta's jars, and the compiled kernels.
 
 The host needs Python of the same minor version, on the same platform, and Java. lib/set-up.sh moves
 the packages into the virtual environment instead of fetching them.
@@ -84,6 +84,9 @@ def _content() -> Iterator[tuple[str, Path | bytes]]:
                 yield str(file.relative_to(resource("."))), file
     for file in sorted(resource(f"{CACHE}/jars").iterdir()):
         yield f"{CACHE}/jars/{file.name}", file
+    for file in sorted(resource(f"{CACHE}/numba").iterdir()):
+        if file.suffix == ".nbc" or file.name.startswith(("complete-", "warm")):
+            yield f"{CACHE}/numba/{file.name}", file
     for name in _PINNED.findall(resource("requirements.txt").read_text(encoding="utf-8")):
         yield from _installed(name)
     yield MADE_FOR, made_for().encode()

@@ -60,7 +60,10 @@ class Question:
 def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
     """Return the log directory that holds the partition, as if it held only this one."""
     _check_not_a_topic(dirs, partition)
-    wanted = parse_partition_dir(partition).topic_partition
+    try:
+        wanted = parse_partition_dir(partition).topic_partition
+    except UsageError:  # a typed name: no broker sees it
+        wanted = None
     for log_dir in dirs:
         if wanted is not None and wanted in log_dir.partitions:
             return replace(log_dir, partitions=(wanted,))
@@ -73,7 +76,11 @@ def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
                 )
     where = ", ".join(log_dir.path for log_dir in dirs)
     raise UsageError(
-        "no such partition", found=partition, where=where, hint="`plan` lists all partitions."
+        "no such partition",
+        expected="TOPIC-PARTITION",
+        found=repr(partition),
+        where=where,
+        hint="`plan` lists all partitions.",
     )
 
 
