@@ -39,4 +39,6 @@ AIMS = (
     Aim("zstd-1KB", 3),
     Aim("offsets", 10),
     Aim("clean-100B", 3),
+    Aim("new-any-100B", 4),
+    Aim("new-newest-100B", 20),
 )

@@ -13,6 +13,12 @@ class Shape(StrEnum):
     """Spread evenly, so that nearly every batch must be rebuilt: the worst case."""
     CLEAN = "5 % dirty"
     """Compacted before, and with some new records since."""
+    ANY = "5 % new, any key"
+    """Compacted before, without tombstones. Each key is as likely to be updated."""
+    NEWEST = "5 % new, newest keys"
+    """Updates to the newest 5 % of the keys, as of sessions."""
+    FEW = "5 % new, few keys"
+    """95 % of the updates to 0.2 % of the keys, which are spread over all segments."""
     OFFSETS = "commits"
     """`__consumer_offsets`: commits of few groups, of which hardly any are kept."""
 
@@ -54,4 +60,7 @@ CASES = (
     Case("zstd-1KB", codec=Codec.ZSTD, value_bytes=1024),
     Case("offsets", value_bytes=24, shape=Shape.OFFSETS),
     Case("clean-100B", shape=Shape.CLEAN, times=4),
+    Case("new-any-100B", shape=Shape.ANY, times=4),
+    Case("new-newest-100B", shape=Shape.NEWEST, times=4),
+    Case("new-few-100B", shape=Shape.FEW, times=4),
 )

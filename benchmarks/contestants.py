@@ -42,6 +42,10 @@ class Measure:
     """From process start to its end, None in a session that lives on."""
     bytes_after: int
     rounds: int = 1
+    segments: int | None = None
+    """Closed segments before. None: not counted."""
+    unchanged: int | None = None
+    """Of these, those that were not written because they lose nothing."""
 
 
 def log_bytes(log_dir: Path) -> int:
@@ -182,7 +186,13 @@ class WarmWinnow:
             message = f"Winnow: {answer}"
             raise ContestantFailedError(message)
         self.left = log_bytes(log_dir)
-        measure = Measure(seconds=answer["seconds"], process_seconds=None, bytes_after=self.left)
+        measure = Measure(
+            seconds=answer["seconds"],
+            process_seconds=None,
+            bytes_after=self.left,
+            segments=answer["segments"],
+            unchanged=answer["unchanged"],
+        )
         return measure, answer["profile"] or {}
 
     def __enter__(self) -> Self:

@@ -26,6 +26,10 @@ GROUPS, COMMITTED = 200, 10
 """Groups in an offsets partition, and partitions that each commit is of."""
 _TOMBSTONES = 0.01
 _DIRTY = 0.05
+_NEWEST = 0.05
+"""Share of the keys that `NEWEST` updates."""
+_FEW, _OF_FEW = 0.002, 0.95
+"""Share of the keys, and of the updates that they get, of `FEW`."""
 _FIRST_TIMESTAMP = 1_790_000_000_000
 _PER_MS = 100
 _RECORD_OVERHEAD = 9
@@ -67,7 +71,13 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
         append(
             log,
             case,
-            updates(random, case, (np.arange(first, end) for first, end in pairwise(bounds))),
+            updates(
+                random,
+                case,
+                (np.arange(first, end) for first, end in pairwise(bounds)),
+                # A compacted one has a delete horizon, which this writer does not write.
+                tombstones=_TOMBSTONES if case.shape is Shape.CLEAN else 0,
+            ),
         )
         log.roll()
         first_dirty = log.log_end_offset
@@ -75,10 +85,22 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
         append(
             log,
             case,
-            updates(random, case, (random.integers(0, clean, n) for n in pieces(case, dirty))),
+            updates(random, case, (_updated(random, case, clean, n) for n in pieces(case, dirty))),
         )
     log.roll()
     return first_dirty
+
+
+def _updated(random: np.random.Generator, case: Case, keys: int, count: int) -> NDArray[np.int64]:
+    """The keys of so many updates, out of `keys`, of which the newest has the highest number."""
+    if case.shape is Shape.NEWEST:
+        return random.integers(keys - max(1, round(keys * _NEWEST)), keys, count)
+    anyone = random.integers(0, keys, count)
+    if case.shape is not Shape.FEW:
+        return anyone
+    step = round(1 / _FEW)
+    favourite = random.integers(0, -(-keys // step), count) * step
+    return np.where(random.random(count) < _OF_FEW, favourite, anyone)
 
 
 def records_of(value_bytes: int, raw_bytes: int) -> int:
@@ -124,7 +146,11 @@ def pieces(case: Case, records: int) -> Iterator[int]:
 
 
 def updates(
-    random: np.random.Generator, case: Case, ids: Iterator[NDArray[np.int64]]
+    random: np.random.Generator,
+    case: Case,
+    ids: Iterator[NDArray[np.int64]],
+    *,
+    tombstones: float = _TOMBSTONES,
 ) -> Iterator[Batches]:
     """JSON-like values: field names, digits and random hex, `value_bytes` on average; some are
     tombstones.
@@ -137,7 +163,7 @@ def updates(
         )
         sizes = case.value_bytes // 2 + random.integers(0, case.value_bytes + 1, n)
         begins = random.integers(0, len(pool) - sizes)
-        values = Cells(pool, begins, np.where(random.random(n) < _TOMBSTONES, -1, sizes))
+        values = Cells(pool, begins, np.where(random.random(n) < tombstones, -1, sizes))
         yield keys, values, _ends(KEY_BYTES + np.maximum(values.size, 0) + _RECORD_OVERHEAD)
 
 

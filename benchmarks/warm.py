@@ -48,6 +48,8 @@ def run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
         "status": result.status,
         "ledger": result.ledger,
         "bytes_after": sum(partition.bytes_after or 0 for partition in result.partitions),
+        "segments": sum((partition.segments_before or 1) - 1 for partition in result.partitions),
+        "unchanged": sum(partition.segments_unchanged or 0 for partition in result.partitions),
         "records_after": sum(partition.records_after or 0 for partition in result.partitions),
         "errors": [partition.error for partition in result.partitions if partition.error],
     }

@@ -4,9 +4,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.cases import CASES
+from benchmarks import shapes
+from benchmarks.cases import CASES, Case, Shape
 from benchmarks.contestants import ContestantFailedError, Measure, disk
 from benchmarks.report import report
 from benchmarks.results import Result, load_results, save
@@ -83,3 +85,25 @@ def test_cold_and_warm_jvm_have_a_row_each() -> None:
         ("Kafka's cleaner, 1 GiB buffer", "yes"),
         ("Kafka's cleaner, 1 GiB buffer, JVM already warm", "no"),
     ]
+
+
+def test_share_of_segments_that_lost_nothing_is_stated() -> None:
+    one = result("new-newest-100B", 8, 1)
+    runs = {**one.runs, "warm": [Measure(1, None, 50, segments=32, unchanged=29)]}
+    lines = report([replace(one, runs={**runs, "kafka-warm": [Measure(8, None, 50)]})]).splitlines()
+    assert "29 of 32 closed segments lost nothing." in lines
+
+
+@pytest.mark.parametrize(
+    ("shape", "least", "most"),
+    [(Shape.ANY, 0, 10_000), (Shape.NEWEST, 9_500, 500), (Shape.FEW, 0, 1_000)],
+)
+def test_updates_have_the_keys_of_their_shape(shape: Shape, least: int, most: int) -> None:
+    random = np.random.default_rng(1)
+    chosen = shapes._updated(random, Case("x", shape=shape), 10_000, 10_000)
+    assert least <= chosen.min()
+    assert chosen.max() < 10_000
+    assert len(np.unique(chosen)) <= most
+    if shape is Shape.FEW:
+        assert 0.94 < (chosen % 500 == 0).mean() < 0.97, "spread over all of the log"
+        assert np.unique(chosen[chosen % 500 == 0]).size == 20

@@ -19,6 +19,7 @@ from tests.crash.small_log import (
     time_of,
 )
 from tests.crash.transactional_log import TWO_SEGMENTS, make_transactional_log
+from tests.crash.unchanged_log import INTERVAL, SEGMENT_BYTES, make_unchanged_log
 from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge.judge import Kafka
 
@@ -73,6 +74,18 @@ CASES = {
         },
         keep=True,
     ),
+    # Every other segment stays as it is.
+    "unchanged": Case(
+        "unchanged",
+        NAME,
+        NOW,
+        {
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": SEGMENT_BYTES,
+            "index.interval.bytes": INTERVAL,
+            "min.cleanable.dirty.ratio": 0,
+        },
+    ),
     # Written by a real broker.
     "recorded": Case(
         "recorded",
@@ -118,4 +131,6 @@ def _log_dir(case: Case, target: Path, kafka: Kafka) -> Path:
         return copy_log_dir("clean", target, only=[case.partition])
     if "transactions" in case.name:
         return make_transactional_log(target)
+    if case.name == "unchanged":
+        return make_unchanged_log(target)
     return make_small_log(target, kafka, log_start_offset=1 if case.deletes else 0)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points, fingerprint
 from tests.crash.runs import CrashRun, MustHold, files_of, must_hold, read_log
+from tests.crash.unchanged_log import UNCHANGED
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
 from winnow.logdir.commit.recovery import leftovers, recover
@@ -36,6 +37,8 @@ INDEXES = (INDEX, TIMEINDEX, TXNINDEX)
         pytest.param("delete", True, 1, 700, marks=pytest.mark.slow),
         ("recorded", False, 1, 114),
         ("transactions", False, 1, 100),
+        ("unchanged", False, 1, 70),
+        ("unchanged", True, 3, 40),
     ],
 )
 def test_both_loaders_find_all_records_that_must_remain(
@@ -138,6 +141,24 @@ def test_small_log_has_one_of_everything(
         "leader-epoch-checkpoint",
     ):
         assert any(name in effect for effect in effects), name
+
+
+def test_every_other_segment_of_unchanged_log_stays(
+    crash_run: Callable[[str], CrashRun],
+) -> None:
+    run = crash_run("unchanged")
+    assert run.result.segments_unchanged == len(UNCHANGED)
+    assert run.result.first_dirty_offset_after == max(UNCHANGED) + 3
+    before, after = (
+        {path.name: path.stat() for path in (root / run.case.partition).iterdir()}
+        for root in (run.before, run.after)
+    )
+    for base in UNCHANGED:
+        for name in (name for name in before if name.startswith(f"{base:020d}")):
+            assert before[name].st_mtime_ns == after[name].st_mtime_ns
+            assert not [effect for effect in run.effects if f"{base:020d}" in str(effect)]
+    changed = set(range(0, 18, 3)) - {*UNCHANGED}
+    assert all([e for e in run.effects if f"{base:020d}.log" in str(e)] for base in changed)
 
 
 def test_transactional_log_has_new_deleted_and_kept_indexes(

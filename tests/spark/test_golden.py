@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.crash.unchanged_log import INTERVAL, SEGMENT_BYTES, make_unchanged_log
 from tests.session import verbs_use
 from winnow.cli import demo
 from winnow.cli.main import run as run_command
@@ -119,3 +120,19 @@ def test_output_of_changing_verbs_and_afterwards(golden: Golden) -> None:
     keys = ["--keys", str(golden.scratch / "keys")]
     golden("erase", "erase", log_dir, *keys, "--ledger", ledger, code=3)
     golden("history", "history", "--ledger", ledger, of_this_run=True)
+
+
+def test_output_of_a_compaction_that_leaves_segments_unchanged(golden: Golden) -> None:
+    log_dir = make_unchanged_log(golden.scratch / "log-dir")
+    settings = {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": SEGMENT_BYTES,
+        "index.interval.bytes": INTERVAL,
+        "min.cleanable.dirty.ratio": 0,
+    }
+    given = [str(log_dir), "--now", demo.NOW]
+    for key, value in settings.items():
+        given += ["--topic-set", f"t:{key}={value}"]
+    golden("plan-unchanged", "plan", *given, "--estimate")
+    ledger = str(golden.scratch / "ledger")
+    golden("clean-unchanged", "clean", *given, "--report", "none", "--ledger", ledger)

@@ -33,6 +33,7 @@ from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.logdir.commit.journal import leave_journal, with_staged
 from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.commit.swap import StagedGroup
 from winnow.policy.decide import retention_reason
 from winnow.policy.retention import retention_plan
 from winnow.runtime.failed_job import failed_job
@@ -99,7 +100,7 @@ def _in_waves(run: Run, round_: Round) -> PartitionResult:
         except FAILS_ONE_PARTITION as error:
             return _given_up(run, round_, done, failure(error))
         try:
-            commit_groups(storage, job.directory, [group.staged for group in wave])
+            commit_groups(storage, job.directory, _staged(wave))
             leave_journal(storage, job.staging)
         except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
             return report.interrupted(round_.item, failure(error))
@@ -175,15 +176,20 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
 def _whole(outcomes: Sequence[Outcome]) -> list[RewrittenGroup] | Failure:
     why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
     groups = [outcome for outcome in outcomes if isinstance(outcome, RewrittenGroup)]
-    return why or sorted(groups, key=lambda group: group.staged.base_offset)
+    return why or sorted(groups, key=lambda group: group.base_offset)
 
 
 def _begin(run: Run, round_: Round, wave: Sequence[RewrittenGroup]) -> Round:
     """Write the journal before these groups are put in place."""
-    storage, staged = run.request.storage, [group.staged for group in wave]
-    journal = with_staged(storage, round_.journal, staged)
-    begin_round(storage, round_.job.directory, round_.job.staging, journal, staged)
+    storage, job = run.request.storage, round_.job
+    unchanged = [group.base_offset for group in wave if group.unchanged]
+    journal = with_staged(storage, round_.journal, _staged(wave), unchanged)
+    begin_round(storage, job.directory, job.staging, journal, [group.sources for group in wave])
     return replace(round_, journal=journal, begun=True)
+
+
+def _staged(wave: Sequence[RewrittenGroup]) -> list[StagedGroup]:
+    return [group.staged for group in wave if group.staged is not None]
 
 
 def _commit(
@@ -202,7 +208,7 @@ def _commit(
                 _begin(run, round_, wave)
             except FAILS_ONE_PARTITION as error:
                 return _given_up(run, round_, done, failure(error))
-            commit_groups(request.storage, job.directory, [group.staged for group in wave])
+            commit_groups(request.storage, job.directory, _staged(wave))
             commit_cleaner_checkpoint(
                 request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset}
             )

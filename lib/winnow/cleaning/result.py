@@ -121,7 +121,7 @@ class SegmentFate:
     broker computes it (S3.2).
 
     `compacted`: read, and replaced by its surviving records, alone or together with neighbours.
-    `deleted`: removed as a whole, by retention.
+    `deleted`: removed as a whole, by retention. `kept`: the same file, also if compaction read it.
     """
 
     base_offset: int
@@ -129,7 +129,7 @@ class SegmentFate:
     largest_timestamp: int
     fate: Fate
     checksum: int | None = None
-    """Of a compacted segment: `winnow.cleaning.tally.batches_checksum`."""
+    """Of a segment that compaction read: `winnow.cleaning.tally.batches_checksum`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +159,10 @@ class PartitionResult:
     log_start_offset_after: int | None = None
     segments_before: int | None = None
     segments_after: int | None = None
+    segments_unchanged: int | None = None
+    """Segments that compaction read and did not write, because they lose nothing. None: nothing was
+    compacted, or a plan without an estimate.
+    """
     bytes_before: int | None = None
     bytes_after: int | None = None
     records_before: int | None = None

@@ -137,6 +137,8 @@ class Facts:
     """Before and after, over the partitions where both were counted."""
     segments: dict[str, int]
     """Number of segments by fate."""
+    segments_unchanged: int
+    """Number of kept segments that compaction read."""
     topics: tuple[TopicRow, ...]
     ratios_before: Ratios | None
     ratios_after: Ratios | None
@@ -190,6 +192,7 @@ def facts_of(result: RunResult) -> Facts:
         if records
         else None,
         segments={fate: fates[fate] for fate in FATES} if fates else {},
+        segments_unchanged=sum(p.segments_unchanged or 0 for p in partitions),
         topics=topic_rows(partitions),
         ratios_before=_ratios(p.dirty_ratio for p in partitions),
         ratios_after=_ratios(p.dirty_ratio_after for p in partitions),

@@ -42,6 +42,7 @@ PARTITIONS = StructType(
         StructField("records_after", LongType()),
         StructField("segments_before", IntegerType()),
         StructField("segments_after", IntegerType()),
+        StructField("segments_unchanged", IntegerType()),
         StructField("dirty_ratio", DoubleType()),
         StructField("dirty_ratio_after", DoubleType()),
         StructField("first_dirty_offset_before", LongType()),

@@ -353,6 +353,7 @@ class _Run:
             return []
         self._outcome.passes += 1
         self._outcome.compacted += COMPACTED in result.actions
+        self._outcome.unchanged += result.segments_unchanged or 0
         self._outcome.retained += RETAINED in result.actions
         state = answer["after"]
         start = state["start_offset"]

@@ -31,6 +31,8 @@ class Outcome:
     lives: int = 0
     passes: int = 0
     compacted: int = 0
+    unchanged: int = 0
+    """Segments that Winnow did not write, because Kafka's cleaner would write the same files."""
     retained: int = 0
     undone: int = 0
     """Passes that kept what they replaced, and whose undo gave back every byte."""
@@ -48,6 +50,7 @@ class Outcome:
             "lives",
             "passes",
             "compacted",
+            "unchanged",
             "retained",
             "undone",
             "refused",

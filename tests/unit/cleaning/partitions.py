@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from tests.twins.walk import decode_batch
+from winnow.cleaning.rewrite.rewrite import RewrittenGroup
 from winnow.cleaning.scan.cut import Split
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.survey.walk import walk_segment
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.listing import list_segments
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH, Codec
@@ -104,6 +105,18 @@ def job_of(directory: Path, **changes: object) -> PartitionJob:
         ),
     )
     return replace(job, **changes)  # type: ignore[arg-type]
+
+
+def files_of(directory: Path, group: RewrittenGroup) -> dict[str, str]:
+    """Return the files of the segment that a group becomes, by suffix: the staged ones, or those of
+    the source that stays.
+    """
+    if group.staged is not None:
+        return dict(group.staged.paths)
+    paths = {
+        suffix: directory / segment_file(group.base_offset, suffix) for suffix in SEGMENT_SUFFIXES
+    }
+    return {suffix: str(path) for suffix, path in paths.items() if path.exists()}
 
 
 def records_in(log: bytes) -> list[Record]:

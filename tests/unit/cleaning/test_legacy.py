@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from tests.twins.legacy import legacy_records
 from tests.twins.walk import decode_batch
-from tests.unit.cleaning.partitions import MTIME_NS, NOW, SECRET, job_of, make_partition, records_in
+from tests.unit.cleaning.partitions import (
+    MTIME_NS,
+    NOW,
+    SECRET,
+    files_of,
+    job_of,
+    make_partition,
+    records_in,
+)
 from tests.unit.wire.legacy_logs import entry, legacy_log, random_legacy_log, wrapper
 from tests.unit.wire.logs import record
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
@@ -39,8 +47,8 @@ def compacted(job: PartitionJob) -> RewrittenGroup:
     return rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)
 
 
-def staged(group: RewrittenGroup) -> list[Record]:
-    return records_in(Path(group.staged.paths[LOG]).read_bytes())
+def left_in(directory: Path, group: RewrittenGroup) -> list[Record]:
+    return records_in(Path(files_of(directory, group)[LOG]).read_bytes())
 
 
 def test_walk_counts_records_and_estimates_wrappers(tmp_path: Path) -> None:
@@ -102,7 +110,7 @@ def test_record_numbers_agree_in_scan_and_rewrite_at_any_split_size(
     wanted = [
         r for r in before if r.key is not None and last[r.key] == r.offset and r.offset not in gone
     ]
-    assert [(r.offset, r.key, r.value) for r in staged(group)] == [
+    assert [(r.offset, r.key, r.value) for r in left_in(directory, group)] == [
         (r.offset, r.key, r.value) for r in wanted
     ]
     assert (group.records_before, group.records_after) == (len(before), len(wanted))
@@ -146,9 +154,9 @@ def test_tombstones_are_kept_in_segments_newer_than_the_horizon(
         0: [entry(0, 0, b"k", b"v"), entry(1, 0, b"gone", None), entry(2, 0, b"stays")],
         3: [wrapper(4, 1, [entry(0, 1, b"k", b"v"), entry(1, 1, b"k", None)], Codec.LZ4)],
     }
-    job = job_of(make_partition(tmp_path / "t-0", segments), legacy_delete_horizon_ms=horizon)
-    group = compacted(job)
-    assert [r.offset for r in staged(group)] == left
+    directory = make_partition(tmp_path / "t-0", segments)
+    group = compacted(job_of(directory, legacy_delete_horizon_ms=horizon))
+    assert [r.offset for r in left_in(directory, group)] == left
     assert (group.records_before, group.records_after) == (5, len(left))
 
 
@@ -164,7 +172,7 @@ def test_before_kafka_4_segments_keep_their_formats(
     }
     directory = make_partition(tmp_path / "t-0", segments)
     group = compacted(job_of(directory, legacy_delete_horizon_ms=horizon, converts=False))
-    log = Path(group.staged.paths[LOG]).read_bytes()
+    log = Path(files_of(directory, group)[LOG]).read_bytes()
     buf, rows = legacy_log([log])
     assert rows["magic"].tolist() == [1 if offset > 2 else 0 for offset in left]
     assert [r.offset for row in rows for r in legacy_records(buf, row)] == left
@@ -188,4 +196,4 @@ def test_split_of_minimal_records_is_read_completely(tmp_path: Path) -> None:
         make_partition(tmp_path / "t-0", {0: [entry(i, 0, key, b"") for i, key in enumerate(keys)]})
     )
     last = sorted({key: i for i, key in enumerate(keys)}.values())
-    assert [r.offset for r in staged(compacted(job))] == last
+    assert [r.offset for r in left_in(Path(job.directory), compacted(job))] == last

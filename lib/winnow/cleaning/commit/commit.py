@@ -28,16 +28,21 @@ from winnow.storage.contract import Storage
 
 
 def begin_round(
-    storage: Storage, directory: str, staging: str, journal: Journal, groups: Sequence[StagedGroup]
+    storage: Storage,
+    directory: str,
+    staging: str,
+    journal: Journal,
+    sources_of: Sequence[Sequence[Segment]],
 ) -> None:
-    """Write the journal before `groups` are put in place. From here on, the next run finishes the
+    """Write the journal before groups are put in place. From here on, the next run finishes the
     work if this one can't.
 
+    `sources_of`: the sources of each of these groups, and of those that stay unchanged among them.
     See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody else has changed the
-    partition: the sources of these groups and of the waiting groups are checked first.
+    partition: these sources and those of the waiting groups are checked first.
     """
-    groups_of = [group.sources for group in groups] + [group.sources for group in journal.waiting]
-    sources = list(chain.from_iterable(groups_of))
+    waiting = [group.sources for group in journal.waiting]
+    sources = list(chain.from_iterable([*sources_of, *waiting]))
     check_unchanged(storage, directory, sources)
     _flush(storage, directory, sources)
     write_journal(storage, staging, journal)

@@ -70,6 +70,15 @@ def tombstones_left(groups: Sequence[CleanedGroup]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*(group.tombstones for group in groups), strict=True)))
 
 
+def bases_replaced(groups: Sequence[CleanedGroup]) -> list[int]:
+    return [base for group in groups if not group.unchanged for base in group.source_bases]
+
+
+def segments_unchanged(groups: Sequence[CleanedGroup]) -> int | None:
+    """Return the number of segments that stay as they are; None without groups."""
+    return sum(group.unchanged for group in groups) if groups else None
+
+
 def holdings_before(item: PartitionWork) -> list[Holdings | None]:
     return [walk.holdings for walk in item.walks or ()]
 
@@ -99,7 +108,7 @@ def segment_fates(
     """Return the fates of all segments of `state`.
 
     `compacted`, `deleted`: base offsets; a segment in both was compacted, then deleted.
-    `checksums`: of compacted segments, by base offset.
+    `checksums`: of segments that compaction read, by base offset.
     """
     fates: dict[int, Fate] = {
         **dict.fromkeys(compacted, "compacted"),

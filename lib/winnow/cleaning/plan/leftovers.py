@@ -21,8 +21,9 @@ def what_was_left(storage: Storage, listing: SegmentListing) -> str:
     if interrupted is None:
         return f"{left}; `clean` repairs that first"
     journal = interrupted.journal
+    replaced = sum(not group.unchanged for group in journal.groups)
     return (
-        f"{left}: {journal.run_id} was replacing {counted(len(journal.groups), 'group')} of "
+        f"{left}: {journal.run_id} was replacing {counted(replaced, 'group')} of "
         f"segments below offset {journal.end_offset}; `clean` finishes that first, "
         "or abandons it if something has changed since"
     )

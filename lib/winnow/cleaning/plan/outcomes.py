@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from winnow.cleaning.plan.counted import (
+    bases_replaced,
     holdings_after,
     holdings_before,
     records_after,
     records_counted,
     records_removed,
     segment_fates,
+    segments_unchanged,
     tombstones_left,
 )
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
@@ -169,9 +171,8 @@ def partly(
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
         dirty_ratio_after=None,
-        segments=segment_fates(
-            item.state, compacted=[base for group in done for base in group.source_bases]
-        ),
+        segments_unchanged=segments_unchanged(done),
+        segments=segment_fates(item.state, compacted=bases_replaced(done)),
         tombstones=tombstones_left(done),
         duration_ms=duration_ms,
         left_alone=True,
@@ -233,7 +234,7 @@ def done(
         holders=holders,
         segments=segment_fates(
             item.state,
-            compacted=[source for bases in sources.values() for source in bases],
+            compacted=bases_replaced(groups),
             # What retention deleted of the new segments counts as deleted for all their sources.
             deleted=[source for base in deleted for source in sources.get(base, (base,))],
             checksums={
@@ -248,7 +249,9 @@ def done(
                 sources=group.source_bases,
             )
             for group in sorted(groups, key=lambda group: group.base_offset)
+            if not group.unchanged
         ),
+        segments_unchanged=segments_unchanged(groups),
         records_removed=records_removed(item, groups, retention),
         tombstones=tombstones_left([group for group in groups if group.base_offset not in deleted]),
         duration_ms=duration_ms if acted else None,

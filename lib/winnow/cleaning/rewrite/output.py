@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from winnow.cleaning.result import RecordsRemoved
+from winnow.cleaning.rewrite.only_source import OnlySource
 from winnow.cleaning.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chunks_of
 from winnow.cleaning.scan.cut import Split
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
@@ -63,6 +64,8 @@ class CleanedGroup:
 
     base_offset: int
     source_bases: tuple[int, ...]
+    unchanged: bool
+    """The only source is the same, byte for byte, and stays (`OnlySource`)."""
     records_before: int
     records_after: int
     bytes_after: int
@@ -108,6 +111,7 @@ class GroupOutput:
             max_index_bytes=job.segment_index_bytes,
         )
         self._tombstones = none_of_any_age()
+        self.source = OnlySource(job.directory, group.segments)
         self.log_bytes = 0
         self.records_before = 0
         self.records_after = 0
@@ -159,6 +163,7 @@ class GroupOutput:
             for part in in_order(self._jobs(whole, chunks), cores, _Part.nbytes):
                 self._count(part)
                 data = part.filtered.data
+                self.source.add(data, buf, split.start)
                 del part
                 yield data
                 del data
@@ -238,11 +243,12 @@ class GroupOutput:
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
 
-    def counts(self, holdings: Holdings | None) -> dict[str, Any]:
+    def counts(self, holdings: Holdings | None, *, unchanged: bool) -> dict[str, Any]:
         """Return the fields of `CleanedGroup`. Call this after all splits."""
         return {
             "base_offset": min(self.source_checksums),
             "source_bases": tuple(self.source_checksums),
+            "unchanged": unchanged,
             "records_before": self.records_before,
             "records_after": self.records_after,
             "bytes_after": self.log_bytes,

@@ -1,15 +1,17 @@
 """Rewrite: read one group's segments again and write their survivors as one new segment. It is
-staged and verified, and not part of the log yet (S5.3-S5.9).
+staged and verified, and not part of the log yet (S5.3-S5.9). A segment that would replace an equal
+one is not written (docs/decisions/0049).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
+from winnow.cleaning.scan.chunks import PLAIN_CHUNK_BYTES
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.scan.resolve import Survivors
 from winnow.cleaning.scan.topic_usage import Holdings, holdings_of
@@ -19,16 +21,20 @@ from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.cores import Cores
+from winnow.state import Segment
 from winnow.storage.places import Places
-from winnow.storage.segment_io import drop_cached, map_range
+from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenGroup(CleanedGroup):
-    """A staged segment that was read back from the disk and verified."""
+    """A staged segment that was read back from the disk and verified, or a source that stays."""
 
-    staged: StagedGroup
+    sources: tuple[Segment, ...]
+    """As they were when they were listed."""
+    staged: StagedGroup | None
+    """None if the group is `unchanged`."""
     bytes_staged: int
     """Including its index files."""
     duration_ms: int
@@ -44,7 +50,8 @@ def rewrite_group(
     split_done: Callable[[int], None] = lambda _: None,
     cores: Cores | None = None,
 ) -> RewrittenGroup:
-    """Write the output segment of one group into the staging directory and verify it.
+    """Write the output segment of one group into the staging directory and verify it. Nothing is
+    written as long as the output is the beginning of the only source.
 
     `split_done`: called with the number of each split that has been read and written. `cores`: see
     `GroupOutput`.
@@ -58,17 +65,28 @@ def rewrite_group(
         f"{job.directory}/{segment_file(segment.base_offset, LOG)}"
         for segment in (group.segments[0], group.segments[-1])
     )
+    pieces = _pieces(output, group, first, split_done)
+    piece = next(pieces, None)
+    if piece is None and output.source.is_all(*output.indexes()):
+        return RewrittenGroup(
+            **output.counts(
+                _holdings(first, output.log_bytes, group.base_offset, job.topic), unchanged=True
+            ),
+            sources=group.segments,
+            staged=None,
+            bytes_staged=0,
+            duration_ms=ms_since(began),
+        )
     with staged_segment(Places(), job.staging, group.base_offset) as staged:
         mtime_ns = source_mtime_ns(Places(), last)
         with staged.log(limit=group.log_limit, mtime_ns=mtime_ns) as log:
-            for number in group.splits:
-                for data in output.of_split(number):
-                    log.write(data)
-                    del data
-                    # When asked to drop pages that are not on the disk yet, the system starts to
-                    # write them. The sync at the end then has less to wait for.
-                    drop_cached(log.path)
-                split_done(number)
+            while piece is not None:
+                log.write(piece)
+                piece = None  # it is large
+                # When asked to drop pages that are not on the disk yet, the system starts to write
+                # them. The sync at the end then has less to wait for.
+                drop_cached(log.path)
+                piece = next(pieces, None)
         index, timeindex, txnindex = output.indexes()
         staged.add_indexes(index, timeindex, txnindex)
         staged.take_over_attributes(first, mtime_ns, txnindex=False)
@@ -86,8 +104,10 @@ def rewrite_group(
         checksums = verify_staged(staged.paths, meant)
         return RewrittenGroup(
             **output.counts(
-                _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic)
+                _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic),
+                unchanged=False,
             ),
+            sources=group.segments,
             staged=StagedGroup(
                 base_offset=group.base_offset,
                 sources=tuple(group.segments),
@@ -97,6 +117,36 @@ def rewrite_group(
             bytes_staged=staged.bytes(),
             duration_ms=ms_since(began),
         )
+
+
+def _pieces(
+    output: GroupOutput, group: GroupJob, source: str, split_done: Callable[[int], None]
+) -> Iterator[Bytes]:
+    """Yield the bytes to write, none if the output is the source. The caller must drop each item
+    before it asks for the next.
+
+    What equals the beginning of `source` is held back until something differs, and then copied from
+    there.
+    """
+    held = 0
+    for number in group.splits:
+        for data in output.of_split(number):
+            if output.source.begins_so:
+                held = output.log_bytes
+            else:
+                yield from _beginning(source, held)
+                held = 0
+                yield data
+            del data
+        split_done(number)
+    if held and not output.source.is_all(*output.indexes()):
+        yield from _beginning(source, held)
+
+
+def _beginning(path: str, end: int) -> Iterator[Bytes]:
+    for at in range(0, end, PLAIN_CHUNK_BYTES):
+        with map_range(path, at, min(at + PLAIN_CHUNK_BYTES, end)) as buf:
+            yield buf
 
 
 def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdings | None:

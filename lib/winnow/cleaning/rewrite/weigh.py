@@ -47,7 +47,10 @@ def weigh_group(
     path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
     times = decode_time_index(timeindex, path, base_offset=group.base_offset)
     return WeighedGroup(
-        **output.counts(added(held) if job.topic in INTERNAL_TOPICS else None),
+        **output.counts(
+            added(held) if job.topic in INTERNAL_TOPICS else None,
+            unchanged=output.source.is_all(index, timeindex, txnindex),
+        ),
         # The output inherits the age of its last source (S5.9).
         segment=replace(
             group.segments[-1],

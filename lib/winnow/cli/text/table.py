@@ -51,6 +51,10 @@ def show(result: RunResult, paper: Paper, *, everything: bool = False) -> None:
     else:
         few_idle = idle if everything or len(idle) <= FEW else []
         _show_each(result, [*active, *few_idle], paper)
+    unchanged = sum(p.segments_unchanged or 0 for p in active)
+    if unchanged:
+        loses = ("loses" if unchanged == 1 else "lose") if result.verb == "plan" else "lost"
+        paper.print(f"\n{counted(unchanged, 'segment')} {loses} nothing: not rewritten.")
     for line in _deletes_more(active):
         paper.print(line)
     _show_space(result, active, paper)

@@ -9,7 +9,7 @@ never began or is given up, and only `winnow.logdir.commit.recovery` cleans up a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -67,7 +67,9 @@ class JournalGroup:
     next COMMIT (S4.1).
     """
     output: Output | None = None
-    """None: the group has not been rewritten yet."""
+    """None: the group has not been rewritten yet, or is `unchanged`."""
+    unchanged: bool = False
+    """The only source would be replaced by an equal segment, and stays."""
 
     @property
     def base_offset(self) -> int:
@@ -84,8 +86,8 @@ class JournalGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """The inputs for rewriting the groups without an output. Once some groups are rewritten, the
-    log no longer provides them.
+    """The inputs for rewriting the waiting groups. Once some groups are rewritten, the log no
+    longer provides them.
     """
 
     first_dirty_offset: int
@@ -110,14 +112,14 @@ class Journal:
     """The cleaner checkpoint after all groups are in place."""
     checkpoint_before: int | None
     groups: tuple[JournalGroup, ...]
-    """Ascending. Groups without an output come last."""
+    """Ascending. The waiting ones come last."""
     rest: Rest | None = None
-    """None: every group has its output."""
+    """None: no group is waiting."""
 
     @property
     def waiting(self) -> tuple[JournalGroup, ...]:
-        """The groups without an output."""
-        return tuple(group for group in self.groups if group.output is None)
+        """The groups that have not been rewritten yet."""
+        return tuple(g for g in self.groups if g.output is None and not g.unchanged)
 
     @property
     def has_checksums(self) -> bool:
@@ -130,18 +132,28 @@ class Journal:
         return all(file.crc32c is not None for file in files)
 
 
-def with_staged(storage: Storage, journal: Journal, staged: Iterable[StagedGroup]) -> Journal:
-    """Return the journal of a round in which these groups are staged too.
+def with_staged(
+    storage: Storage,
+    journal: Journal,
+    staged: Iterable[StagedGroup],
+    unchanged: Collection[int] = (),
+) -> Journal:
+    """Return the journal of a round in which these groups are staged too. `unchanged`: base offsets
+    of the groups whose only source stays.
 
-    Takes the sizes of their files, and reads the files whose checksum is not given.
+    Takes the sizes of the staged files, and reads the files whose checksum is not given.
     """
     outputs = {group.base_offset: _output(storage, group) for group in staged}
     groups = tuple(
-        replace(group, output=outputs[group.base_offset]) if group.base_offset in outputs else group
+        replace(
+            group,
+            output=outputs.get(group.base_offset, group.output),
+            unchanged=group.unchanged or group.base_offset in unchanged,
+        )
         for group in journal.groups
     )
-    complete = all(group.output is not None for group in groups)
-    return replace(journal, groups=groups, rest=None if complete else journal.rest)
+    after = replace(journal, groups=groups)
+    return after if after.waiting else replace(after, rest=None)
 
 
 def _output(storage: Storage, group: StagedGroup) -> Output:
@@ -193,6 +205,8 @@ def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
     kept = {name: value for name, value in items if name not in _LEFT_OUT}
     if kept.get("crc32c", 0) is None:  # `read_journal` wants a checksum or no field
         del kept["crc32c"]
+    if kept.get("unchanged") is False:  # an earlier version knows no such field
+        del kept["unchanged"]
     return kept
 
 
@@ -234,7 +248,7 @@ def _journal(value: Value) -> Journal:
     )
     waiting = journal.waiting
     if waiting != groups[len(groups) - len(waiting) :] or (journal.rest is None) is bool(waiting):
-        raise found["groups"].refused("groups without an output at the end, and only with `rest`")
+        raise found["groups"].refused("waiting groups at the end, and only with `rest`")
     return journal
 
 
@@ -259,10 +273,13 @@ def _last_record(value: Value) -> tuple[int, int | None, int]:
 
 
 def _group(value: Value) -> JournalGroup:
-    found = value.fields(_names(JournalGroup))
+    found = value.fields(_names(JournalGroup) - {"unchanged"}, {"unchanged"})
     sources = tuple(_segment(source) for source in found["sources"].items())
     if not sources:
         raise found["sources"].refused("at least one segment")
+    unchanged = "unchanged" in found and found["unchanged"].boolean()
+    if unchanged and (len(sources) > 1 or found["output"].raw is not None):
+        raise found["unchanged"].refused("one source and no output")
     return JournalGroup(
         sources=sources,
         open_producers=tuple(producer.integer() for producer in found["open_producers"].items()),
@@ -270,6 +287,7 @@ def _group(value: Value) -> JournalGroup:
         output=None
         if found["output"].raw is None
         else _read_output(found["output"], sources[0].base_offset),
+        unchanged=unchanged,
     )
 
 

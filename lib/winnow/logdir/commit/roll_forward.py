@@ -253,7 +253,10 @@ def _pending(
     for group, following in zip_longest(journal.groups, journal.groups[1:]):
         end = journal.end_offset if following is None else following.base_offset
         inside = [base for base in bases if group.base_offset <= base < end]
-        if inside == [*group.source_bases] and (
+        if group.unchanged:
+            if inside != [*group.source_bases] or difference(files, group.sources[0]):
+                return None
+        elif inside == [*group.source_bases] and (
             group.output is None or _is_staged(staged, group.output)
         ):
             if any(difference(files, source) for source in group.sources):

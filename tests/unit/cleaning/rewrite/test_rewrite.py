@@ -20,13 +20,16 @@ from tests.unit.cleaning.partitions import (
     record,
     records_in,
 )
+from winnow.cleaning.rewrite import output as output_module
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
+from winnow.cleaning.rewrite.weigh import weigh_group
 from winnow.cleaning.scan import chunks as chunks_module
+from winnow.cleaning.scan import cut
 from winnow.cleaning.scan.job import PartitionJob
 from winnow.cleaning.scan.resolve import Survivors
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 from winnow.logdir.commit import staged_segment
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.runtime.cores import Cores
 from winnow.runtime.failure import failure
 from winnow.storage.segment_io import SegmentWriter
@@ -150,6 +153,120 @@ def test_indexes_match_the_staged_log(directory: Path) -> None:
     wanted = indexes(staged_log(group), 0)
     assert {suffix: Path(group.staged.paths[suffix]).read_bytes() for suffix in wanted} == wanted
     assert wanted[INDEX]
+
+
+KEEPS_ALL = {"s0": [0, 1, 2, 3, 4, 5]}
+"""All records of the first segment."""
+
+
+def alone(directory: Path, **changes: object) -> PartitionJob:
+    """A job of the first segment alone."""
+    job = job_of(directory, **changes)
+    group = replace(job.groups[0], segments=job.groups[0].segments[:1], splits=(0,))
+    return replace(job, groups=(group,))
+
+
+def assert_stays(group: RewrittenGroup, job: PartitionJob) -> None:
+    assert (group.unchanged, group.staged, group.bytes_staged) == (True, None, 0)
+    assert list(Path(job.staging).iterdir()) == []
+
+
+def test_segment_that_loses_nothing_is_not_written(directory: Path) -> None:
+    job = alone(directory)
+    group = rewritten(job, **KEEPS_ALL)
+    assert_stays(group, job)
+    assert (group.records_before, group.records_after) == (6, 6)
+    assert group.bytes_after == sum(map(len, SEGMENTS[0]))
+    assert group.checksum == group.source_checksums[0]
+    assert weigh_group(job, job.groups[0], survivors(**KEEPS_ALL), now=NOW).unchanged
+
+
+def test_segment_without_batches_is_not_written(tmp_path: Path) -> None:
+    job = alone(make_partition(tmp_path / "t-0", {0: [], 6: SEGMENTS[6]}))
+    job = replace(job, groups=(replace(job.groups[0], splits=()),))
+    assert_stays(rewritten(job), job)
+
+
+@pytest.mark.parametrize("suffix", [INDEX, TIMEINDEX])
+@pytest.mark.parametrize("found", ["other entries", "fewer"])
+def test_segment_with_other_indexes_is_written(directory: Path, suffix: str, found: str) -> None:
+    """A broker wrote them, by other rules than a cleaner (S1.6)."""
+    path = directory / segment_file(0, suffix)
+    data = path.read_bytes()
+    size = {INDEX: 8, TIMEINDEX: 12}[suffix]
+    path.write_bytes(data[:-size] if found == "fewer" else bytes([*data[:-1], data[-1] ^ 1]))
+    group = rewritten(alone(directory), **KEEPS_ALL)
+    assert not group.unchanged
+    assert staged_log(group) == b"".join(SEGMENTS[0])
+    assert Path(group.staged.paths[suffix]).read_bytes() == data
+
+
+def test_segment_with_transaction_index_of_no_transaction_is_written(directory: Path) -> None:
+    (directory / segment_file(0, TXNINDEX)).write_bytes(b"")
+    group = rewritten(alone(directory), **KEEPS_ALL)
+    assert not group.unchanged
+    assert TXNINDEX not in group.staged.paths
+
+
+@pytest.mark.parametrize("kept", [[0, 1, 2, 3], [0, 1, 2, 3, 4], [1, 2, 3, 4, 5], [4, 5]])
+@pytest.mark.parametrize("split_bytes", [1, 10**6])
+def test_segment_that_loses_a_record_anywhere_is_written(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, kept: list[int], split_bytes: int
+) -> None:
+    monkeypatch.setattr(cut, "SPLIT_BYTES", split_bytes)
+    monkeypatch.setattr(output_module, "PLAIN_CHUNK_BYTES", 1)
+    job = job_of(directory)
+    splits = [n for n, split in enumerate(job.splits) if split.base_offset == 0]
+    first = replace(job.groups[0], segments=job.groups[0].segments[:1], splits=tuple(splits))
+    job = replace(job, groups=(first,))
+    parts = [
+        survivors(**{f"s{number}": [k - start for k in kept if start <= k < start + count]})[0]
+        for number, (start, count) in enumerate([(0, 4), (4, 2)] if len(splits) > 1 else [(0, 6)])
+    ]
+    group = rewrite_group(job, first, parts, now=NOW)
+    assert not group.unchanged
+    assert [one.offset for one in records_in(staged_log(group))] == kept
+    log = staged_log(group)
+    assert {s: Path(group.staged.paths[s]).read_bytes() for s in (INDEX, TIMEINDEX)} == indexes(
+        log, 0
+    )
+
+
+def test_segment_whose_tombstone_gets_a_horizon_is_written(tmp_path: Path) -> None:
+    log = [SEGMENTS[0][0], batch(record(4), record(5, value=None))]
+    directory = make_partition(tmp_path / "t-0", {0: log, 6: SEGMENTS[6]})
+    job = alone(directory)
+    group = rewritten(job, **KEEPS_ALL)
+    assert not group.unchanged
+    with_horizon = staged_log(group)
+    assert with_horizon[: len(log[0])] == log[0]
+    assert with_horizon != b"".join(log)
+    # With its horizon it stays until then, and is dropped at it.
+    again = alone(make_partition(tmp_path / "again" / "t-0", {0: [with_horizon], 6: SEGMENTS[6]}))
+    group = rewritten(again, **KEEPS_ALL)
+    assert_stays(group, again)
+    later = rewrite_group(
+        again, again.groups[0], survivors(**KEEPS_ALL), now=NOW + again.delete_retention_ms
+    )
+    assert (later.unchanged, later.removed.tombstones) == (False, 1)
+
+
+def test_segment_whose_indexes_a_broker_rebuilds_is_written(directory: Path) -> None:
+    """A crash of the broker: those on the disk are not to be trusted (S8.2)."""
+    job = alone(directory)
+    source = replace(job.groups[0].segments[0], rebuilt=(8, 12))
+    job = replace(job, groups=(replace(job.groups[0], segments=(source,)),))
+    assert not rewritten(job, **KEEPS_ALL).unchanged
+
+
+def test_damaged_segment_never_counts_as_unchanged(directory: Path) -> None:
+    job = alone(directory)
+    log = directory / segment_file(0, LOG)
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(CorruptLogError):
+        rewritten(job, **KEEPS_ALL)
 
 
 def test_mode_and_owner_of_first_source_and_mtime_of_last_are_kept(

@@ -194,6 +194,6 @@ def everything_of(job: PartitionJob) -> tuple[object, ...]:
         output.records_after,
         output.removed,
         output.checksum,
-        output.counts(None)["tombstones"],
+        output.counts(None, unchanged=False)["tombstones"],
     )
     return data, *figures, output.source_checksums, output.indexes()

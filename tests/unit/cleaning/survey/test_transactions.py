@@ -14,6 +14,7 @@ from tests.unit.cleaning.partitions import (
     NOW,
     SECRET,
     batch,
+    files_of,
     job_of,
     make_partition,
     record,
@@ -245,11 +246,13 @@ def test_case_33_groups_that_share_a_transaction_are_cleaned_separately(director
     """Case 28 as well: the aborted value of `a` at 1 is dropped. The value at 0, which it would
     have superseded, is kept.
     """
-    first, second = cleaned(two_groups(directory))
-    assert [r.offset for r in records_in(Path(first.staged.paths[LOG]).read_bytes())] == [0, 2]
-    assert [r.offset for r in records_in(Path(second.staged.paths[LOG]).read_bytes())] == [3, 4, 5]
-    assert TXNINDEX not in first.staged.paths
-    index = Path(second.staged.paths[TXNINDEX])
+    groups = cleaned(two_groups(directory))
+    assert [group.unchanged for group in groups] == [False, True]
+    first, second = (files_of(directory, group) for group in groups)
+    assert [r.offset for r in records_in(Path(first[LOG]).read_bytes())] == [0, 2]
+    assert [r.offset for r in records_in(Path(second[LOG]).read_bytes())] == [3, 4, 5]
+    assert TXNINDEX not in first
+    index = Path(second[TXNINDEX])
     assert decode_txn_index(index.read_bytes(), str(index), base_offset=3, end_offset=6) == (
         ABORTED,
     )
@@ -290,7 +293,7 @@ def test_case_29_marker_without_data_is_dropped_at_its_horizon(
         tmp_path / "t-0", {0: [alone, encode_batch([record(1)])], 2: [encode_batch([record(2)])]}
     )
     [group] = cleaned(job_of(directory))
-    log = Path(group.staged.paths[LOG]).read_bytes()
+    log = Path(files_of(directory, group)[LOG]).read_bytes()
     assert group.records_after == left + 1
     if left:
         header, _ = decode_batch(log, 0)
@@ -354,7 +357,7 @@ def test_staged_transaction_index_that_contradicts_the_log_is_refused(
     directory: Path, entries: list[AbortedTransaction]
 ) -> None:
     _, group = cleaned(two_groups(directory))
-    paths = dict(group.staged.paths)
+    paths = files_of(directory, group)
     verify(group, paths)
     Path(paths[TXNINDEX]).write_bytes(encode_txn_index(entries))
     with pytest.raises(VerificationError):

@@ -22,6 +22,7 @@ PARTITION_KEYS = {
     "log_start_offset_after",
     "segments_before",
     "segments_after",
+    "segments_unchanged",
     "bytes_before",
     "bytes_after",
     "records_before",

@@ -134,6 +134,36 @@ def test_waiting_groups_read_back_as_written(staging: Path, journal: Journal) ->
     assert (journal.rest, journal.waiting) == (None, ())
 
 
+def test_unchanged_group_reads_back_as_written(staging: Path, journal: Journal) -> None:
+    waiting = waiting_for([group.sources for group in journal.groups])
+    staged = with_staged(STORAGE, waiting, [], unchanged=[9])
+    assert [group.unchanged for group in staged.groups] == [False, True]
+    assert ([group.base_offset for group in staged.waiting], staged.rest) == ([0], REST)
+    whole = replace(staged, groups=(journal.groups[0], staged.groups[1]), rest=None)
+    assert whole.waiting == ()
+    assert whole.has_checksums
+    write_journal(STORAGE, str(staging), whole)
+    assert read_journal(STORAGE, str(staging)) == whole
+    value = json.loads((staging / JOURNAL).read_text())
+    assert ["unchanged" in group for group in value["groups"]] == [False, True], (
+        "an earlier version reads a journal without unchanged groups"
+    )
+    for change in (
+        lambda: value["groups"][1].update(unchanged=1),
+        lambda: value["groups"][0].update(unchanged=True),
+        lambda: value["groups"][0].update(unchanged=True, output=None),
+    ):
+        change()
+        (staging / JOURNAL).write_text(json.dumps(value))
+        assert read_journal(STORAGE, str(staging)) is None
+
+
+def test_round_without_anything_to_replace_is_complete() -> None:
+    waiting = waiting_for([(segment(5),), (segment(9),)])
+    done = with_staged(STORAGE, waiting, [], unchanged=[5, 9])
+    assert (done.rest, done.waiting) == (None, ())
+
+
 @pytest.mark.parametrize(
     "change",
     [
