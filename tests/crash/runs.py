@@ -25,6 +25,7 @@ from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.names import CLEANER_CHECKPOINT, SNAPSHOT, STAGING_PREFIX, TXNINDEX
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings, parse_topic_set
+from winnow.policy.versions import asked_version
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.local import LocalStorage
@@ -48,6 +49,7 @@ class Case:
     config: Mapping[str, str | int]
     keep: bool = False
     max_extra_space: int | None = None
+    kafka_version: str | None = None
 
     @property
     def topic(self) -> str:
@@ -66,7 +68,8 @@ class Case:
         return Settings(
             topic_sets=tuple(
                 parse_topic_set(f"{self.topic}:{k}={v}") for k, v in self.config.items()
-            )
+            ),
+            kafka=asked_version(self.kafka_version),
         )
 
 

@@ -23,6 +23,8 @@ from tests.crash.runs import (
 )
 from tests.crash.snapshots import Snapshots
 from tests.fixtures.data import copy_tree
+from tests.kafka.cleaner.runs import write_checkpoint
+from winnow.logdir.commit.journal import JOURNAL
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.names import CLEANER_CHECKPOINT
 from winnow.state import TopicPartition
@@ -100,3 +102,46 @@ def test_run_at_later_time_discards_the_rest_and_cleans_anew(
         # Other groups have other ages and sizes, and so retention may take more or less of them.
         assert run.case.deletes or found.state == wanted.state, label
         assert not [path for path in (crashed / partition).iterdir() if path.is_dir()], label
+
+
+def test_next_run_under_another_version_finishes_what_was_begun_by_the_old_rules(
+    waves: tuple[CrashRun, Sequence[CrashPoint]], spark: SparkSession, tmp_path: Path
+) -> None:
+    """A round is finished as planned. What was not begun, and the next round, follow the version of
+    that run. Kafka 2.8 has no delete horizons.
+    """
+    run, points = waves
+    config = {key.removeprefix("internal."): value for key, value in run.case.config.items()}
+    old = replace(run.case, config=config, kafka_version="2.8")
+    afresh, crashed, again = tmp_path / "afresh", tmp_path / "crashed", tmp_path / "again"
+    copy_tree(run.before, afresh)
+    run_winnow(spark, afresh, old)
+    by_old, finished = (content_of(root / run.case.partition) for root in (afresh, run.after))
+    assert by_old != finished
+
+    labels = gather(run.case, run.before, points[::3], crashed)
+    journals = {name: [*(crashed / name).glob(f"*/{JOURNAL}")] for name in labels}
+    clean = {
+        name
+        for name in labels
+        if checkpoint_entry(crashed, CLEANER_CHECKPOINT, name)
+        == checkpoint_entry(run.after, CLEANER_CHECKPOINT, run.case.partition)
+    }
+    begun = {name for name in labels if journals[name] or name in clean}
+    assert len(begun) > len(labels) / 2
+    assert begun < labels.keys()
+    results = run_winnow(spark, crashed, old)
+    assert {r.partition: r.error or r.reason for r in results if r.error or r.left_alone} == {}
+    for name, label in labels.items():
+        expected = finished if name in begun else by_old
+        assert content_of(crashed / name) == expected, label
+
+    # All is dirty again, and cleaned by the rules of 2.8.
+    copy_tree(run.after, again)
+    for root in (again, crashed):
+        write_checkpoint(root / CLEANER_CHECKPOINT, {})
+        run_winnow(spark, root, replace(old, now=run.case.now + 1))
+    expected = content_of(again / run.case.partition)
+    assert expected != finished
+    for name in begun:
+        assert content_of(crashed / name) == expected, labels[name]
