@@ -10,7 +10,8 @@
     Configs for topic 'orders' are cleanup.policy=compact,segment.bytes=1048576
 
 `Dynamic` sections list overrides only. `All` sections (`--all`) list effective values, and the
-first synonym is in effect. The last form is that of Kafka before 2.5.
+first synonym is in effect. The last form is that of `--zookeeper`, up to Kafka 2.8; it begins with
+a warning.
 Sections of users, clients, groups and loggers are ignored.
 """
 
@@ -35,6 +36,10 @@ _SYNONYM_SOURCE = re.compile(r"(?:^|,\s*)([A-Z][A-Z_]+):")
 _NEXT_PAIR = re.compile(r",\s*(?=[A-Za-z][\w.]*=)")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}$")
 _NODE_ID = re.compile(r"[0-9]{1,10}$")
+_WARNINGS = (
+    "Warning: --zookeeper is deprecated ",
+    "Use --bootstrap-server instead to specify a broker ",
+)
 _CLUSTER_DEFAULT = "brokers in the cluster"
 _TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
 
@@ -73,7 +78,7 @@ def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> Describe
     """
     reader = _Reader(file)
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
-        if line.strip() and not line.lstrip().startswith("#"):
+        if line.strip() and not line.lstrip().startswith(("#", *_WARNINGS)):
             reader.read(line, f"{file} line {number}")
     return reader.result()
 

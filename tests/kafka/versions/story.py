@@ -20,6 +20,7 @@ from tests.kafka.judge.child import Child
 from tests.kafka.judge.live_clients import LiveClients
 from tests.kafka.versions.eras import Era
 from tests.kafka.versions.seen import Partition, Record, read_all
+from tests.kafka.versions.zookeeper import ZooKeeperBroker
 from winnow.policy.versions import KafkaVersion
 
 Command = Callable[..., tuple[int, str]]
@@ -341,4 +342,7 @@ def _keep(era: Era, broker: Broker, described: str, keep: Path) -> None:
     (keep / f"{era.name}.txt").write_text(
         described + broker.kafka_configs(*one) + broker.kafka_configs(*brokers)
     )
+    if isinstance(broker, ZooKeeperBroker) and era.numbers < (3, 0):
+        in_zookeeper = broker.configs_in_zookeeper("--entity-type", "topics", "--describe")
+        (keep / f"{era.name}-option.txt").write_text(in_zookeeper)
     shutil.copy(broker.log_dir / "meta.properties", keep / f"{era.name}.meta.properties")

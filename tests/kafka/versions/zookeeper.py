@@ -35,6 +35,11 @@ class ZooKeeperBroker(Broker):
     def zookeeper(self) -> str:
         return f"127.0.0.1:{self._zookeeper_port}"
 
+    def configs_in_zookeeper(self, *arguments: str) -> str:
+        """What `kafka-configs --zookeeper` prints, which ended with 2.8."""
+        command = ("kafka.admin.ConfigCommand", "--zookeeper", self.zookeeper, *arguments)
+        return self._tool(*command, version=self._version)
+
     def launch(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         flags = ["-Xmx128m", "-Dzookeeper.admin.enableServer=false"]

@@ -10,7 +10,8 @@ import pytest
 from tests.fixtures.data import HERE
 from winnow.policy.describe import Entry, parse_topic_configs
 
-OUTPUTS = sorted((HERE / "kafka-configs").glob("*.txt"))
+OPTION = HERE / "kafka-configs" / "2.8.2-zookeeper-option.txt"
+OUTPUTS = sorted({*(HERE / "kafka-configs").glob("*.txt")} - {OPTION})
 FIVE_DAYS_MS = 432_000_000
 
 
@@ -29,3 +30,13 @@ def test_topics_of_a_real_output_have_their_settings(output: Path) -> None:
     assert effective["min.cleanable.dirty.ratio"] == 1.0
     assert effective["retention.ms"] == -1
     assert len(found.topics) >= 28 - 5
+
+
+def test_output_of_the_option_zookeeper_has_the_settings_of_all_topics() -> None:
+    text = OPTION.read_text(encoding="utf-8")
+    assert text.startswith("Warning: --zookeeper is deprecated")
+    found = parse_topic_configs(text)
+    assert values(found.topics["d-time"])["retention.ms"] == FIVE_DAYS_MS
+    assert values(found.topics["cd-both"])["cleanup.policy"] == "compact,delete"
+    assert len(found.topics) >= 28 - 5
+    assert found.notes == ()
