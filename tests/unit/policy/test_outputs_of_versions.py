@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.data import HERE
+from tests.kafka.versions.eras import ERAS
 from winnow.policy.describe import Entry, parse_topic_configs
 
 OPTION = HERE / "kafka-configs" / "2.8.2-zookeeper-option.txt"
@@ -40,3 +41,8 @@ def test_output_of_the_option_zookeeper_has_the_settings_of_all_topics() -> None
     assert values(found.topics["cd-both"])["cleanup.policy"] == "compact,delete"
     assert len(found.topics) >= 28 - 5
     assert found.notes == ()
+
+
+def test_each_version_has_a_real_output() -> None:
+    """Made by `python -m tests.kafka.versions --record`."""
+    assert {path.stem for path in OUTPUTS} == {era.name for era in ERAS}
