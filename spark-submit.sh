@@ -246,8 +246,10 @@ compose_command() {
     esac
     if [[ $verb == script && $properties == "$root/conf/spark-defaults.conf" ]]; then
         # The file's Java flags are for the short runs of verbs. A script's queries may be long, so
-        # they get the JVM's defaults.
-        command+=(--conf spark.driver.defaultJavaOptions=)
+        # they get the JVM's defaults. They can write Delta tables, and MERGE.
+        command+=(--conf spark.driver.defaultJavaOptions=
+            --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension
+            --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog)
     fi
     if [[ -n $master && $master != local* && $deploy_mode == client ]]; then
         # Otherwise the driver would use spark.pyspark.python, which is meant for the executors.

@@ -171,7 +171,7 @@ def checkout(place: Path) -> Path:
     """`place` as the directory that pages are read in: a checkout whose own files a reader would
     name.
     """
-    for name in ("spark-submit.sh", "demo"):
+    for name in ("spark-submit.sh", "demo", "examples"):
         (place / name).symlink_to(ROOT / name)
     return place
 

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from winnow.reading import Avro, Json, read
     from winnow.values import Plan, Result, clean, compare, explain, ledger_table, plan, verify
 
+_READING = ("Avro", "Json", "read")
+
 __all__ = [
+    "Avro",
+    "Json",
     "Plan",
     "Result",
     "clean",
@@ -20,6 +25,7 @@ __all__ = [
     "explain",
     "ledger_table",
     "plan",
+    "read",
     "register",
     "verify",
 ]
@@ -29,7 +35,8 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    return getattr(import_module("winnow.values"), name)  # importing winnow loads nothing
+    package = "winnow.reading" if name in _READING else "winnow.values"
+    return getattr(import_module(package), name)  # importing winnow loads nothing
 
 
 def register(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shlex
 import sys
 
+AVRO = "fastavro>=1.10,<2"
 HDFS = "hdfs-native>=0.14,<1"
 METRICS = "prometheus-client>=0.22,<1"
 S3 = "obstore>=0.12,<1"

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fixtures.data import CLEAN_MARKER, TOPIC_CONFIGS, copy_log_dir
+from tests.log_writer.writer import LogWriter
 from tests.pages import DOCS, LOG_DIR, ROOT, Reader, blocks, checkout
+from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-HOW_TO = ("disk-full", "recover", "schedule", "notebook", "erase")
+HOW_TO = (
+    "disk-full",
+    "recover",
+    "schedule",
+    "notebook",
+    "erase",
+    "read-topics",
+    "point-in-time",
+    "topic-to-delta",
+)
 RUNNABLE = ("bash", "console", "ini", "python", "sql")
 PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")
 OTHERS = {
@@ -57,6 +69,8 @@ def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) 
     instead = _own(place)
     if page in {"disk-full", "recover"}:
         crash(Path(instead[LOG_DIR]))
+    if page == "read-topics":
+        add_orders(Path(instead[LOG_DIR]))
     reader = Reader(spark, place, instead=instead)
     reader.follow(DOCS / "how-to" / f"{page}.md")
 
@@ -67,6 +81,22 @@ def crash(log_dir: Path) -> None:
     (log_dir / "recovery-point-offset-checkpoint").write_bytes(b"")
     active = max((log_dir / "d-time-0").glob("*.log"))
     active.write_bytes(active.read_bytes() + bytes(range(100)))
+
+
+def add_orders(log_dir: Path) -> None:
+    """Add a topic with JSON, as an application writes it."""
+    records = [
+        (b"o1", {"id": 1, "city": "Bonn", "total": 12.5}),
+        (b"o2", {"id": 2, "city": "Köln", "total": 20.0}),
+        (b"o1", None),
+    ]
+    with LogWriter(log_dir / "orders-0", clock=lambda: 1_790_000_000_000) as log:
+        log.append_records(
+            [
+                Record(i, 1_790_000_000_000 + i, key, value and json.dumps(value).encode())
+                for i, (key, value) in enumerate(records)
+            ]
+        )
 
 
 def _own(place: Path) -> dict[str, str]:

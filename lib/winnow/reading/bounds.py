@@ -1,0 +1,114 @@
+"""Where a read begins and ends, as options of `kafka-log`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from winnow.errors import UsageError
+
+Bound: TypeAlias = int | str | datetime | Mapping[str, Mapping[int, int]]
+"""An offset, a time (ISO-8601 or datetime; UTC if it has no zone), or offsets by topic and
+partition.
+"""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXPECTED = (
+    "an offset, a time such as '2026-11-21T09:30:00Z', or offsets such as {'orders': {0: 23}}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The point up to which a state counts, inclusive. One of the two is None."""
+
+    ms: int | None
+    """Since the epoch."""
+    offsets: int | Mapping[str, Mapping[int, int]] | None
+
+    def offset_of(self, topic: str, partition: int) -> int | None:
+        """Return the last offset that counts; None if there is no limit."""
+        if isinstance(self.offsets, Mapping):
+            return self.offsets.get(topic, {}).get(partition)
+        return self.offsets
+
+
+def range_options(start: Bound | None, end: Bound | None) -> dict[str, str]:
+    """Return the options for a range from `start` up to `end`, exclusive. Times are those of the
+    records, anywhere in the log.
+    """
+    options: dict[str, str] = {}
+    if start is not None:
+        point = parse_point(start, option="start", up=True)
+        options |= _option(point, "timestampFrom", "startingOffsets")
+    if end is not None:
+        point = parse_point(end, option="end", up=True)
+        options |= _option(point, "timestampBefore", "endingOffsets")
+    return options
+
+
+def state_options(point: Point) -> dict[str, str]:
+    """Return the options for all records up to a point."""
+    if point.ms is not None:
+        return {"timestampBefore": str(point.ms + 1)}
+    if isinstance(point.offsets, Mapping):
+        after: int | Mapping[str, Mapping[int, int]] = {
+            topic: {partition: offset + 1 for partition, offset in partitions.items()}
+            for topic, partitions in point.offsets.items()
+        }
+    else:
+        after = (point.offsets or 0) + 1
+    return _option(Point(None, after), "", "endingOffsets")
+
+
+def parse_point(found: Bound, *, option: str, up: bool) -> Point:
+    """Parse an offset, a time or offsets. A fraction of a millisecond is rounded `up` or down.
+
+    Raises UsageError.
+    """
+    if isinstance(found, str | datetime):
+        return Point(_milliseconds(found, option, up=up), None)
+    if isinstance(found, Mapping):
+        if not found or not all(isinstance(of, Mapping) and of for of in found.values()):
+            raise _refused(option, found)
+        for topic, partitions in found.items():
+            for partition, offset in partitions.items():
+                if not isinstance(topic, str) or not _is_count(partition) or not _is_count(offset):
+                    raise _refused(option, found)
+        return Point(None, found)
+    if not _is_count(found):
+        raise _refused(option, found)
+    return Point(None, found)
+
+
+def _option(point: Point, time: str, offsets: str) -> dict[str, str]:
+    if point.ms is not None:
+        return {time: str(point.ms)}
+    return {
+        offsets: json.dumps(point.offsets)
+        if isinstance(point.offsets, Mapping)
+        else str(point.offsets)
+    }
+
+
+def _is_count(found: object) -> bool:
+    return type(found) is int and 0 <= found < 2**63 - 1
+
+
+def _milliseconds(found: str | datetime, option: str, *, up: bool) -> int:
+    try:
+        moment = found if isinstance(found, datetime) else datetime.fromisoformat(found)
+    except ValueError:
+        raise _refused(option, found) from None
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    if since < timedelta(0):
+        raise _refused(option, found)
+    one = timedelta(milliseconds=1)
+    return -(-since // one) if up else since // one
+
+
+def _refused(option: str, found: object) -> UsageError:
+    return UsageError(f"{option} can't be understood", expected=_EXPECTED, found=repr(found))

@@ -1,0 +1,125 @@
+"""How keys and values are encoded, as the caller says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from winnow.errors import UsageError
+
+Word: TypeAlias = Literal["bytes", "string", "json"]
+WORDS: tuple[Word, ...] = ("bytes", "string", "json")
+_MOST_ID = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """JSON text in UTF-8."""
+
+    schema: str | DataType | None = None
+    """Spark's type or its DDL: a struct, an array or a map. None: inferred from all records of the
+    read, which reads them once more.
+    """
+
+    def __post_init__(self) -> None:
+        fits = isinstance(self.schema, str | StructType | ArrayType | MapType)
+        if self.schema is not None and (not fits or self.schema == ""):
+            raise UsageError(
+                "the schema of Json can't be used",
+                expected="a struct, an array or a map, as Spark's type or as DDL such as "
+                "'id bigint, name string'",
+                found=repr(self.schema),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Avro:
+    """Avro in binary encoding.
+
+    With `schema` alone, each key or value is one datum and nothing else. With `schemas` or
+    `registry`, it is framed as Confluent's serializers do it: a zero byte, the id of the writer's
+    schema in four bytes, then the datum.
+    """
+
+    schema: str | None = None
+    """Avro's JSON, or the path of a file with it. Every datum is resolved to this schema, as Avro
+    resolves a reader's schema. None: that of the highest id among the records.
+    """
+    schemas: Mapping[int, str] | None = None
+    """The writers' schemas by id, each as JSON or as the path of a file."""
+    registry: str | None = None
+    """URL of a schema registry. A user and a password may be in it."""
+
+    def __post_init__(self) -> None:
+        if self.schema is None and self.schemas is None and self.registry is None:
+            raise UsageError(
+                "Avro needs a schema",
+                expected="schema=FILE, schemas={ID: FILE} or registry=URL",
+                found="none of them",
+            )
+        if self.schemas is not None and self.registry is not None:
+            raise UsageError("schemas and registry", expected="one of them", found="both")
+        if self.schema is not None:
+            _check_text("schema", self.schema)
+        if self.schemas is not None:
+            if not isinstance(self.schemas, Mapping) or not self.schemas:
+                raise UsageError(
+                    "the schemas of Avro can't be used",
+                    expected="a mapping such as {7: 'order.avsc'}",
+                    found=repr(self.schemas),
+                )
+            for number, text in self.schemas.items():
+                if type(number) is not int or not 0 <= number <= _MOST_ID:
+                    raise UsageError(
+                        "not the id of a schema", expected="0 or more", found=repr(number)
+                    )
+                _check_text(f"schema {number}", text)
+        if self.registry is not None:
+            _check_url(self.registry)
+
+    @property
+    def framed(self) -> bool:
+        """Whether keys or values begin with the id of a schema."""
+        return self.schemas is not None or self.registry is not None
+
+
+Format: TypeAlias = Word | Json | Avro
+
+
+def parse_format(found: object, *, option: str) -> Format:
+    """Return the format that the caller gave for `option`, which is `key` or `value`. Raises
+    UsageError.
+    """
+    if isinstance(found, Json | Avro):
+        return found
+    for word in WORDS:
+        if found == word and isinstance(found, str):
+            return word
+    raise UsageError(
+        f"the format of {option} is not known",
+        expected=f"{', '.join(map(repr, WORDS))}, winnow.Json(...) or winnow.Avro(...)",
+        found=repr(found),
+    )
+
+
+def _check_text(name: str, found: object) -> None:
+    if not isinstance(found, str) or not found.strip():
+        raise UsageError(
+            f"{name} of Avro can't be used",
+            expected="Avro's JSON, or the path of a file",
+            found=repr(found),
+        )
+
+
+def _check_url(found: object) -> None:
+    parts = urlsplit(found) if isinstance(found, str) else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(
+            "not the URL of a schema registry",
+            expected="http://HOST:PORT or https://HOST:PORT",
+            found=repr(found),
+        )

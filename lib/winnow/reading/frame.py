@@ -1,0 +1,220 @@
+"""`winnow.read`: a DataFrame with typed keys and values, of records or of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
+
+from winnow.errors import UsageError
+from winnow.kafka_log.layout import Home, chosen, find_partitions
+from winnow.kafka_log.source import register
+from winnow.logdir.topic_globs import check_globs
+from winnow.reading.bounds import Bound, Point, parse_point, range_options, state_options
+from winnow.reading.columns import decode
+from winnow.reading.formats import Format, parse_format
+from winnow.reading.state import check_complete, last_per_key
+from winnow.storage.places import Places
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+_COLUMNS = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
+
+class ReadOptions(TypedDict, total=False):
+    """Options of `read`."""
+
+    topics: str | Sequence[str]
+    """Globs; one that begins with `!` excludes topics. Empty: all topics."""
+    partitions: int | Sequence[int]
+    """Numbers. Empty: all partitions."""
+    start: Bound | None
+    """Where to begin, inclusive: an offset, a time, or offsets by topic and partition."""
+    end: Bound | None
+    """Where to end, exclusive."""
+    as_of: Bound | None
+    """Return the state at this point, inclusive, instead of records."""
+    allow_incomplete: bool
+    """With `as_of`: return what is left of a state that cleaning has thinned out since."""
+    key: Format
+    """`bytes` (default), `string`, `json`, Json(...) or Avro(...)."""
+    value: Format
+    isolation_level: Isolation
+    """`read_committed` (default) or `read_uncommitted`."""
+    mode: Mode
+    """What to do with what can't be read or decoded. `FAILFAST` (default) raises an error,
+    `PERMISSIVE` adds a column `problem`, `DROPMALFORMED` leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    paths: tuple[str, ...]
+    topics: tuple[str, ...]
+    partitions: frozenset[int]
+    ends: dict[str, str]
+    point: Point | None
+    allow_incomplete: bool
+    key: Format
+    value: Format
+    isolation_level: Isolation
+    mode: Mode
+
+
+def read(
+    spark: SparkSession, path: str | Sequence[str], **options: Unpack[ReadOptions]
+) -> DataFrame:
+    """Return the records of Kafka's log files as a DataFrame: key, value, topic, partition, offset,
+    timestamp, headers, and `problem` in mode PERMISSIVE.
+
+    `path`: log directories or partition directories, which are only read; the broker may run.
+    `options`: see `ReadOptions`. Headers are a map; of several with one name, the last value
+    counts. A state (`as_of`) has one row for each key of each partition.
+
+    Raises UsageError for options that can't be used, and for a state that is no longer complete.
+    """
+    asked = _parse(path, options)
+    homes = _homes(asked)
+    if asked.point is not None and not asked.allow_incomplete:
+        check_complete(Places(), homes, asked.point)
+    register(spark)
+    problems = asked.mode == "PERMISSIVE"
+    reader = spark.read.format("kafka-log").schema(
+        _COLUMNS + (", problem string" if problems else "")
+    )
+    given = {"mode": asked.mode, "isolationLevel": asked.isolation_level, **asked.ends}
+    if asked.topics:
+        given["topics"] = ",".join(asked.topics)
+    if asked.partitions:
+        given["partitions"] = ",".join(map(str, sorted(asked.partitions)))
+    frame = reader.options(**given).load([*asked.paths])
+    if asked.point is not None:
+        frame = last_per_key(frame)
+    frame = decode(frame, "key", asked.key, problem="_key_problem")
+    frame = decode(frame, "value", asked.value, problem="_value_problem")
+    return _finished(frame, asked.mode)
+
+
+def _parse(path: str | Sequence[str], options: ReadOptions) -> _Asked:
+    unknown = options.keys() - ReadOptions.__annotations__.keys()
+    if unknown:
+        message = f"read() got an unexpected keyword argument {min(unknown)!r}"
+        raise TypeError(message)
+    start, end, as_of = options.get("start"), options.get("end"), options.get("as_of")
+    if as_of is not None and (start is not None or end is not None):
+        raise UsageError(
+            "as_of together with start or end",
+            expected="as_of alone: a state counts from the beginning",
+        )
+    point = None if as_of is None else parse_point(as_of, option="as_of", up=False)
+    return _Asked(
+        paths=_names(path, "path"),
+        topics=_names(options.get("topics", ()), "topics"),
+        partitions=_numbers(options.get("partitions", ())),
+        ends=range_options(start, end) if point is None else state_options(point),
+        point=point,
+        allow_incomplete=_flag(options.get("allow_incomplete", False)),
+        key=parse_format(options.get("key", "bytes"), option="key"),
+        value=parse_format(options.get("value", "bytes"), option="value"),
+        isolation_level=_word(
+            options.get("isolation_level", "read_committed"), "isolation_level", Isolation
+        ),
+        mode=_word(options.get("mode", "FAILFAST"), "mode", Mode),
+    )
+
+
+def _homes(asked: _Asked) -> list[Home]:
+    found = find_partitions(Places(), asked.paths)
+    topics = {home.topic_partition.topic for home in found}
+    check_globs((glob.removeprefix("!") for glob in asked.topics), topics, option="topics")
+    homes = chosen(found, asked.topics, asked.partitions)
+    if not homes:
+        raise UsageError(
+            "there is no such partition",
+            expected="topics and partitions that exist",
+            found=", ".join(str(home.topic_partition) for home in found[:10]) or "none",
+            where=", ".join(asked.paths),
+        )
+    return homes
+
+
+def _finished(frame: DataFrame, mode: Mode) -> DataFrame:
+    """Return the columns of the result, after what the mode says about problems was done."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
+
+    problem = f.coalesce(
+        f.concat(f.lit("the key can't be decoded: "), "_key_problem"),
+        f.concat(f.lit("the value can't be decoded: "), "_value_problem"),
+    )
+    key, value = f.col("key"), f.col("value")
+    headers = f.when(f.col("headers").isNotNull(), f.map_from_entries(_last_of_each_name()))
+    rest = [f.col(name) for name in ("topic", "partition", "offset", "timestamp")]
+    more = []
+    if mode == "DROPMALFORMED":
+        frame = frame.where(problem.isNull())
+    elif mode == "PERMISSIVE":
+        more = [f.coalesce("problem", problem).alias("problem")]
+    else:
+        where = f.concat(
+            f.lit(" in "), "topic", f.lit("-"), "partition", f.lit(", offset "), "offset"
+        )
+        hint = f.lit(". mode='PERMISSIVE' shows such records with their problem.")
+        fail = f.raise_error(f.concat(problem, where, hint))
+        key = f.when(f.col("_key_problem").isNull(), key).otherwise(fail)
+        value = f.when(f.col("_value_problem").isNull(), value).otherwise(fail)
+    return frame.select(
+        key.alias("key"), value.alias("value"), *rest, headers.alias("headers"), *more
+    )
+
+
+def _last_of_each_name() -> Column:
+    """Return the headers without those that another one with the same name follows."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
+
+    headers = f.col("headers")
+
+    def is_last(header: Column, index: Column) -> Column:
+        following = f.slice(headers, index + 2, f.size(headers))
+        return ~f.exists(following, lambda other: other["key"] == header["key"])
+
+    return f.filter(headers, is_last)
+
+
+def _names(found: Any, option: str) -> tuple[str, ...]:  # noqa: ANN401 - checked here
+    names = (found,) if isinstance(found, str) else found
+    if not isinstance(names, Sequence) or not all(isinstance(one, str) for one in names):
+        raise _refused(option, "a text, or a sequence of texts", found)
+    for name in names:
+        if not name or (option == "topics" and "," in name):
+            raise _refused(option, "names that are not empty; a list for several", name)
+    return tuple(names)
+
+
+def _numbers(found: Any) -> frozenset[int]:  # noqa: ANN401 - checked here
+    numbers = (found,) if isinstance(found, int) else found
+    fits = isinstance(numbers, Sequence) and not isinstance(numbers, str)
+    if not fits or not all(type(one) is int and one >= 0 for one in numbers):
+        raise _refused("partitions", "a number, or a sequence of numbers", found)
+    return frozenset(numbers)
+
+
+def _flag(found: object) -> bool:
+    if not isinstance(found, bool):
+        raise _refused("allow_incomplete", "True or False", found)
+    return found
+
+
+def _word(found: Any, option: str, words: object) -> Any:  # noqa: ANN401 - checked here
+    if found not in get_args(words):
+        raise _refused(option, " or ".join(map(repr, get_args(words))), found)
+    return found
+
+
+def _refused(option: str, expected: str, found: object) -> UsageError:
+    return UsageError(f"{option} can't be used", expected=expected, found=repr(found))
