@@ -10,6 +10,7 @@ result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_0
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -23,14 +24,16 @@ from winnow.cleaning.run import new_run_id
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.append import append, recorded
-from winnow.ledger.erasures import erasure, hash_keys
+from winnow.ledger.erasures import erased_in_ledger, erasure
 from winnow.ledger.history import History, read_history, read_ledger
 from winnow.ledger.place import ERASURES, check_ledger
-from winnow.ledger.rows import cleaning
+from winnow.ledger.rows import cleaning, who
 from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_to_read, locked
 from winnow.logdir.survey import check_one_node
 from winnow.policy.sources import Settings
+from winnow.report.certificate import Circumstances, certified, check_place
+from winnow.report.read_certificate import read_certificate
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.session import WithContext
@@ -40,12 +43,14 @@ from winnow.verbs.compare.compare import compare
 from winnow.verbs.compare.values import CompareResult
 from winnow.verbs.doctor.diagnose import diagnose
 from winnow.verbs.doctor.values import Diagnosis
+from winnow.verbs.erase.key_hashes import hash_keys
 from winnow.verbs.erase.values import EraseResult
 from winnow.verbs.explain.explain import Question, explain_partition, home_of
 from winnow.verbs.explain.values import Explanation
 from winnow.verbs.output.run import Destinations, elsewhere_of, run_anywhere
 from winnow.verbs.recover.run import recover_log_dirs
 from winnow.verbs.recover.values import RecoverResult
+from winnow.verbs.verify.key_hashes import KeyHashResult, check_key_hashes
 from winnow.verbs.verify.log_dirs import find_log_dirs
 from winnow.verbs.verify.verify import SweepResult, sweep
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
@@ -75,6 +80,8 @@ class EraseOptions(TypedDict, total=False):
     dry_run: bool
     """Only count. A dry run changes nothing and is not recorded."""
     ledger: str | None
+    certificate: str | None
+    """Directory for a certificate. None: none is written."""
     progress: Progress | None
     stop: Stop | None
 
@@ -187,6 +194,9 @@ def erase(
         check_in_place(log_dirs)
     if ledger is not None:
         check_ledger(ledger, log_dirs)
+    certificate = None if dry_run else options.get("certificate")
+    if certificate is not None:
+        check_place(certificate, log_dirs)
     with locked(log_dirs, to_change=not dry_run) as dirs:
         check_one_node(dirs, "erase")
         found_settings, found = with_metadata(options.get("settings") or Settings(), Places(), dirs)
@@ -206,13 +216,17 @@ def erase(
             result = erase_from(spark, dirs, request, different, run_id=new_run_id())
         skipped = (f"{d.path}/{s.name} is not searched: {s.why}" for d in dirs for s in d.skipped)
         result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
-    if ledger is None or dry_run:
+    if dry_run or (ledger is None and certificate is None):
         return result
-    progress.stage("writing the ledger")
-    hashes = hash_keys(key.as_py() for key in different)
-    addition = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=now_ms())
-    told = recorded(ledger, result, lambda: append(spark.sparkContext, ledger, addition))
-    return told if told.ledger is None else replace(told, hash_key=hashes.hash_key)
+    hashes, ended = hash_keys(key.as_py() for key in different), now_ms()
+    if ledger is not None:
+        progress.stage("writing the ledger")
+        row = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=ended)
+        result = recorded(ledger, result, lambda: append(spark.sparkContext, ledger, row))
+    if certificate is not None:
+        result = certified(certificate, result, hashes, Circumstances(*who(), started, ended, dirs))
+    is_kept = result.ledger or result.certificate
+    return replace(result, hash_key=hashes.hash_key if is_kept else None)
 
 
 def erasures(spark: SparkSession, ledger: str) -> DataFrame:
@@ -313,6 +327,34 @@ def verify(
             max_decompressed_bytes=max_decompressed_bytes,
             progress=progress or Silence(),
         )
+
+
+def verify_key_hashes(
+    spark: SparkSession,
+    log_dirs: Sequence[str],
+    *,
+    key_hash: str,
+    hash_key: str | None = None,
+    ledger: str | None = None,
+    topics: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> KeyHashResult:
+    """Count the records that have a key which was erased, without knowing the keys.
+
+    `key_hash`: the certificate of the erasure, or its run id in `ledger`. `hash_key`: the file with
+    its hash key. None: the one beside the certificate. `topics`: names. Empty: those of the
+    erasure. Raises UsageError for an erasure that can't be used, and as `verify` does.
+    """
+    if os.path.exists(key_hash) or key_hash.endswith(".json"):
+        erased = read_certificate(key_hash, hash_key)
+    else:
+        erased = erased_in_ledger(spark, ledger, key_hash, hash_key)
+    erased = replace(erased, topics=tuple(topics) or erased.topics)
+    with ExitStack() as locks:
+        found = find_log_dirs(Places(), log_dirs)
+        for path in found:
+            locks.enter_context(lock_to_read(path))
+        return check_key_hashes(spark, found, erased, progress or Silence())
 
 
 def compare_replicas(

@@ -27,6 +27,7 @@ HOW_TO = (
     "read-topics",
     "point-in-time",
     "topic-to-delta",
+    "audit",
 )
 RUNNABLE = ("bash", "console", "ini", "python", "sql")
 PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")

@@ -25,11 +25,11 @@ from winnow.api import erase, erasures, verify
 from winnow.cleaning.request import Request
 from winnow.cli.main import run as run_command
 from winnow.errors import UsageError
-from winnow.ledger.erasures import hash_keys
 from winnow.logdir.listing import survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.storage.local import LocalStorage
 from winnow.verbs.erase.erase import NO_CLOCK
+from winnow.verbs.erase.key_hashes import hash_keys
 from winnow.verbs.erase.keys import different_keys
 from winnow.verbs.erase.proof import prove
 from winnow.verbs.erase.targets import Target, find_targets

@@ -22,7 +22,7 @@ from winnow.cli.recover import Recovery, run_recover
 from winnow.cli.run import run_apply, run_verb
 from winnow.cli.text.grouped import GroupedCommand
 from winnow.cli.text.lessons import LESSONS, epilog, epilog_of_all
-from winnow.cli.verify import run_verify
+from winnow.cli.verify import Check, run_verify
 from winnow.version import VERSION
 
 app = typer.Typer(
@@ -103,6 +103,14 @@ def apply_plan(
 def erase_keys(
     line: CommandLine,
     *,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="A key as UTF-8 text, hex:6B6579 or base64:a2V5; text: before a key that begins "
+            "like that. Repeatable. The shell's history and `ps` show it; --keys does not.",
+        ),
+    ] = None,
     keys: Annotated[
         str | None, typer.Option(metavar="FILE", help="The keys: one per line, as UTF-8 text.")
     ] = None,
@@ -116,10 +124,20 @@ def erase_keys(
             "--keys-delta", metavar="URL", help="A Delta table with the keys in its column `key`."
         ),
     ] = None,
+    certificate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Write a certificate there that others can check: HTML, JSON and its hash key.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; change nothing.")] = False,
 ) -> int:
     return run_erase(
-        Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), line, dry_run=dry_run
+        Keys(key=key, keys=keys, keys_hex=keys_hex, keys_delta=keys_delta),
+        line,
+        dry_run=dry_run,
+        certificate=certificate,
     )
 
 
@@ -146,7 +164,7 @@ def explain_one(
 
 
 @_command("verify", no_args_is_help=True)
-@takes("log_dirs", ..., "topics", *_LAST)
+@takes("log_dirs", ..., "topics", "ledger", *_LAST)
 def verify_log_dirs(
     line: CommandLine,
     *,
@@ -157,8 +175,25 @@ def verify_log_dirs(
             help="Compare the replicas in directories of several brokers with each other.",
         ),
     ] = False,
+    key_hash: Annotated[
+        str | None,
+        typer.Option(
+            "--key-hash",
+            metavar="FILE|RUN_ID",
+            help="Only look for erased keys, by their hashes: the certificate of an erasure, or "
+            "its run in the ledger.",
+        ),
+    ] = None,
+    hash_key: Annotated[
+        str | None,
+        typer.Option(
+            "--hash-key",
+            metavar="FILE",
+            help="The hash key of that erasure. Default: the file beside the certificate.",
+        ),
+    ] = None,
 ) -> int:
-    return run_verify(line, compare=compare)
+    return run_verify(line, Check(compare=compare, key_hash=key_hash, hash_key=hash_key))
 
 
 @_command("doctor", no_args_is_help=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
 from winnow.cli.text.versions import version_keys
-from winnow.errors import UsageError
+from winnow.errors import UsageError, WinnowError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,12 +39,13 @@ NONE_FOUND = (
 class Keys:
     """Where the keys are, as typed."""
 
+    key: Sequence[str] | None = None
     keys: str | None = None
     keys_hex: str | None = None
     keys_delta: str | None = None
 
 
-def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool) -> int:
+def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool, certificate: str | None) -> int:
     """Run the erasure and return the exit code. Errors are printed, not raised."""
     signals = Signals()
     clock = Clock(asked=request.profile)
@@ -54,6 +55,15 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool) -> int:
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
         given = _given(keys)
+        if certificate is not None and dry_run:
+            raise UsageError(
+                "--certificate and --dry-run together",
+                expected="one of them: a dry run erases nothing",
+            )
+        if certificate is not None:
+            from winnow.report.certificate import check_place  # noqa: PLC0415 - it loads Jinja
+
+            check_place(certificate, request.log_dirs)
         ledger = ledger_of(request)
         clock.starts_spark()
         with spark_session() as spark, signals.ask(stop, spark), clock.with_spark(spark):
@@ -68,6 +78,7 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool) -> int:
                     topics=tuple(request.topics),
                     dry_run=dry_run,
                     ledger=ledger,
+                    certificate=certificate,
                     progress=progress,
                     stop=stop,
                 )
@@ -78,6 +89,8 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool) -> int:
             clock.begins("printing the result")
             tell_erasure(result, json=request.json, more=clock.json() if request.json else {})
             clock.tell()
+        if certificate is not None and result.certificate is None:
+            return WinnowError.exit_code
         return result.exit_code
 
     return signals.exit_code(guarded(work, json=request.json, now=lambda: None))
@@ -87,18 +100,22 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
     """Return a function that reads the keys once Spark has started. A file is read at once, so its
     errors are found without Spark.
     """
-    named = [name for name in ("keys", "keys_hex", "keys_delta") if getattr(keys, name) is not None]
+    ways = ("key", "keys", "keys_hex", "keys_delta")
+    named = [name for name in ways if getattr(keys, name)]
     if len(named) != 1:
         raise UsageError(
             "give the keys in one way",
-            expected="one of --keys FILE, --keys-hex FILE and --keys-delta URL",
+            expected="one of --key KEY, --keys FILE, --keys-hex FILE and --keys-delta URL",
             found=" and ".join(f"--{name.replace('_', '-')}" for name in named) or "none",
         )
-    from winnow.cli.keys import delta_keys, read_hex_keys, read_keys  # noqa: PLC0415 - it loads Arrow
+    from winnow.cli.keys import delta_keys, parse_keys, read_hex_keys, read_keys  # noqa: PLC0415 - it loads Arrow
 
     if keys.keys_delta is not None:
         url = keys.keys_delta
         return lambda spark: delta_keys(spark, url)
+    if keys.key:
+        typed = parse_keys(keys.key, option="--key")
+        return lambda _: typed
     found = (
         read_keys(keys.keys, option="--keys")
         if keys.keys
@@ -136,6 +153,8 @@ def to_json(result: EraseResult, more: Mapping[str, Any] | None = None) -> str:
         "partitions": partitions,
         "notes": result.notes,
         "ledger": result.ledger,
+        "certificate": result.certificate,
+        "certificate_sha256": result.certificate_sha256,
         "hash_key": result.hash_key,
         **version_keys(result.kafka),
         **(more or {}),

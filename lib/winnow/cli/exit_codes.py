@@ -42,6 +42,7 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
         "erase": {
             0: "none of the keys is left in these partitions, and this is proven",
             **_FAILED,
+            1: f"{_FAILED[1]}; also if everything was done but the certificate",
             2: f"{_FAILED[2]}, or no record has any of the keys",
             3: "proven in all rewritable segments, but records are left elsewhere; the output "
             "lists them",
@@ -53,7 +54,7 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
         "verify": {
             0: "nothing is wrong",
             **_FAILED,
-            4: "something is wrong; the output lists it",
+            4: "something is wrong, or an erased key is there (--key-hash); the output lists it",
             **_IN_USE,
         },
         "doctor": {

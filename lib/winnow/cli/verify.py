@@ -1,38 +1,45 @@
-"""The verbs `verify` and `verify --compare`: show findings as a table or as one JSON object."""
+"""The verb `verify`: a sweep, a comparison of replicas (`--compare`), or a search for erased keys
+(`--key-hash`). Shows findings as a table or as one JSON object.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import CommandLine, check_log_dirs
+from winnow.cli.options import CommandLine, check_log_dirs, ledger_of
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
-from winnow.cli.session import spark_context
-from winnow.cli.text import compare as compare_text
-from winnow.cli.text import verify as verify_text
+from winnow.cli.session import spark_context, spark_session
+from winnow.errors import UsageError
 
 if TYPE_CHECKING:
-    from winnow.verbs.compare.values import CompareResult
-    from winnow.verbs.verify.verify import SweepResult
+    from winnow.runtime.progress import Progress
 
 
-def run_verify(request: CommandLine, *, compare: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What to check, as typed. By default everything is read."""
+
+    compare: bool = False
+    key_hash: str | None = None
+    hash_key: str | None = None
+
+
+def run_verify(request: CommandLine, check: Check) -> int:
     """Read, then show the result, and return the exit code. Errors are printed, not raised."""
     clock = Clock(asked=request.profile)
-    text: Any = compare_text if compare else verify_text  # both have `to_json` and `show`
 
     def work() -> int:
         check_log_dirs(request.log_dirs)
+        _refuse_mixed(check)
+        text = _text(check)
         clock.starts_spark()
-        with spark_context() as spark, clock.with_spark(spark):
+        with _spark(check) as spark, clock.with_spark(spark):
             with clock.progress(quiet=request.quiet) as progress:
-                from winnow import api  # noqa: PLC0415 - it loads numba
-
-                read: Callable[..., SweepResult | CompareResult]
-                read = api.compare_replicas if compare else api.verify
-                result = read(spark, request.log_dirs, topics=request.topics, progress=progress)
+                result = _read(spark, request, check, progress)
             for note in result.notes:
                 complain(f"note: {note}")
             clock.begins("printing the result")
@@ -41,6 +48,44 @@ def run_verify(request: CommandLine, *, compare: bool) -> int:
             else:
                 tell(lambda: text.show(result, Paper()))
             clock.tell()
-        return result.exit_code
+        return int(result.exit_code)
 
     return guarded(work, json=request.json, now=lambda: None)
+
+
+def _refuse_mixed(check: Check) -> None:
+    if check.compare and check.key_hash is not None:
+        raise UsageError("--compare and --key-hash together", expected="one of them, or neither")
+    if check.hash_key is not None and check.key_hash is None:
+        raise UsageError("--hash-key alone", expected="--key-hash FILE|RUN_ID with it")
+
+
+def _text(check: Check) -> Any:  # noqa: ANN401 - a module with `to_json` and `show`
+    if check.compare:
+        from winnow.cli.text import compare as text  # noqa: PLC0415 - only what is needed
+    elif check.key_hash is not None:
+        from winnow.cli.text import key_hashes as text  # type: ignore[no-redef]  # noqa: PLC0415
+    else:
+        from winnow.cli.text import verify as text  # type: ignore[no-redef]  # noqa: PLC0415
+    return text
+
+
+def _spark(check: Check) -> AbstractContextManager[Any]:
+    return spark_context() if check.key_hash is None else spark_session()
+
+
+def _read(spark: Any, request: CommandLine, check: Check, progress: Progress) -> Any:  # noqa: ANN401
+    from winnow import api  # noqa: PLC0415 - it loads numba
+
+    if check.key_hash is not None:
+        return api.verify_key_hashes(
+            spark,
+            request.log_dirs,
+            key_hash=check.key_hash,
+            hash_key=check.hash_key,
+            ledger=ledger_of(request),
+            topics=request.topics,
+            progress=progress,
+        )
+    read = api.compare_replicas if check.compare else api.verify
+    return read(spark, request.log_dirs, topics=request.topics, progress=progress)

@@ -1,29 +1,28 @@
 """An erasure in the ledger: one row, which contains what was done to each partition.
 
-Keys are stored as hashes that nobody can compute or guess without the hash key. Only the result of
-the run contains the hash key. With both, one can show that a given key was among those erased.
+Keys are stored as hashes (`winnow.verbs.erase.key_hashes`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import secrets
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import ArrayType, BooleanType, StructType
 
+from winnow.errors import UsageError
 from winnow.ledger.append import Addition
+from winnow.ledger.history import read_ledger
 from winnow.ledger.place import ERASURES
 from winnow.ledger.rows import instant, who
 from winnow.ledger.schema import INT, LONG, TEXT, TIME, columns
+from winnow.verbs.erase.key_hashes import ErasedKeys, KeyHashes, erased_keys, read_hash_key
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.version import VERSION
 
-MOST_LISTED = 100_000
-"""For more keys than this, the ledger has one hash over all of them."""
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _PARTITION = columns(
     ("topic", TEXT, ""),
@@ -78,25 +77,6 @@ LEDGER_OF_ERASURES = StructType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHashes:
-    """Hexadecimal, as in the ledger."""
-
-    hash_key: str
-    """Only in the result, never in the ledger."""
-    each: Sequence[str] | None
-    together: str
-
-
-def hash_keys(keys: Iterable[bytes], hash_key: bytes | None = None) -> KeyHashes:
-    """Hash the keys under `hash_key`, or under a new one."""
-    secret = hash_key or secrets.token_bytes(32)
-    hashes = sorted(hashlib.blake2b(key, digest_size=16, key=secret).digest() for key in keys)
-    together = hashlib.blake2b(b"".join(hashes), digest_size=16, key=secret).hexdigest()
-    each = [one.hex() for one in hashes] if len(hashes) <= MOST_LISTED else None
-    return KeyHashes(secret.hex(), each, together)
-
-
 def erasure(
     result: EraseResult, hashes: KeyHashes, *, log_dirs: Sequence[str], started: int, ended: int
 ) -> Addition:
@@ -144,3 +124,30 @@ def _of_partition(p: PartitionErasure) -> dict[str, Any]:
         "proof_problems": None if p.proof is None else p.proof.problems,
         "error": p.error or p.why_left_alone,
     }
+
+
+def erased_in_ledger(
+    spark: SparkSession, ledger: str | None, run_id: str, hash_key: str | None
+) -> ErasedKeys:
+    """Return the keys of an erasure as hashes. `hash_key`: the file with its hash key.
+
+    Raises UsageError for a run that is not in the ledger, and for another hash key.
+    """
+    if ledger is None or hash_key is None:
+        raise UsageError(
+            "a run needs a ledger and its hash key",
+            expected="a certificate, or --hash-key FILE and a ledger",
+            found=run_id,
+        )
+    rows = [row for row in read_ledger(spark, ledger, ERASURES).collect() if row.run_id == run_id]
+    if not rows:
+        raise UsageError(
+            "there is no such erasure", expected="its run id", found=run_id, where=ledger
+        )
+    return erased_keys(
+        rows[0].key_hashes,
+        rows[0].keys_hash,
+        read_hash_key(hash_key),
+        topics={partition.topic for partition in rows[0].partitions},
+        run_id=run_id,
+    )

@@ -126,7 +126,11 @@ def _parsed(schemas: Sequence[Schema]) -> tuple[Any, Schema]:
         }
         return kind, parse_schema(wrapped, named_schemas=names)
     except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as error:
-        raise UsageError("not an Avro schema", found=f"{type(error).__name__}: {error}") from error
+        raise UsageError(
+            "not an Avro schema",
+            expected="a schema that Avro's specification allows",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
 
 
 def _named(names: Mapping[str, Schema], schema: Schema) -> Mapping[str, Schema]:

@@ -40,7 +40,12 @@ def _whole(url: str, answer: Mapping[str, Any], what: str, within: tuple[str, ..
         subject, version = reference["subject"], reference["version"]
         name = f"{subject} version {version}"
         if name in within:
-            raise WinnowError("schemas refer to each other", found=name, where=url)
+            raise WinnowError(
+                "schemas refer to each other",
+                expected="references without a circle",
+                found=name,
+                where=url,
+            )
         path = f"subjects/{quote(subject, safe='')}/versions/{int(version)}"
         for schema in _whole(url, _get(url, path), name, (*within, name)):
             if schema not in schemas:

@@ -60,9 +60,12 @@ def reports_dir() -> Path:
 
 def render(result: RunResult) -> str:
     """Return one HTML document that includes its style. It has no script and fetches nothing."""
-    return (
-        _environment().get_template("page.html").render(facts=facts_of(result), run=result) + "\n"
-    )
+    return page("page.html", facts=facts_of(result), run=result)
+
+
+def page(template: str, **values: object) -> str:
+    """Return the text of a page, made from a template of this folder."""
+    return _environment().get_template(template).render(**values) + "\n"
 
 
 @cache

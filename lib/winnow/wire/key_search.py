@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
+from winnow.wire.kernels.blake2b import DIGEST_SIZE, hash_all
 from winnow.wire.kernels.record import (
     AHEAD,
     check_area,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _LEFT_OVER, _ORDER = int(Fault.LEFT_OVER), int(Fault.ORDER)
 _MOST_BITS = 26
 NOT_FOUND = -1
+MOST_SECRET_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,35 @@ def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
     )
     if fault:
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+    return found
+
+
+def key_hashes(data: Bytes, ends: NDArray[np.int64], secret: bytes) -> NDArray[np.uint64]:
+    """Return uint64[n, 2]: BLAKE2b-128 under `secret` of n strings. String i is
+    data[ends[i] : ends[i + 1]]. `secret`: 1 to 64 bytes.
+    """
+    n = len(ends) - 1
+    if n < 0 or ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():
+        message = f"{n} strings don't lie in {len(data)} bytes"
+        raise ValueError(message)
+    if not 1 <= len(secret) <= MOST_SECRET_BYTES:
+        message = f"a secret of {len(secret)} bytes, not of 1 to {MOST_SECRET_BYTES}"
+        raise ValueError(message)
+    out = np.empty((n, 2), np.uint64)
+    hash_all(as_bytes(data), read_only(ends), as_bytes(np.frombuffer(secret, np.uint8)), out)
+    return out
+
+
+def are_among(hashes: NDArray[np.uint64], wanted: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Return which of `hashes`, uint64[n, 2], are among `wanted`, of 16 bytes each."""
+    table = np.frombuffer(b"".join(wanted), "<u8").reshape(-1, 2)
+    if any(len(each) != DIGEST_SIZE for each in wanted):
+        message = f"a hash is not of {DIGEST_SIZE} bytes"
+        raise ValueError(message)
+    found = np.isin(hashes[:, 0], table[:, 0])
+    every = {*map(bytes, wanted)}
+    for i in np.flatnonzero(found).tolist():
+        found[i] = hashes[i].astype("<u8").tobytes() in every
     return found
 
 

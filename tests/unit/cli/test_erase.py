@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from winnow.cli.erase import to_json
-from winnow.cli.keys import read_hex_keys, read_keys
+from winnow.cli.keys import parse_keys, read_hex_keys, read_keys
 from winnow.cli.text.erase import lines
 from winnow.errors import NoSpaceError, UsageError, VerificationError
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure, Proof
@@ -136,3 +136,26 @@ def test_missing_keys_file_is_refused_and_empty_one_accepted(tmp_path: Path) -> 
         read_keys(str(tmp_path / "none"), option="--keys")
     (tmp_path / "empty").touch()
     assert len(read_keys(str(tmp_path / "empty"), option="--keys")) == 0
+
+
+def test_typed_keys_are_text_unless_a_prefix_says_otherwise() -> None:
+    typed = ["k17", "hex:6B31", "base64:azE=", "text:hex:6B31", "user:17", "K\u00f6ln"]
+    assert parse_keys(typed, option="--key").to_pylist() == [
+        b"k17",
+        b"k1",
+        b"k1",
+        b"hex:6B31",
+        b"user:17",
+        "K\u00f6ln".encode(),
+    ]
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "text:", "hex:", "hex:6", "hex:k1", "base64:k", "base64:az E=", "a\udcff"]
+)
+def test_typed_key_that_cant_be_read_is_refused_without_showing_it(typed: str) -> None:
+    with pytest.raises(UsageError) as told:
+        parse_keys([typed], option="--key")
+    rest = typed.partition(":")[2]
+    assert "--key" in str(told.value)
+    assert len(rest) < 4 or rest not in str(told.value)

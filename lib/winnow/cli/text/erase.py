@@ -98,12 +98,15 @@ def _summary(result: EraseResult) -> Iterator[str]:
             "Proven: a second reading, with other code, found none of the keys in rewritable "
             f"segments{where}"
         )
-    if result.hash_key is not None:
+    if result.hash_key is not None and result.ledger is not None:
         yield (
             f"Recorded in {printable(result.ledger or '')}, with hashes of the keys under this "
             "hash key; keep it:"
         )
         yield f"  {result.hash_key}"
+    if result.certificate is not None:
+        yield f"Certificate: {printable(result.certificate)}"
+        yield f"  SHA-256 {result.certificate_sha256}"
     if left.records:
         yield f"{counted(left.records, 'record')} left in other segments: see above"
 

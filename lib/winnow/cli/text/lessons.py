@@ -59,7 +59,10 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             "Rewrites only closed segments that contain one of the keys, whatever the cleanup "
             "policy. Then reads everything again to prove it. --dry-run only counts. "
             f"{_STOPPED}",
-            ("erase /var/lib/kafka --keys keys.txt --dry-run",),
+            (
+                "erase /var/lib/kafka --keys keys.txt --dry-run",
+                "erase /var/lib/kafka --keys keys.txt --certificate DIR",
+            ),
         ),
         "explain": Lesson(
             "Explain what happens to a partition, a record or a key.",
@@ -72,7 +75,10 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
         "verify": Lesson(
             "Read everything and report all that is wrong.",
             f"Changes nothing. {_STOPPED}",
-            ("verify /var/lib/kafka", "verify /var/lib/kafka --json"),
+            (
+                "verify /var/lib/kafka",
+                "verify /var/lib/kafka --key-hash erasure-RUN_ID.json",
+            ),
         ),
         "doctor": Lesson(
             "One page: what is wrong, what can be freed, what to run next.",

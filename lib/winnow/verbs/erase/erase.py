@@ -11,7 +11,7 @@ back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
@@ -32,12 +32,13 @@ from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
 from winnow.state import Segment
+from winnow.verbs.erase.hashes import hash_files
 from winnow.verbs.erase.keys import searchable
 from winnow.verbs.erase.proof import prove
 from winnow.verbs.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_segment
 from winnow.verbs.erase.scan import SegmentMatches, scan_segment
 from winnow.verbs.erase.targets import Target, find_targets
-from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure, RewrittenFile
 from winnow.wire.key_search import KeySet
 from winnow.words import counted, size
 
@@ -100,6 +101,8 @@ class _Progressed:
     """What was done to a partition so far."""
 
     erased: Matches
+    rewritten: list[tuple[int, int]] = field(default_factory=list)
+    """Base offset and bytes of each segment that was replaced."""
     why: Failure | None = None
     closed_undos: tuple[str, ...] = ()
 
@@ -141,6 +144,12 @@ def erase_from(
                     _with_outcome(done[number], target, one, request),
                     proof=proofs[target.state.topic_partition],
                 )
+            for number, files in zip(sound, _hashed(sc, proven, erased, progress), strict=True):
+                failed = next((file for file in files if isinstance(file, Failure)), None)
+                good = tuple(file for file in files if isinstance(file, RewrittenFile))
+                done[number] = replace(done[number], rewritten=good)
+                if failed is not None and done[number].error is None:
+                    done[number] = replace(done[number], error=failed.message)
     finally:
         shared.destroy()
     rest = iter(done)
@@ -313,6 +322,20 @@ def _commit(
     done.why = _why_failed(swap_group, request.storage, work.directory, outcome.staged)
     if done.why is None:
         done.erased += outcome.erased
+        done.rewritten.append((work.segment.base_offset, work.segment.log_bytes))
+
+
+def _hashed(
+    sc: SparkContext, targets: Sequence[Target], done: Sequence[_Progressed], progress: Progress
+) -> list[list[RewrittenFile | Failure]]:
+    """Return the files that were written for each partition, with their hashes."""
+    files = [
+        (target.state.directory, base, size)
+        for target, one in zip(targets, done, strict=True)
+        for base, size in one.rewritten
+    ]
+    hashed = iter(hash_files(sc, files, progress))
+    return [list(islice(hashed, len(one.rewritten))) for one in done]
 
 
 def _stopped(request: Request) -> Failure:

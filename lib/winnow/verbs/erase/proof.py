@@ -42,18 +42,22 @@ def prove(
         t.state.topic_partition: {segment.base_offset for segment, _ in t.reached()}
         for t in targets
     }
-    counts = {topic_partition: [0, 0, 0] for topic_partition in reached}
-    for topic, partition, segment, problem, count in found:
+    counts = {topic_partition: [0, 0, 0, 0] for topic_partition in reached}
+    for topic, partition, segment, problem, records, matches in found:
         at = TopicPartition(topic, partition)
-        if at in counts:
-            where = 2 if problem else int(base_offset_of(segment) not in reached[at])
-            counts[at][where] += count
+        if at not in counts:
+            continue
+        if problem:
+            counts[at][2] += records
+            continue
+        counts[at][int(base_offset_of(segment) not in reached[at])] += matches
+        counts[at][3] += records
     return {at: Proof(*numbers) for at, numbers in counts.items()}
 
 
 def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFrame:  # noqa: ANN401
-    """Return rows (topic, partition, segment, is a problem, how many) of records that have one of
-    the keys and of places that can't be read.
+    """Return rows (topic, partition, segment, is a problem, how many, how many of them with one of
+    the keys): all records, and places that can't be read.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
 
@@ -66,12 +70,9 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFr
     # Spark makes a partition for every ten thousand keys. A task for each would cost more than the
     # join.
     erased = erased.coalesce(_KEY_TASKS * spark.sparkContext.defaultParallelism)
-    matched = records.join(erased, "key", "left").where(
-        f.col("erased").isNotNull() | f.col("problem").isNotNull()
-    )
-    return matched.groupBy(
-        "topic", "partition", "segment", f.col("problem").isNotNull().alias("unread")
-    ).count()
+    matched = records.join(erased, "key", "left")
+    by = ("topic", "partition", "segment", f.col("problem").isNotNull().alias("unread"))
+    return matched.groupBy(*by).agg(f.count("*"), f.count("erased"))
 
 
 def _chunks(keys: Any) -> Iterator[Any]:  # noqa: ANN401

@@ -36,10 +36,22 @@ class Proof:
     """Records in the other segments: those that reach the high watermark, and the active one."""
     problems: int
     """Places that could not be read. More than 0 is a failure."""
+    records: int = 0
+    """All records that were read, with one of the keys or not."""
 
     @property
     def holds(self) -> bool:
         return self.reached == 0 and self.problems == 0
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenFile:
+    """A log that the erasure wrote, as it is on the disk."""
+
+    file: str
+    """Relative to the log directory."""
+    bytes: int
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,7 @@ class PartitionErasure:
     segments: int | None = None
     segments_with_matches: int | None = None
     """Number of reached segments with matches. These are rewritten; the others are not touched."""
+    rewritten: tuple[RewrittenFile, ...] = ()
     bytes_before: int | None = None
     """Log bytes of all segments."""
     bytes_after: int | None = None
@@ -103,8 +116,13 @@ class EraseResult:
     notes: tuple[str, ...] = ()
     ledger: str | None = None
     """Where the erasure was recorded."""
+    certificate: str | None = None
+    """Path of the certificate, and its SHA-256, if one was asked for and written."""
+    certificate_sha256: str | None = None
     hash_key: str | None = None
-    """In hexadecimal: the key of the keys' hashes in the ledger. It is stored nowhere else."""
+    """In hexadecimal: the key of the keys' hashes in the ledger and the certificate. It is stored
+    nowhere else, but in a file beside the certificate.
+    """
     kafka: KnownVersion = ANY_VERSION
     """The version of Kafka whose rules were used."""
 

@@ -1,0 +1,68 @@
+"""A search for erased keys as text: how many records have one, and where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from winnow.cli.out import Paper, aligned
+from winnow.verbs.verify.key_hashes import KeyHashResult
+from winnow.words import counted, printable
+
+MOST = 50
+"""Segments that get their own lines. --json has all."""
+
+
+def show(result: KeyHashResult, paper: Paper) -> None:
+    paper.lines(_lines(result))
+
+
+def to_json(result: KeyHashResult, more: Mapping[str, Any] | None = None) -> str:
+    """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
+    whole = {
+        "status": result.status,
+        "run_id": result.run_id,
+        "keys": result.keys,
+        "topics": result.topics,
+        "records": result.records,
+        "found": result.found,
+        "problems": result.problems,
+        "segments": [asdict(segment) for segment in result.segments],
+        "notes": result.notes,
+    }
+    return json.dumps(whole | dict(more or {}), indent=2)
+
+
+def _lines(result: KeyHashResult) -> Iterator[str]:
+    hit = [segment for segment in result.segments if segment.found or segment.problems]
+    some = counted(result.found, "record") if result.found else "no record"
+    where = f", in {sum(bool(s.found) for s in hit)} of" if result.found else ", in"
+    yield (
+        f"{some} of {result.records} with an erased key{where} "
+        f"{counted(len(result.segments), 'segment')}"
+    )
+    if result.problems:
+        yield f"{counted(result.problems, 'place')} can't be read: run `verify` without --key-hash"
+    if hit:
+        yield ""
+        head = ("partition", "segment", "records", "with a key", "unreadable")
+        rows = [
+            (
+                printable(f"{s.topic}-{s.partition}"),
+                printable(s.segment),
+                str(s.records),
+                str(s.found),
+                str(s.problems),
+            )
+            for s in hit[:MOST]
+        ]
+        yield from aligned([head, *rows], words=(0, 1))
+        if len(hit) > MOST:
+            yield f"and {counted(len(hit) - MOST, 'segment')} more; --json has all"
+        yield ""
+    yield (
+        f"searched for {counted(result.keys, 'key')} of erasure {printable(result.run_id)} in "
+        f"{counted(len(result.topics), 'topic')}"
+    )

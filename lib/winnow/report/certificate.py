@@ -1,0 +1,184 @@
+"""The certificate of an erasure: what was erased, where, when, how it was proven, and what it can't
+show. JSON for checks, and the same as a page for people.
+
+Who has only the certificate can check that it is whole, and compare the rewritten files with it.
+Who also has the hash key and a key can check that this key was erased. `docs/how-to/audit.md` does
+it without Winnow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from winnow.errors import UsageError
+from winnow.logdir.listing import LogDir
+from winnow.report.write import page, refuse_in_log_dir
+from winnow.storage.output_file import write_output
+from winnow.verbs.erase.key_hashes import KeyHashes
+from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.version import VERSION
+from winnow.words import counted, moment, redacted
+
+FORMAT = "winnow-erasure-certificate-1"
+HASH = "BLAKE2b-128, keyed"
+KEY_SUFFIX = ".hash-key"
+NOT_SHOWN = (
+    "Other replicas: each broker has its own files and needs its own erasure and certificate.",
+    "Segments in remote storage (tiered topics).",
+    "Copies elsewhere: consumers, connectors, mirrors, state stores, backups, snapshots of disks.",
+    "Values: only keys are compared. The value of a record with another key may name a person.",
+    "Freed blocks of the disk: the old files were unlinked, not overwritten.",
+    "That clock, user and host are right.",
+    "That nobody has written another certificate: it is not signed. Keep its SHA-256 elsewhere.",
+)
+"""What no certificate can show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """When and where an erasure ran, and by whom. Times are in ms since the epoch."""
+
+    user: str
+    host: str
+    started: int
+    ended: int
+    log_dirs: Sequence[LogDir]
+
+
+def check_place(directory: str, log_dirs: Sequence[str]) -> None:
+    """Make the directory for certificates. Raises UsageError if it can't be written to, or is in a
+    log directory.
+    """
+    place = Path(directory)
+    refuse_in_log_dir(place, log_dirs)
+    probe = place / ".winnow-probe"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        write_output(probe, b"")
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(
+            "certificates can't be written there",
+            expected="a directory that can be written to",
+            found=str(error.strerror),
+            where=directory,
+        ) from error
+
+
+def certified(
+    directory: str, result: EraseResult, hashes: KeyHashes, at: Circumstances
+) -> EraseResult:
+    """Write the certificate and return the result, which says where it is. If it can't be written,
+    a note says so: the erasure is done.
+    """
+    try:
+        file, sha256 = write_certificate(directory, result, hashes, at)
+    except Exception as error:  # noqa: BLE001 - whatever happens, the erasure is done
+        note = f"THERE IS NO CERTIFICATE in {directory}; everything else was done: {error}"
+        return replace(result, notes=(*result.notes, redacted(note)))
+    return replace(result, certificate=file, certificate_sha256=sha256)
+
+
+def write_certificate(
+    directory: str, result: EraseResult, hashes: KeyHashes, at: Circumstances
+) -> tuple[str, str]:
+    """Write `erasure-RUN_ID` with the endings `.json`, `.html` and `.hash-key`. Return the path of
+    the first one, and the SHA-256 in it.
+
+    Raises OSError.
+    """
+    content = content_of(result, hashes, at)
+    stem = Path(directory).resolve() / f"erasure-{result.run_id}"
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    html = page("certificate.html", certificate=content, keys=content["keys"], name=stem.name)
+    write_output(f"{stem}{KEY_SUFFIX}", f"{hashes.hash_key}\n".encode())
+    write_output(f"{stem}.html", redacted(html).encode())
+    write_output(f"{stem}.json", text.encode())
+    return f"{stem}.json", content["sha256"]
+
+
+def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dict[str, Any]:
+    """Return the certificate as JSON. Others check it: keep its fields, or change FORMAT."""
+    content = {
+        "format": FORMAT,
+        "run_id": result.run_id,
+        "winnow_version": VERSION,
+        "started_at": moment(at.started),
+        "ended_at": moment(at.ended),
+        "user": at.user,
+        "host": at.host,
+        "log_dirs": [
+            {"path": d.path, "cluster_id": d.meta.cluster_id, "node_id": d.meta.node_id}
+            for d in at.log_dirs
+        ],
+        "status": result.status,
+        "exit_code": result.exit_code,
+        "proven": result.proven,
+        "keys": {
+            "given": result.keys,
+            "found": result.keys_found,
+            "hash": HASH,
+            "hashes": None if hashes.each is None else [*hashes.each],
+            "all": hashes.together,
+        },
+        "records_erased": sum((p.erased or Matches()).records for p in result.partitions),
+        "partitions": [_partition(p) for p in result.partitions],
+        "left": [*_left(result.partitions)],
+        "not_shown": [*NOT_SHOWN],
+    }
+    clean = json.loads(redacted(json.dumps(content)))
+    return {**clean, "sha256": hashlib.sha256(canonical(clean)).hexdigest()}
+
+
+def canonical(content: Mapping[str, Any]) -> bytes:
+    """Return the bytes that `sha256` is of: JSON in UTF-8 with sorted keys and no white space."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _partition(p: PartitionErasure) -> dict[str, Any]:
+    return {
+        "topic": p.topic,
+        "partition": p.partition,
+        "log_dir": p.log_dir,
+        "records_erased": (p.erased or Matches()).records,
+        "segments": p.segments,
+        "bytes_before": p.bytes_before,
+        "bytes_after": p.bytes_after,
+        "rewritten": [
+            {"file": file.file, "bytes": file.bytes, "sha256": file.sha256} for file in p.rewritten
+        ],
+        "proof": None
+        if p.proof is None
+        else {
+            "records_read": p.proof.records,
+            "with_a_key": p.proof.reached,
+            "unreadable": p.proof.problems,
+        },
+        "left_active": (p.active or Matches()).records,
+        "left_above_high_watermark": (p.above_high_watermark or Matches()).records,
+        "older_copies": [*p.copies],
+        "remote_storage": p.remote,
+        "error": p.error or p.why_left_alone,
+    }
+
+
+def _left(partitions: Sequence[PartitionErasure]) -> Iterator[str]:
+    """Yield what was found and not reached, in sentences."""
+    for p in partitions:
+        name = f"{p.topic}-{p.partition}"
+        if p.error is not None or p.why_left_alone is not None:
+            yield f"{name}: {p.error or p.why_left_alone}"
+        if p.active is not None and p.active.records:
+            yield f"{name}: {counted(p.active.records, 'record')} in the active segment"
+        if p.above_high_watermark is not None and p.above_high_watermark.records:
+            some = counted(p.above_high_watermark.records, "record")
+            yield f"{name}: {some} at or above the high watermark"
+        for copy in p.copies:
+            yield f"{name}: older copies of records, not searched: {copy}"
+        if p.remote:
+            yield f"{name}: its remote storage was not searched"

@@ -1,0 +1,119 @@
+"""Look for erased keys without knowing them: every record's key is hashed as the erasure's
+certificate has hashed the erased ones.
+
+`kafka-log` reads the records, so every batch is parsed and its checksum verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from winnow.errors import VerificationError
+from winnow.kafka_log.source import register
+from winnow.runtime.progress import Progress
+from winnow.verbs.erase.key_hashes import ErasedKeys
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_COLUMNS = "key binary, topic string, partition int, segment string, problem string"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentCheck:
+    topic: str
+    partition: int
+    segment: str
+    """Name of the file; empty for a partition that can't be read at all."""
+    records: int
+    found: int
+    """Records with one of the keys."""
+    problems: int
+    """Places that can't be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyHashResult:
+    run_id: str
+    keys: int
+    topics: tuple[str, ...]
+    segments: tuple[SegmentCheck, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> int:
+        return sum(segment.records for segment in self.segments)
+
+    @property
+    def found(self) -> int:
+        return sum(segment.found for segment in self.segments)
+
+    @property
+    def problems(self) -> int:
+        return sum(segment.problems for segment in self.segments)
+
+    @property
+    def status(self) -> str:
+        return "failed" if self.found or self.problems else "done"
+
+    @property
+    def exit_code(self) -> int:
+        return VerificationError.exit_code if self.status == "failed" else 0
+
+
+def check_key_hashes(
+    spark: SparkSession, log_dirs: Sequence[str], erased: ErasedKeys, progress: Progress
+) -> KeyHashResult:
+    """Read all records of these topics, also those that no consumer sees, and count those with an
+    erased key. The caller holds the locks.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
+    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
+
+    progress.stage(f"reading all records of {counted(len(erased.topics), 'topic')}")
+    register(spark)
+    options = {"topics": ",".join(erased.topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
+    records = spark.read.format("kafka-log").schema(_COLUMNS).options(**options).load([*log_dirs])
+    match = _matcher(erased.hashes, erased.hash_key)
+    is_erased = arrow_udf(match, "boolean")  # type: ignore[call-overload]
+    problem = f.col("problem").isNotNull()
+    counts = (
+        records.withColumn("erased", is_erased("key"))
+        .groupBy("topic", "partition", f.coalesce("segment", f.lit("")).alias("segment"))
+        .agg(f.count_if(~problem), f.count_if(f.col("erased")), f.count_if(problem))
+    )
+    rows = sorted(tuple(row) for row in counts.collect())
+    return KeyHashResult(
+        run_id=erased.run_id,
+        keys=len(erased.hashes),
+        topics=erased.topics,
+        segments=tuple(SegmentCheck(*row) for row in rows),
+    )
+
+
+def _matcher(wanted: Sequence[bytes], hash_key: bytes) -> Callable[[Any], Any]:
+    import pyarrow as pa  # noqa: PLC0415 - with Spark
+
+    def match(keys: Any) -> Any:  # noqa: ANN401 - Arrow has no types
+        return _matches(keys, wanted, hash_key)
+
+    match.__annotations__ = {"keys": pa.Array, "return": pa.Array}  # what Spark goes by
+    return match
+
+
+def _matches(keys: Any, wanted: Sequence[bytes], hash_key: bytes) -> Any:  # noqa: ANN401
+    """Return a boolean Arrow array. A null key is no match. Runs in Spark's workers."""
+    import numpy as np  # noqa: PLC0415 - for workers only
+    import pyarrow as pa  # noqa: PLC0415 - for workers only
+
+    from winnow.wire.key_search import are_among, key_hashes  # noqa: PLC0415 - it loads numba
+
+    array = keys.cast(pa.large_binary())
+    _, ends, data = array.buffers()
+    bounds = np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
+    content = np.frombuffer(b"" if data is None else data, np.uint8)
+    found = are_among(key_hashes(content, bounds, hash_key), wanted)
+    return pa.array(found & array.is_valid().to_numpy(zero_copy_only=False))
