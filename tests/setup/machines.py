@@ -87,7 +87,7 @@ NAMELESS = "setpriv --reuid 12345 --regid 12345 --clear-groups"
 HOMELESS = f'export HOME=/nowhere; {LOG_DIR}; chown -R 12345:12345 "$logs"'
 CLEAN = (
     './spark-submit.sh clean "$logs" --topic-configs demo/topic-configs.txt'
-    ' --ledger "$scratch/ledger"'
+    ' --ledger "$scratch/ledger" --report "$scratch/report.html"'
 )
 WHEEL = (
     'python3 -m venv "$scratch/venv"; pip="$scratch/venv/bin/pip";'
