@@ -63,7 +63,8 @@ class Round:
             )
             for g in self.groups
         ]
-        begin_round(storage, directory, staging, with_staged(storage, self.journal, groups), groups)
+        journal = with_staged(storage, self.journal, groups)
+        begin_round(storage, directory, staging, journal, [group.sources for group in groups])
         commit_groups(storage, directory, groups)
         commit_cleaner_checkpoint(storage, root, {T: END_OFFSET})
         remove_staging(storage, staging)
