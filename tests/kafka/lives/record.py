@@ -22,7 +22,7 @@ it twice. Its cleaner and retention work on one copy, Winnow with `--kafka-versi
 All files, checkpoints and lookups by timestamp must then be equal byte for byte. Batches that were
 compressed again must have equal headers and records.
 
-Four things differ on purpose:
+Five things differ, four of them on purpose:
 
 * Up to 3.0 Kafka also cleans what lies above the high watermark (KAFKA-13194), and so may lose
   records that a new leader still has. Winnow never does. Lives of these versions have none there.
@@ -32,6 +32,8 @@ Four things differ on purpose:
   each batch. Winnow's indexes are compared with those that this version rebuilds.
 * Then a tiny segment.index.bytes can have room for Kafka's index of the cleaned segment but not
   for the rebuilt one. Winnow leaves such a log alone.
+* Libraries compress to other sizes. Where `retention.bytes` lies between the size that Kafka leaves
+  and the size that Winnow leaves, they delete other segments. Such a life ends.
 
     {command}
 
