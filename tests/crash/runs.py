@@ -26,6 +26,7 @@ from winnow.logdir.names import CLEANER_CHECKPOINT, SNAPSHOT, STAGING_PREFIX, TX
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings, parse_topic_set
 from winnow.policy.versions import asked_version
+from winnow.runtime.stop import Stop
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.local import LocalStorage
@@ -128,7 +129,12 @@ class CrashRun:
 
 
 def run_winnow(
-    spark: SparkSession, log_dir: Path | str, case: Case, *, storage: Storage | None = None
+    spark: SparkSession,
+    log_dir: Path | str,
+    case: Case,
+    *,
+    storage: Storage | None = None,
+    stop: Stop | None = None,
 ) -> list[PartitionResult]:
     """What `winnow.api.clean` does, with a storage of the test's own under the driver's hands."""
     request = Request(
@@ -140,6 +146,7 @@ def run_winnow(
         keep_replaced=case.keep,
         max_extra_space=case.max_extra_space,
         storage=storage or Places(),
+        stop=stop or Stop(),
     )
     with lock_log_dir(str(log_dir)):
         prepared = prepare(spark.sparkContext, survey_log_dirs(Places(), [str(log_dir)]), request)

@@ -1,12 +1,14 @@
 """Carry out the plans: first retention of partitions that are not compacted, then compaction in
-waves, each followed by the retention of its partitions (S3.5). The driver does every commit, one
-partition at a time. A partition that fails never stops the others.
+waves, each followed by the retention of its partitions (S3.5). The driver does every commit,
+several partitions side by side (docs/decisions/0050). A partition that fails never stops the
+others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.cleaning.commit.commit import kept_bytes
@@ -18,11 +20,12 @@ from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
-from winnow.cleaning.space import needed_bytes, waves
+from winnow.cleaning.space import commits_at_once, needed_bytes, waves
 from winnow.cleaning.tight import compact_tight
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.plan import CompactionPlan
 from winnow.runtime.failure import failure
+from winnow.runtime.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -124,20 +127,34 @@ def _without_rounds(
     """Return, by number, the results without a compaction, and the plans of compactions."""
     results: dict[int, PartitionResult] = {}
     compacted: _Compacted = {}
-    request.progress.stage("applying retention", total_tasks=len(current))
+    retained: dict[int, PartitionWork] = {}
     for number, item in enumerate(current):
-        request.progress.advance(1)
         if isinstance(item, PartitionResult):
             results[number] = item
         elif isinstance(item, LeftAlone):
             results[number] = report.left_alone(item)
-        elif request.stop.reason is not None:
-            results[number] = report.stopped(item, request.stop.reason)
         elif item.plan.compaction is None:
-            results[number] = retain_only(item, request, run_id=run_id)
+            retained[number] = item
         else:
             compacted[number] = item, item.plan.compaction
+    request.progress.stage("applying retention", total_tasks=len(retained))
+    done = side_by_side(
+        [partial(_retain, item, request, run_id=run_id) for item in retained.values()],
+        at_once=commits_at_once(
+            item.place.directory for item in retained.values() if item.plan.retention
+        ),
+        done=partial(request.progress.advance, 1),
+    )
+    results |= dict(zip(retained, done, strict=True))
+    if (why := request.stop.reason) is not None:
+        return results | {n: report.stopped(item, why) for n, (item, _) in compacted.items()}, {}
     return results, compacted
+
+
+def _retain(item: PartitionWork, request: Request, *, run_id: str) -> PartitionResult:
+    if request.stop.reason is not None:
+        return report.stopped(item, request.stop.reason)
+    return retain_only(item, request, run_id=run_id)
 
 
 def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -28,7 +29,7 @@ from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup
 from winnow.cleaning.scan.job import CompactionJob, PartitionJob
-from winnow.cleaning.space import Room, fitting, no_space, room_for, within
+from winnow.cleaning.space import Room, commits_at_once, fitting, no_space, room_for, within
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.logdir.commit.journal import leave_journal, with_staged
@@ -38,6 +39,7 @@ from winnow.policy.decide import retention_reason
 from winnow.policy.retention import retention_plan
 from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, failure
+from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.suspects import each_survived
 from winnow.words import counted
 
@@ -73,15 +75,21 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
         return [report.stopped(round_.item, request.stop.reason) for round_ in rounds]
     if len(rounds) == 1:
         return [_in_waves(run, rounds[0])]
-    results = []
-    for round_, staged in zip(rounds, _stage(run, rounds), strict=True):
-        results.append(
-            _not_staged(run, round_, [], staged)
-            if isinstance(staged, Failure)
-            else _commit(run, round_, [], staged)
-        )
-        request.progress.advance(1)
-    return results
+    staged = _stage(run, rounds)
+    return side_by_side(
+        [partial(_end, run, *one) for one in zip(rounds, staged, strict=True)],
+        at_once=commits_at_once(
+            [round_.job.directory for round_ in rounds],
+            most_segments=max(len(round_.item.state.segments) for round_ in rounds),
+        ),
+        done=partial(request.progress.advance, 1),
+    )
+
+
+def _end(run: Run, round_: Round, staged: list[RewrittenGroup] | Failure) -> PartitionResult:
+    if isinstance(staged, Failure):
+        return _not_staged(run, round_, [], staged)
+    return _commit(run, round_, [], staged)
 
 
 def _in_waves(run: Run, round_: Round) -> PartitionResult:

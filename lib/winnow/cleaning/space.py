@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import Failure
 from winnow.state import Segment
-from winnow.storage.places import Places, free_bytes
+from winnow.storage.places import KEEP_FREE_BYTES, Places, free_bytes
 from winnow.words import size
 
 _GROWTH = 3
@@ -124,6 +125,41 @@ def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]
         )
         for job in jobs
     )
+
+
+COMMITS_AT_ONCE = 16
+"""Their syncs overlap: a file system makes several of them durable with one write of its journal,
+and S3 answers this many requests at once.
+"""
+_JOURNAL_SEGMENT_BYTES = 2**11
+"""Bytes of a journal for each segment, at most, unless many transactions are open."""
+
+
+def _all_free_bytes(directory: str) -> int:
+    return free_bytes(directory, keep_free=0)
+
+
+def commits_at_once(
+    directories: Iterable[str],
+    *,
+    most_segments: int = 0,
+    free: Callable[[str], int] = _all_free_bytes,
+) -> int:
+    """Return how many partitions may be committed at the same time: one where space is short.
+
+    A commit writes its journal, a checkpoint and perhaps an empty segment before it frees anything.
+    What is kept free by default is enough for one (docs/decisions/0012). So each of them must find
+    as much. One commit at a time uses what the ones before it have freed.
+
+    `most_segments`: the most segments that the journal of one of them lists. `free`: returns the
+    bytes that may be written to a directory's file system.
+    """
+    each = KEEP_FREE_BYTES + most_segments * _JOURNAL_SEGMENT_BYTES
+    most = COMMITS_AT_ONCE
+    for directory in directories:
+        with suppress(OSError):  # its own commit will report that
+            most = min(most, free(directory) // each)
+    return max(1, most)
 
 
 WAVE_BYTES = 32 * 2**30

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import TypeAlias
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES
+from winnow.runtime.joint_writes import JointWrites
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 
@@ -53,20 +56,40 @@ def update_offset_checkpoint(
     All other entries and the order of lines are kept; new entries come last. Returns False if
     nothing had to be written. Raises CorruptLogError if the current file cannot be read; such a
     file is never replaced.
+
+    Threads may call this at the same time for different entries. When it returns, the entries are
+    durable. One write may cover the updates of several threads (docs/decisions/0050).
     """
+    return _writes_of(path).add((storage, updates))
+
+
+_Updates: TypeAlias = Mapping[TopicPartition, int | None]
+
+
+@cache
+def _writes_of(path: str) -> JointWrites[tuple[Storage, _Updates]]:
+    return JointWrites(partial(_update, path))
+
+
+def _update(
+    path: str, wishes: Sequence[tuple[Storage, _Updates]], *, again: bool
+) -> Sequence[bool]:
+    storage = wishes[0][0]
     before = read_offset_checkpoint(storage, path)
     after = dict(before)
-    for key, offset in updates.items():
-        if offset is None:
-            after.pop(key, None)
-        else:
-            after[key] = offset
-    if after == before:
-        return False
-    log_dir, _, _ = path.rpartition("/")
-    lines = [f"{key.topic} {key.partition} {offset}" for key, offset in after.items()]
-    write_checkpoint(storage, path, lines, attributes_of=f"{log_dir}/{META_PROPERTIES}")
-    return True
+    for _, updates in wishes:
+        for key, offset in updates.items():
+            if offset is None:
+                after.pop(key, None)
+            else:
+                after[key] = offset
+    if after != before or again:
+        log_dir, _, _ = path.rpartition("/")
+        lines = [f"{key.topic} {key.partition} {offset}" for key, offset in after.items()]
+        write_checkpoint(storage, path, lines, attributes_of=f"{log_dir}/{META_PROPERTIES}")
+    return [
+        any(before.get(key) != offset for key, offset in updates.items()) for _, updates in wishes
+    ]
 
 
 def write_checkpoint(

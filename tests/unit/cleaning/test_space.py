@@ -10,8 +10,17 @@ import pytest
 from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from tests.unit.policy.states import config
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
-from winnow.cleaning.space import Room, fitting, most_index_bytes, most_log_bytes, within
+from winnow.cleaning.space import (
+    COMMITS_AT_ONCE,
+    Room,
+    commits_at_once,
+    fitting,
+    most_index_bytes,
+    most_log_bytes,
+    within,
+)
 from winnow.state import Segment
+from winnow.storage.places import KEEP_FREE_BYTES
 
 
 def group(number: int, most: int) -> GroupJob:
@@ -55,6 +64,33 @@ def test_directories_on_one_file_system_share_its_room(tmp_path: Path) -> None:
     some.take(str(tmp_path), 70)
     (tmp_path / "other").mkdir()
     assert some.at(str(tmp_path / "other")) == 30
+
+
+@pytest.mark.parametrize(
+    ("free", "segments", "count"),
+    [
+        (0, 0, 1),
+        (2 * KEEP_FREE_BYTES - 1, 0, 1),
+        (2 * KEEP_FREE_BYTES, 0, 2),
+        (2 * KEEP_FREE_BYTES, 1, 1),
+        (2**40, 0, COMMITS_AT_ONCE),
+        (2**40, 100_000, COMMITS_AT_ONCE),
+        (2**30, 100_000, 5),
+    ],
+)
+def test_as_many_commits_at_once_as_find_room_for_their_journals(
+    free: int, segments: int, count: int
+) -> None:
+    assert commits_at_once(["/a"], most_segments=segments, free=lambda _: free) == count
+
+
+def test_fullest_disk_decides_how_many_commits_run_at_once() -> None:
+    room = {"/a": 2**40, "/b": 3 * KEEP_FREE_BYTES, "/c": 2**40}
+    assert commits_at_once(room, free=room.__getitem__) == 3
+
+
+def test_missing_directory_is_left_to_its_own_commit(tmp_path: Path) -> None:
+    assert commits_at_once([f"{tmp_path}/none", str(tmp_path)]) > 1
 
 
 def test_spare_room_is_divided_among_the_groups(

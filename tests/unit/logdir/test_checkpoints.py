@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import (
+    _writes_of,
     fold_leader_epochs,
     read_leader_epochs,
     read_offset_checkpoint,
@@ -40,6 +46,72 @@ def test_unchanged_entries_are_not_written(tmp_path: Path) -> None:
     path = _file(tmp_path, "0\n1\na   0   7")
     assert not update_offset_checkpoint(STORAGE, path, {A: 7, C: None})
     assert Path(path).read_text() == "0\n1\na   0   7"
+
+
+def test_threads_update_one_file_together(tmp_path: Path) -> None:
+    """Each finds its entry on stable storage when its call returns. One write covers several."""
+    path = _file(tmp_path, "0\n1\na 0 7\n")
+    storage = _Slow()
+
+    def update(number: int) -> int:
+        update_offset_checkpoint(storage, path, {TopicPartition("t", number): number})
+        return read_offset_checkpoint(STORAGE, path)[TopicPartition("t", number)]
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(update, range(64))) == list(range(64))
+    assert read_offset_checkpoint(STORAGE, path) == {
+        A: 7,
+        **{TopicPartition("t", number): number for number in range(64)},
+    }
+    assert storage.writes < 64 / 4
+
+
+def test_write_that_failed_halfway_is_synced_by_the_retry(tmp_path: Path) -> None:
+    """The sync after the rename of several entries fails. The file has them, so nothing seems to
+    change, but a power failure may still lose them.
+    """
+    path = _file(tmp_path, "0\n1\na 0 7\n")
+    storage = _Slow(fails_at=2)
+
+    def update(number: int) -> None:
+        update_offset_checkpoint(storage, path, {TopicPartition("t", number): number})
+
+    with ThreadPoolExecutor(8) as pool:
+        storage.go_on.clear()
+        first = pool.submit(update, 0)
+        assert storage.begun.wait(30)
+        others = [pool.submit(update, number) for number in range(1, 8)]
+        while len(_writes_of(path)._queue) < len(others):
+            time.sleep(0.001)
+        storage.go_on.set()
+        assert [future.exception() for future in (first, *others)] == [None] * 8
+    assert storage.syncs == 2 + len(others)
+    assert storage.writes == storage.syncs
+
+
+class _Slow(LocalStorage):
+    """A disk whose syncs of a directory take 5 ms. The one with number `fails_at`, from 1 on,
+    fails.
+    """
+
+    def __init__(self, *, fails_at: int = 0) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+        self.writes = self.syncs = 0
+        self._fails_at = fails_at
+
+    def create(self, path: str, data: bytes) -> None:
+        self.writes += 1
+        self.begun.set()
+        assert self.go_on.wait(30)
+        super().create(path, data)
+
+    def fsync_dir(self, path: str) -> None:
+        time.sleep(0.005)
+        self.syncs += 1
+        if self.syncs == self._fails_at:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        super().fsync_dir(path)
 
 
 def test_missing_or_empty_file_has_no_entries(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import hashlib
 import io
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,12 +35,23 @@ _Found = Stored | Copied | Content
 """The source of a `Copied` is a key."""
 
 
+class _Changes(threading.local):
+    """The open changes of a thread, by directory. No thread sees the directory as another one is
+    about to leave it.
+    """
+
+    def __init__(self) -> None:
+        self.by_directory: dict[str, Change] = {}
+
+
 class S3Storage:
-    """Implements `Storage` for one bucket. Each process has one; one thread makes changes."""
+    """Implements `Storage` for one bucket. Each process has one. Threads may make changes at the
+    same time, if each has its own directories.
+    """
 
     def __init__(self, bucket: S3Bucket) -> None:
         self._bucket = bucket
-        self._changes: dict[str, Change] = {}
+        self._changes = _Changes()
         self._times: dict[Stored, int] = {}
 
     def canonical(self, path: str) -> str:
@@ -206,17 +218,19 @@ class S3Storage:
             yield
             return
         settle(self._bucket, key)
-        change = self._changes[key] = Change(self._bucket, key)
+        change = self._changes.by_directory[key] = Change(self._bucket, key)
         try:
             yield
         finally:
-            del self._changes[key]
+            del self._changes.by_directory[key]
         change.commit()
 
     def _change_of(self, key: str) -> Change | None:
         """Return the open change that covers a key."""
         covering = (
-            one for at, one in self._changes.items() if key == at or key.startswith(inside(at))
+            one
+            for at, one in self._changes.by_directory.items()
+            if key == at or key.startswith(inside(at))
         )
         return max(covering, key=lambda one: len(one.directory), default=None)
 
@@ -284,14 +298,16 @@ class S3Storage:
         ]
         if len(self._times) > _TIMES:
             self._times.clear()
-        new = [one for one in timed if one not in self._times]
+        times = {one: known for one in timed if (known := self._times.get(one)) is not None}
+        new = [one for one in timed if one not in times]
         for one, looked in zip(new, self._bucket.look_at_all(one.key for one in new), strict=True):
-            self._times[one] = one.modified_ns if looked is None else looked.mtime_ns
+            times[one] = one.modified_ns if looked is None else looked.mtime_ns
+        self._times |= times
         for name, put in found.items():
             yield _file(
                 name,
                 put,
-                self._times.get(put, put.modified_ns) if isinstance(put, Stored) else put.mtime_ns,
+                times.get(put, put.modified_ns) if isinstance(put, Stored) else put.mtime_ns,
             )
 
     def _url(self, key: str) -> str:

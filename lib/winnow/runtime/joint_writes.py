@@ -1,0 +1,76 @@
+"""Let threads share the writes of one file.
+
+One thread writes at a time. What others want meanwhile is written together by the next one: with
+sixteen commits under way, their common checkpoint is written and synced once for several of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+_T = TypeVar("_T")
+_T_contra = TypeVar("_T_contra", contravariant=True)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting(Generic[_T]):
+    wish: _T
+    changed: bool | None = None
+    """What the write reported. None: not written yet."""
+    alone: bool = False
+    """A joint write of this and others was begun. If it failed, each is written alone."""
+
+
+class _Write(Protocol[_T_contra]):
+    def __call__(self, wishes: Sequence[_T_contra], *, again: bool) -> Sequence[bool]:
+        """Write all of these wishes. Return for each whether it changed the file.
+
+        `again`: an earlier write may have ended halfway, so write even if nothing changes.
+        """
+        ...
+
+
+class JointWrites(Generic[_T]):
+    """Writes of one file by the threads of this process."""
+
+    def __init__(self, write: _Write[_T]) -> None:
+        self._write = write
+        self._lock = threading.Lock()
+        self._queue: deque[_Waiting[_T]] = deque()
+
+    def add(self, wish: _T) -> bool:
+        """Return whether it changed the file, once it is written. Raises what the write raises.
+
+        If a write of several wishes fails, each is written alone, so one thread's failure is not
+        that of another.
+        """
+        mine = _Waiting(wish)
+        self._queue.append(mine)
+        with self._lock:
+            if mine.changed is None:
+                together = [] if mine.alone else self._take_all()
+                if len(together) > 1:
+                    self._together(together)
+                if mine.changed is None:
+                    (mine.changed,) = self._write([wish], again=mine.alone)
+        return mine.changed
+
+    def _take_all(self) -> list[_Waiting[_T]]:
+        together = []
+        while self._queue:
+            together.append(self._queue.popleft())
+        return together
+
+    def _together(self, together: Sequence[_Waiting[_T]]) -> None:
+        for one in together:
+            one.alone = True
+        try:
+            changed = self._write([one.wish for one in together], again=False)
+        except Exception:  # noqa: BLE001 - each finds out alone what is wrong, and raises it
+            return
+        for one, result in zip(together, changed, strict=True):
+            one.changed = result

@@ -1,0 +1,56 @@
+"""Do independent pieces of work side by side in threads of this process.
+
+It helps where most of the time passes in calls of the operating system or of a server, such as a
+sync of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def side_by_side(
+    pieces: Sequence[Callable[[], _T]], *, at_once: int, done: Callable[[], None] = lambda: None
+) -> list[_T]:
+    """Call each piece and return the results in the given order. Pieces begin in this order, too.
+
+    `at_once`: the most pieces under way at one time. With 1 no thread is started. `done`: called in
+    this thread after each piece that ends.
+
+    If a piece raises, or this thread is interrupted, no further piece begins, and the exception is
+    raised. Either way no piece is under way any more when this returns: what the caller holds for
+    them, such as a lock, may be released.
+    """
+    if at_once <= 1 or len(pieces) <= 1:
+        results = []
+        for piece in pieces:
+            results.append(piece())
+            done()
+        return results
+    with ThreadPoolExecutor(
+        min(at_once, len(pieces)), thread_name_prefix="winnow-side-by-side"
+    ) as pool:
+        futures: list[Future[_T]] = []
+        try:
+            futures += map(pool.submit, pieces)
+            for future in as_completed(futures):
+                future.result()
+                done()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            _wait_for([future for future in futures if not future.cancelled()])
+    return [future.result() for future in futures]
+
+
+def _wait_for(futures: Sequence[Future[_T]]) -> None:
+    """Wait through further interrupts: the first one is raised when this is over."""
+    while True:
+        try:
+            wait(futures)
+        except KeyboardInterrupt:
+            continue
+        return

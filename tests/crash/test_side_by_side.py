@@ -1,0 +1,462 @@
+"""Two partitions are committed at the same time. Each keeps its own order of effects, whatever the
+other one does, and so every crash leaves both as a crash of its own run would (decision 50).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import cycle, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.crash.conftest import CASES
+from tests.crash.replay import Effect, RecordingStorage, crash_states
+from tests.crash.runs import (
+    CrashRun,
+    MustHold,
+    checkpoint_entry,
+    content_of,
+    gather,
+    must_hold,
+    read_log,
+    record_run,
+    run_winnow,
+)
+from tests.crash.small_log import segment_at
+from tests.fixtures.data import copy_tree
+from tests.kafka.judge.judge import Kafka
+from winnow.cleaning import space
+from winnow.cleaning.result import PartitionResult
+from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
+from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, STAGING_PREFIX
+from winnow.runtime.stop import Stop
+from winnow.state import TopicPartition
+from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+STORAGE = LocalStorage()
+NAMES = ("t-0", "t-1")
+PATIENCE_S = 0.05
+"""After this time without an effect of the one whose turn it is, the other goes on: it may wait for
+the file that both share.
+"""
+
+
+class TakingTurns(RecordingStorage):
+    """Decides which of two partitions makes the next effect."""
+
+    def __init__(
+        self, root: Path | str, turns: Iterator[str], *, before_first: Callable[[], object]
+    ) -> None:
+        super().__init__(root, before_first=before_first)
+        self._turns = turns
+        self._next = next(turns)
+        self._changed = threading.Condition()
+        self._who: dict[int, str] = {}
+        """Partition of each thread."""
+
+    def take_turn(self, method: str, act: Callable[[], None], path: str) -> None:
+        directory = path.removeprefix(self._root).partition("/")[0]
+        thread = threading.get_ident()
+        if directory in NAMES:
+            self._who[thread] = directory
+        who = self._who.get(thread)
+        with self._changed:
+            if who is not None and method != "mkdir":
+                self._changed.wait_for(lambda: self._next == who, timeout=PATIENCE_S)
+            act()
+            if who is not None:
+                self._next = next(self._turns)
+            self._changed.notify_all()
+
+
+def _taking_turns(method: str) -> Callable[..., None]:
+    recorded = getattr(RecordingStorage, method)
+
+    def effect(self: TakingTurns, *arguments: object) -> None:
+        self.take_turn(method, lambda: recorded(self, *arguments), str(arguments[-1]))
+
+    def first(self: TakingTurns, path: str, *rest: object) -> None:
+        self.take_turn(method, lambda: recorded(self, path, *rest), path)
+
+    return first if method in {"create", "truncate", "set_mtime_ns"} else effect
+
+
+for _method in (
+    "create", "rename", "link", "unlink", "truncate", "fsync_file", "fsync_dir", "rmdir",
+    "copy_attributes", "set_mtime_ns", "mkdir",
+):  # fmt: skip
+    setattr(TakingTurns, _method, _taking_turns(_method))
+
+
+def alternating() -> Iterator[str]:
+    return cycle(NAMES)
+
+
+def one_ahead() -> Iterator[str]:
+    """The first is far ahead, and waits only for its checkpoint."""
+    return cycle((*NAMES[:1] * 7, *NAMES[1:]))
+
+
+def at_random(seed: int) -> Iterator[str]:
+    rng = random.Random(seed)
+    while True:
+        yield from (rng.choice(NAMES),) * rng.randint(1, 12)
+
+
+SCHEDULES: dict[str, Callable[[], Iterator[str]]] = {
+    "alternating": alternating,
+    "one ahead": one_ahead,
+    **{f"random {seed}": lambda seed=seed: at_random(seed) for seed in range(4)},  # type: ignore[misc]
+}
+
+
+@dataclass(frozen=True)
+class Both:
+    """A run that committed two partitions at the same time."""
+
+    before: Path
+    staged: Path
+    effects: list[Effect]
+    after: Path
+    alone: dict[str, CrashRun]
+    """Of each partition, the run that cleans nothing else."""
+
+    def holds(self, scratch: Path) -> dict[str, MustHold]:
+        for name in self.alone:
+            (scratch / name).mkdir(parents=True)
+        return {name: must_hold(run, scratch / name) for name, run in self.alone.items()}
+
+
+@pytest.fixture(scope="module")
+def alone(
+    spark: SparkSession,
+    crash_run: Callable[[str], CrashRun],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], tuple[Path, dict[str, CrashRun]]]:
+    """A log directory with two partitions that differ, and a run of each of them alone."""
+    made: dict[str, tuple[Path, dict[str, CrashRun]]] = {}
+
+    def of(case: str) -> tuple[Path, dict[str, CrashRun]]:
+        if case not in made:
+            scratch, first = tmp_path_factory.mktemp("two"), crash_run(case)
+            before, second = scratch / "before", scratch / "second"
+            for root in (before, second):
+                copy_tree(first.before, root)
+                copy_tree(root / NAMES[0], root / NAMES[1])
+                _same_entries(root, 1)
+                update_offset_checkpoint(
+                    STORAGE, f"{root}/{CLEANER_CHECKPOINT}", {TopicPartition("t", 1): segment_at(4)}
+                )
+            for path in (second / NAMES[0]).iterdir():
+                path.unlink()
+            (second / NAMES[0]).rmdir()
+            (scratch / "alone").mkdir()
+            run = record_run(
+                spark, second, replace(CASES[case], partition=NAMES[1]), scratch / "alone"
+            )
+            made[case] = before, {NAMES[0]: first, NAMES[1]: run}
+        return made[case]
+
+    return of
+
+
+def _same_entries(root: Path, number: int) -> None:
+    """Give another partition of the topic the entries of the first."""
+    for path in map(str, root.glob("*-offset-checkpoint")):
+        offset = read_offset_checkpoint(STORAGE, path)[TopicPartition("t", 0)]
+        update_offset_checkpoint(STORAGE, path, {TopicPartition("t", number): offset})
+
+
+def commit_both(
+    spark: SparkSession, before: Path, alone: dict[str, CrashRun], turns: Iterator[str], to: Path
+) -> Both:
+    after, staged = to / "after", to / "staged"
+    copy_tree(before, after)
+    storage = TakingTurns(after, turns, before_first=lambda: copy_tree(after, staged))
+    results = run_winnow(spark, after, alone[NAMES[0]].case, storage=storage)
+    assert [r.error for r in results] == [None, None]
+    assert _switches(storage.effects) > 4
+    for name, run in alone.items():
+        assert content_of(after / name) == content_of(run.after / name)
+        for file in ("cleaner-offset-checkpoint", "log-start-offset-checkpoint"):
+            assert checkpoint_entry(after, file, name) == checkpoint_entry(run.after, file, name)
+    return Both(before, staged, storage.effects, after, alone)
+
+
+def _switches(effects: list[Effect]) -> int:
+    owners = [owner for effect in effects if (owner := effect.paths[0].split("/")[0]) in NAMES]
+    return sum(one != other for one, other in pairwise(owners))
+
+
+@pytest.mark.parametrize(
+    ("case", "schedule", "out_of_order", "every", "least"),
+    [
+        ("compact", "alternating", False, 2, 100),
+        ("compact,delete", "one ahead", False, 3, 80),
+        ("compact,delete", "random 0", True, 31, 20),
+        ("delete", "random 1", False, 2, 70),
+        *(
+            pytest.param(case, schedule, out_of_order, 1, 100, marks=pytest.mark.slow)
+            for case in ("compact", "compact,delete", "delete", "kept")
+            for schedule in SCHEDULES
+            for out_of_order in (False, True)
+        ),
+    ],
+)
+def test_crash_leaves_each_of_two_as_if_it_were_alone(
+    case: str,
+    schedule: str,
+    *,
+    out_of_order: bool,
+    every: int,
+    least: int,
+    spark: SparkSession,
+    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
+    kafka: Kafka,
+    tmp_path: Path,
+) -> None:
+    both = commit_both(spark, *alone(case), SCHEDULES[schedule](), tmp_path)
+    holds = both.holds(tmp_path / "holds")
+    points = 0
+    for point in crash_states(
+        both.staged,
+        tmp_path / "crash",
+        both.effects,
+        out_of_order=out_of_order,
+        every=every,
+    ):
+        if point.in_order is out_of_order:
+            continue
+        copies = {name: tmp_path / f"kafka-{points}-{name}" for name in NAMES if points % 16 == 0}
+        for name, copy in copies.items():
+            copy.mkdir()
+            copy_tree(point.root / name, copy / name)
+        for name, hold in holds.items():
+            directory = f"{point.root}/{name}"
+            recover(STORAGE, directory)
+            assert leftovers(STORAGE, directory) == (), point.label
+            hold.check(point.root, f"{name}: {point.label}")
+        for name, copy in copies.items():
+            config = both.alone[name].case.config
+            loaded = kafka.load(copy / name, now=both.alone[name].case.now, config=config)
+            assert loaded.error is None, point.label
+            ours = read_log(point.root / name)
+            assert [line["o"] for line in loaded.records] == [*ours.by_offset], point.label
+            assert _logs(copy / name) == _logs(point.root / name), point.label
+        points += 1
+    assert points >= least
+
+
+@pytest.mark.parametrize("case", ["compact,delete"])
+def test_next_run_ends_where_the_crashed_run_would_have(
+    case: str,
+    spark: SparkSession,
+    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
+    tmp_path: Path,
+) -> None:
+    both = commit_both(spark, *alone(case), SCHEDULES["random 2"](), tmp_path)
+    for name, run in both.alone.items():
+        crashed = tmp_path / f"crashed-{name}"
+        points = crash_states(both.staged, tmp_path / f"points-{name}", both.effects, every=9)
+        labels = gather(replace(run.case, partition=name), both.before, points, crashed)
+        assert len(labels) > 25
+        results = run_winnow(spark, crashed, run.case)
+        assert [r.error or r.reason for r in results if r.error or r.left_alone] == []
+        for partition, label in labels.items():
+            assert content_of(crashed / partition) == content_of(run.after / name), label
+            for file in (CLEANER_CHECKPOINT, "log-start-offset-checkpoint"):
+                assert checkpoint_entry(crashed, file, partition) == checkpoint_entry(
+                    run.after, file, name
+                ), label
+
+
+def test_checkpoint_follows_the_groups_of_its_partition(
+    spark: SparkSession,
+    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
+    tmp_path: Path,
+) -> None:
+    """Whatever the other partition does: an entry may appear only when all groups of its partition
+    are in place, and its journal may be removed only after that.
+    """
+    before, runs = alone("compact")
+    for number, turns in enumerate((alternating(), one_ahead(), at_random(3))):
+        (tmp_path / str(number)).mkdir()
+        both = commit_both(spark, before, runs, turns, tmp_path / str(number))
+        for name, run in runs.items():
+            mine = [e for e in both.effects if e.paths[0].split("/")[0] == name]
+            theirs = [e for e in run.effects if e.paths[0].split("/")[0] == name]
+            assert [*map(_shape, mine)] == [*map(_shape, theirs)]
+            end = checkpoint_entry(run.after, CLEANER_CHECKPOINT, name)
+            line = f"t {name[-1]} {end}\n"
+            entry = next(
+                at
+                for at, effect in enumerate(both.effects)
+                if effect.method == "create" and line in _text(effect)
+            )
+            moved = next(
+                at
+                for at, effect in enumerate(both.effects)
+                if at > entry and effect.paths[-1] == CLEANER_CHECKPOINT
+            )
+            groups = [at for at, e in enumerate(both.effects) if e in mine and _is_swap(e)]
+            gone = [at for at, e in enumerate(both.effects) if e in mine and _is_end(e)]
+            assert max(groups) < entry < moved < min(gone)
+
+
+def _shape(effect: Effect) -> tuple[str, ...]:
+    """An effect without the names that differ between two runs."""
+    names = (path.rpartition("/")[2].split(".") for path in effect.paths)
+    random_name = len(uuid.uuid4().hex)
+    return (
+        effect.method,
+        *(".".join(part for part in name if len(part) != random_name) for name in names),
+    )
+
+
+def _text(effect: Effect) -> str:
+    (data,) = effect.rest
+    assert isinstance(data, bytes)
+    return data.decode(errors="replace")
+
+
+def _is_swap(effect: Effect) -> bool:
+    return effect.method == "rename" and effect.paths[0].endswith(".swap")
+
+
+def _is_end(effect: Effect) -> bool:
+    return effect.method == "rename" and effect.paths[1].endswith(".gone")
+
+
+def _logs(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.glob(f"*{LOG}")}
+
+
+class Failing(RecordingStorage):
+    """Fails one effect of the first partition: the `number`th with this method and text."""
+
+    def __init__(self, root: Path, method: str, text: str, number: int, code: int) -> None:
+        super().__init__(root)
+        self._what = method, text, code
+        self._left = number
+        self.lock = threading.Lock()
+
+    def fail(self, method: str, path: str) -> None:
+        wanted, text, code = self._what
+        with self.lock:
+            if method == wanted and text in path and self._left:
+                self._left -= 1
+                if not self._left:
+                    raise OSError(code, os.strerror(code), path)
+
+
+def _failing(method: str) -> Callable[..., None]:
+    recorded = getattr(RecordingStorage, method)
+
+    def effect(self: Failing, *arguments: object) -> None:
+        self.fail(method, str(arguments[0]))
+        recorded(self, *arguments)
+
+    return effect
+
+
+for _method in ("create", "rename", "fsync_dir", "unlink"):
+    setattr(Failing, _method, _failing(_method))
+
+
+@pytest.mark.parametrize(
+    ("method", "text", "number", "code"),
+    [
+        ("create", "/t-0/", 1, errno.ENOSPC),
+        ("fsync_dir", "/t-0", 1, errno.EIO),
+        ("fsync_dir", "/t-0", 9, errno.EIO),
+        ("rename", "/t-0/", 11, errno.EIO),
+        ("unlink", "/t-0/", 3, errno.EIO),
+        ("create", CLEANER_CHECKPOINT, 1, errno.ENOSPC),
+    ],
+)
+def test_failure_of_one_leaves_the_other_undisturbed(
+    method: str,
+    text: str,
+    number: int,
+    code: int,
+    spark: SparkSession,
+    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
+    tmp_path: Path,
+) -> None:
+    before, runs = alone("compact,delete")
+    log_dir = tmp_path / "log-dir"
+    copy_tree(before, log_dir)
+    case = runs[NAMES[0]].case
+    storage = Failing(log_dir, method, text, number, code)
+    results = _by_name(run_winnow(spark, log_dir, case, storage=storage))
+    failed = [name for name, result in results.items() if result.error]
+    assert len(failed) == 1
+    assert failed == ["t-0"] or "t-0" not in text
+    (other,) = set(NAMES) - {*failed}
+    assert content_of(log_dir / other) == content_of(runs[other].after / other)
+    assert [*_by_name(run_winnow(spark, log_dir, case)).values()]
+    for name, run in runs.items():
+        assert content_of(log_dir / name) == content_of(run.after / name)
+        assert checkpoint_entry(log_dir, CLEANER_CHECKPOINT, name) == checkpoint_entry(
+            run.after, CLEANER_CHECKPOINT, name
+        )
+
+
+def test_stop_ends_what_has_begun_and_begins_no_other(
+    spark: SparkSession,
+    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(space, "COMMITS_AT_ONCE", 2)
+    before, runs = alone("compact")
+    log_dir = tmp_path / "log-dir"
+    copy_tree(before, log_dir)
+    for number in range(2, 8):
+        copy_tree(log_dir / "t-0", log_dir / f"t-{number}")
+        _same_entries(log_dir, number)
+    stop = Stop()
+    results = _by_name(
+        run_winnow(spark, log_dir, runs["t-0"].case, storage=_StoppingAtFirstSwap(stop), stop=stop)
+    )
+    stopped = {name for name, result in results.items() if "the run was stopped" in result.reason}
+    assert len(stopped) >= 8 - 2 * 2
+    assert len(results) - len(stopped) >= 1
+    for name, result in results.items():
+        assert result.error is None
+        assert not list((log_dir / name).glob(f"{STAGING_PREFIX}*"))
+        wanted = before / ("t-1" if name == "t-1" else "t-0")
+        if name in stopped:
+            assert content_of(log_dir / name) == content_of(wanted)
+        else:
+            assert leftovers(STORAGE, f"{log_dir}/{name}") == ()
+            assert content_of(log_dir / name) != content_of(wanted)
+
+
+class _StoppingAtFirstSwap(Places):
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+
+    def rename(self, source: str, target: str) -> None:
+        if source.endswith(".swap"):
+            self._stop.request("a test asked for it")
+        super().rename(source, target)
+
+
+def _by_name(results: list[PartitionResult]) -> dict[str, PartitionResult]:
+    return {f"{r.topic}-{r.partition}": r for r in results}

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import signal
+import threading
+from functools import partial
+
+import pytest
+
+from winnow.runtime.side_by_side import side_by_side
+
+_LONG_S = 30
+
+
+def test_results_have_the_order_of_the_pieces() -> None:
+    second_done = threading.Event()
+
+    def first() -> str:
+        assert second_done.wait(_LONG_S)
+        return "first"
+
+    def second() -> str:
+        second_done.set()
+        return "second"
+
+    ended: list[int] = []
+    done = side_by_side([first, second], at_once=2, done=lambda: ended.append(1))
+    assert done == ["first", "second"]
+    assert ended == [1, 1]
+
+
+@pytest.mark.parametrize("at_once", [2, 3])
+def test_so_many_pieces_are_under_way_and_no_more(at_once: int) -> None:
+    together = threading.Barrier(at_once, timeout=_LONG_S)
+    lock = threading.Lock()
+    under_way = most = 0
+
+    def piece() -> None:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        together.wait()
+        with lock:
+            under_way -= 1
+
+    side_by_side([piece] * (4 * at_once), at_once=at_once)
+    assert most == at_once
+
+
+@pytest.mark.parametrize(("pieces", "at_once"), [(3, 1), (1, 16), (0, 16)])
+def test_one_at_a_time_starts_no_thread(pieces: int, at_once: int) -> None:
+    here = threading.get_ident()
+    assert side_by_side([threading.get_ident] * pieces, at_once=at_once) == [here] * pieces
+
+
+def test_after_an_error_nothing_begins_and_all_that_began_ends() -> None:
+    failed = threading.Event()
+    began: list[int] = []
+    ended: list[int] = []
+
+    def fails() -> None:
+        began.append(0)
+        failed.set()
+        raise ValueError
+
+    def ends(number: int) -> None:
+        began.append(number)
+        assert failed.wait(_LONG_S)
+        ended.append(number)
+
+    pieces = [partial(ends, 1), fails, *(partial(ends, n) for n in range(2, 500))]
+    with pytest.raises(ValueError, match=r"^$"):
+        side_by_side(pieces, at_once=2)
+    assert sorted(ended) == sorted(n for n in began if n)
+    assert len(began) < 500
+
+
+def test_interrupts_wait_for_what_is_under_way() -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    ended: list[int] = []
+
+    def piece(number: int) -> None:
+        if number == 0:
+            for _ in range(3):
+                signal.pthread_kill(main, signal.SIGINT)
+                threading.Event().wait(0.05)
+        ended.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side([partial(piece, n) for n in range(1000)], at_once=2)
+    assert 0 in ended
+    assert not [t for t in threading.enumerate() if t.name.startswith("winnow-side-by-side")]
