@@ -80,6 +80,15 @@ def _no_spool(original: Callable[..., Any]) -> Callable[..., Any]:
     return spooling
 
 
+def _one_at_a_time(original: Callable[..., Any]) -> Callable[..., Any]:
+    def commits_at_once(*args: Any, **named: Any) -> int:
+        if original(*args, **named) > 1:
+            _note()
+        return 1
+
+    return commits_at_once
+
+
 SWITCHES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "winnow.cleaning.scan.prefetch.prefetch_of": _no_prefetch,
     "winnow.runtime.cores.in_order": _alone,
@@ -87,6 +96,7 @@ SWITCHES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "winnow.wire.kernels.c_codecs._library": _no_library,
     "winnow.storage.io_counters.count_io": _no_count,
     "winnow.runtime.spool.spooling": _no_spool,
+    "winnow.cleaning.space.commits_at_once": _one_at_a_time,
 }
 """Every optimisation, by the function that turns it off (docs/architecture.md lists them)."""
 

@@ -10,7 +10,7 @@ topicB 7 99
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import TypeAlias
 
@@ -53,7 +53,8 @@ def update_offset_checkpoint(
 ) -> bool:
     """Set entries, or remove those whose value is None, in one read-modify-write (S8.7).
 
-    All other entries and the order of lines are kept; new entries come last. Returns False if
+    All other entries and the order of lines are kept. New entries are sorted into the last lines
+    that ascend, so the file is the same in whatever order threads add them. Returns False if
     nothing had to be written. Raises CorruptLogError if the current file cannot be read; such a
     file is never replaced.
 
@@ -85,11 +86,24 @@ def _update(
                 after[key] = offset
     if after != before or again:
         log_dir, _, _ = path.rpartition("/")
-        lines = [f"{key.topic} {key.partition} {offset}" for key, offset in after.items()]
+        keys = _in_place([key for key in before if key in after], after.keys() - before.keys())
+        lines = [f"{key.topic} {key.partition} {after[key]}" for key in keys]
         write_checkpoint(storage, path, lines, attributes_of=f"{log_dir}/{META_PROPERTIES}")
     return [
         any(before.get(key) != offset for key, offset in updates.items()) for _, updates in wishes
     ]
+
+
+def _in_place(
+    keys: Sequence[TopicPartition], new: Collection[TopicPartition]
+) -> Sequence[TopicPartition]:
+    """Return all keys in the order of their lines."""
+    if not new:
+        return keys
+    first = max(0, len(keys) - 1)
+    while first and keys[first - 1] < keys[first]:
+        first -= 1
+    return [*keys[:first], *sorted([*keys[first:], *new])]
 
 
 def write_checkpoint(

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-import signal
 import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 
 import pytest
 
+from winnow.runtime import side_by_side as module
 from winnow.runtime.side_by_side import side_by_side
 
 _LONG_S = 30
@@ -75,19 +77,29 @@ def test_after_an_error_nothing_begins_and_all_that_began_ends() -> None:
     assert len(began) < 500
 
 
-def test_interrupts_wait_for_what_is_under_way() -> None:
-    main = threading.main_thread().ident
-    assert main is not None
+def test_interrupts_wait_for_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first interrupt comes while results are collected, two more during the wait."""
+    interrupted = threading.Event()
+    interrupts = 2
     ended: list[int] = []
 
-    def piece(number: int) -> None:
-        if number == 0:
-            for _ in range(3):
-                signal.pthread_kill(main, signal.SIGINT)
-                threading.Event().wait(0.05)
-        ended.append(number)
+    def slow() -> None:
+        assert interrupted.wait(_LONG_S)
+        ended.append(1)
 
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    def interrupted_wait(futures: Sequence[Future[None]]) -> object:
+        nonlocal interrupts
+        if interrupts:
+            interrupts -= 1
+            raise KeyboardInterrupt
+        interrupted.set()
+        return wait(futures)
+
+    monkeypatch.setattr(module, "wait", interrupted_wait)
     with pytest.raises(KeyboardInterrupt):
-        side_by_side([partial(piece, n) for n in range(1000)], at_once=2)
-    assert 0 in ended
-    assert not [t for t in threading.enumerate() if t.name.startswith("winnow-side-by-side")]
+        side_by_side([slow, lambda: None, *[slow] * 100], at_once=2, done=interrupt)
+    assert 1 <= len(ended) <= 2
+    assert interrupts == 0
