@@ -200,7 +200,8 @@ def _reader(decoding: Decoding) -> Callable[[bytes], tuple[Any, str | None]]:
         source = BytesIO(data)
         source.seek(begin)
         try:
-            datum = schemaless_reader(source, writers[number], reader)["datum"]
+            record: Any = schemaless_reader(source, writers[number], reader)
+            datum = record["datum"]
         except Exception as error:  # noqa: BLE001 - fastavro raises whatever the bytes lead to
             return None, f"it is not a datum of its schema: {type(error).__name__}"
         if source.tell() != len(data):
