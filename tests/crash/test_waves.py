@@ -104,6 +104,7 @@ def test_run_at_later_time_discards_the_rest_and_cleans_anew(
         assert not [path for path in (crashed / partition).iterdir() if path.is_dir()], label
 
 
+@pytest.mark.parametrize("waves", ["compact,delete", "transactions"], indirect=True)
 def test_next_run_under_another_version_finishes_what_was_begun_by_the_old_rules(
     waves: tuple[CrashRun, Sequence[CrashPoint]], spark: SparkSession, tmp_path: Path
 ) -> None:

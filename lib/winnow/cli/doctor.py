@@ -105,7 +105,7 @@ def _page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[Text]:
         state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
         yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}")
         yield plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
-    yield wrapped(by_the_rules(found.kafka), width)
+    yield wrapped(by_the_rules(found.kafka), width, indent=2)
     yield from listed("What happened", [*_happened(found)])
     yield plain("")
     yield bold("What can be freed")

@@ -31,9 +31,11 @@ class Wrapped(Text):
     """A paragraph that this module broke into lines. Its line breaks are trusted."""
 
 
-def wrapped(text: str, width: int, *, style: str = "", break_on_hyphens: bool = False) -> Wrapped:
+def wrapped(
+    text: str, width: int, *, style: str = "", indent: int = _INDENT, break_on_hyphens: bool = False
+) -> Wrapped:
     """Wrap a paragraph to at least 40 columns."""
-    space = " " * _INDENT
+    space = " " * indent
     lines = textwrap.wrap(
         redacted(text),
         max(width, 40),

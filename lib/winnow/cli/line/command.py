@@ -68,6 +68,7 @@ def _check(parameter: Any, given: Given, ctx: Any) -> None:  # noqa: ANN401 - cl
             f"the value of {given.option} can't be understood",
             found=error.message,
             where=given.where,
+            hint=f"`--help` lists what {given.option} takes.",
         ) from None
 
 
