@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.fixtures.data import copy_tree
 
 class Snapshots(RecordingStorage):
     """A copy of the log directory as it is before each effect: what a kill at that instant leaves.
-    Tasks write, too.
+    Tasks write, too. The effects of partitions that are committed side by side come one at a time.
     """
 
     def __init__(self, root: Path, scratch: Path) -> None:
@@ -19,6 +20,7 @@ class Snapshots(RecordingStorage):
         self._root_path, self._scratch = root, scratch
         self.points: list[CrashPoint] = []
         self._seen: set[str] = set()
+        self.one_at_a_time = threading.RLock()
 
     def take(self, label: str) -> None:
         found = fingerprint(self._root_path)
@@ -31,8 +33,9 @@ class Snapshots(RecordingStorage):
 
 def _before(method: str) -> Callable[..., None]:
     def effect(self: Snapshots, *arguments: object) -> None:
-        self.take(f"before {method} {arguments[0]}")
-        getattr(RecordingStorage, method)(self, *arguments)
+        with self.one_at_a_time:
+            self.take(f"before {method} {arguments[0]}")
+            getattr(RecordingStorage, method)(self, *arguments)
 
     return effect
 

@@ -53,7 +53,6 @@ def test_each_stage_reports_exactly_all_its_bytes(spark: SparkSession, tmp_path:
         ("deciding", None, 2),
         ("reading batch headers and keys of 2 partitions", read, read),
         ("deciding", None, 2),
-        ("applying retention", None, 2),
         ("compacting 2 partitions", compacted, compacted),
         ("committing 2 partitions", None, 2),
     ]

@@ -211,6 +211,6 @@ def test_import_loads_neither_spark_nor_numba() -> None:
         "sys.modules], winnow.__all__)"
     )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert told.stdout.startswith("[] ['Plan'")
+    assert told.stdout.startswith("[] ['Avro'")
     with pytest.raises(AttributeError, match="no attribute 'plans'"):
         _ = winnow.plans

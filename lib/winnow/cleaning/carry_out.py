@@ -137,7 +137,8 @@ def _without_rounds(
             retained[number] = item
         else:
             compacted[number] = item, item.plan.compaction
-    request.progress.stage("applying retention", total_tasks=len(retained))
+    if retained:
+        request.progress.stage("applying retention", total_tasks=len(retained))
     done = side_by_side(
         [partial(_retain, item, request, run_id=run_id) for item in retained.values()],
         at_once=commits_at_once(

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from winnow.errors import UsageError
+from winnow.storage.output_file import read_output
 
 Schema = Any
 """Parsed JSON: a name, a list for a union, or a dict."""
@@ -64,7 +65,7 @@ def load_schema(text: str, *, what: str) -> Schema:
     if not text.lstrip().startswith(("{", "[", '"')):
         where = text
         try:
-            text = Path(text).read_text(encoding="utf-8")
+            text = read_output(Path(text).resolve()).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(
                 "can't read the file of an Avro schema",

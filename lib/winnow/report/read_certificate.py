@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from winnow.errors import UsageError
+from winnow.errors import CorruptLogError, UsageError
 from winnow.report.certificate import FORMAT, KEY_SUFFIX, canonical
-from winnow.verbs.erase.key_hashes import ErasedKeys, erased_keys, read_hash_key
+from winnow.storage.output_file import read_output
+from winnow.storage.own_json import Value, parse_json
+from winnow.verbs.erase.key_hashes import HASH_DIGITS, ErasedKeys, erased_keys, read_hash_key
+
+_MOST_BYTES = 1 << 30
 
 
 def read_certificate(file: str, hash_key: str | None) -> ErasedKeys:
     """Return the erased keys as hashes. `hash_key`: the file with the hash key. None: the one
     beside the certificate.
 
-    Raises UsageError if either can't be read, or if they do not belong together.
+    Raises UsageError if either can't be read, or if they do not belong together. The certificate
+    may come from anybody.
     """
-    content = _certificate(file)
+    try:
+        content = _certificate(file)
+        keys = content["keys"].fields(("hashes", "all"), None)
+        hashes = None
+        if keys["hashes"].raw is not None:
+            each = keys["hashes"].items()
+            hashes = [one.text(shortest=HASH_DIGITS, longest=HASH_DIGITS) for one in each]
+        partitions = content["partitions"].items()
+        topics = {one.fields(("topic",), None)["topic"].text() for one in partitions}
+        together, run_id = keys["all"].text(), content["run_id"].text()
+    except (OSError, CorruptLogError) as error:
+        raise UsageError(
+            "this is not a certificate of an erasure",
+            expected=f"the JSON file that `erase --certificate` wrote, {FORMAT}",
+            found=error.found if isinstance(error, CorruptLogError) else str(error.strerror),
+            where=file,
+        ) from None
     beside = Path(file).with_suffix(KEY_SUFFIX)
     if hash_key is None and not beside.is_file():
         raise UsageError(
@@ -27,33 +47,27 @@ def read_certificate(file: str, hash_key: str | None) -> ErasedKeys:
             found="neither",
             where=file,
         )
-    keys = content["keys"]
-    return erased_keys(
-        keys["hashes"],
-        keys["all"],
-        read_hash_key(str(beside) if hash_key is None else hash_key),
-        topics={partition["topic"] for partition in content["partitions"]},
-        run_id=content["run_id"],
-    )
+    secret = read_hash_key(str(beside) if hash_key is None else hash_key)
+    return erased_keys(hashes, together, secret, topics=topics, run_id=run_id)
 
 
-def _certificate(file: str) -> dict[str, Any]:
-    try:
-        content = json.loads(Path(file).read_text(encoding="utf-8"))
-        stated = content.pop("sha256")
-        if content["format"] != FORMAT:
-            raise ValueError  # noqa: TRY301 - as for anything else that is no certificate
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        raise UsageError(
-            "this is not a certificate of an erasure",
-            expected=f"the JSON file that `erase --certificate` wrote, {FORMAT}",
-            where=file,
-        ) from None
-    if hashlib.sha256(canonical(content)).hexdigest() != stated:
+def _certificate(file: str) -> Mapping[str, Value]:
+    """Return the fields of a whole certificate. Raises CorruptLogError, OSError, and UsageError for
+    a changed one.
+    """
+    data = read_output(Path(file).resolve(), most=_MOST_BYTES + 1)
+    whole = parse_json(data, file, most_bytes=_MOST_BYTES)
+    content = whole.fields(("format", "sha256", "keys", "partitions", "run_id"), None)
+    content["format"].one_of(FORMAT)
+    stated = content["sha256"].text()
+    found = hashlib.sha256(
+        canonical({name: value.raw for name, value in content.items() if name != "sha256"})
+    ).hexdigest()
+    if found != stated:
         raise UsageError(
             "the certificate does not match its SHA-256: it was changed",
-            expected=str(stated),
-            found=hashlib.sha256(canonical(content)).hexdigest(),
+            expected=stated,
+            found=found,
             where=file,
         )
-    return dict(content)
+    return content

@@ -82,6 +82,7 @@ CREATE = {
     "storage/output_file.py",
     "ledger/delta.py",
     "ledger/fetch_jars.py",
+    "compiled.py",  # kernels, for all users of the installation
     # in the private directory of the run
     "runtime/cores.py",
 }

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from winnow.errors import UsageError
+from winnow.storage.output_file import read_output
 
+HASH_DIGITS = 32
+"""Hexadecimal digits of a hash."""
+_MOST_BYTES = 1024
+"""More than any file with a hash key has."""
 MOST_LISTED = 100_000
 """For more keys than this, there is only one hash over all of them."""
 
@@ -58,7 +63,14 @@ def erased_keys(
             expected="an erasure of up to 100,000 keys",
             found=f"run {run_id}, which has one hash over all keys",
         )
-    each = tuple(bytes.fromhex(one) for one in hashes)
+    try:
+        each = tuple(bytes.fromhex(one) for one in hashes)
+    except ValueError:
+        raise UsageError(
+            "a hash of a key can't be understood",
+            expected=f"{HASH_DIGITS} hexadecimal digits",
+            where=f"the erasure of run {run_id}",
+        ) from None
     if hashlib.blake2b(b"".join(each), digest_size=16, key=hash_key).hexdigest() != together:
         raise UsageError(
             "this is not the hash key of the erasure",
@@ -71,7 +83,8 @@ def erased_keys(
 def read_hash_key(file: str) -> bytes:
     """Return the hash key in a file, in hexadecimal. Raises UsageError."""
     try:
-        key = bytes.fromhex(Path(file).read_text(encoding="ascii").strip())
+        data = read_output(Path(file).resolve(), most=_MOST_BYTES)
+        key = bytes.fromhex(data.decode("ascii").strip())
     except OSError as error:
         raise UsageError(
             "can't read the file with the hash key",
