@@ -103,7 +103,6 @@ ALLOWED = {
     "values/settings.py": "a file that the user names",
     "cli/options.py": "files and directories that the user names",
     "cli/keys.py": "a file that the user names",
-    "cli/line/config.py": "a file that the user names",
     "cli/line/saved.py": "files and directories that the user names",
     "report/read_certificate.py": "whether a file is beside one that the user names",
     "api.py": "whether the user names a file",

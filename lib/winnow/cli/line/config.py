@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from datetime import date, datetime
 from typing import Any
 
 from winnow.errors import UsageError
+from winnow.storage.output_file import read_output
 
 MOST_BYTES = 1 << 20
 ENVIRONMENT = "environment"
@@ -216,11 +216,7 @@ def _shown(value: object) -> str:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise _unreadable(path, "no regular file")
-            data = file.read(MOST_BYTES + 1)
+        data = read_output(os.path.realpath(path), most=MOST_BYTES + 1)
     except OSError as error:
         raise _unreadable(path, error.strerror) from error
     if len(data) > MOST_BYTES:
