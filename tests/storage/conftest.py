@@ -30,16 +30,17 @@ def _versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def s3(_moto: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A bucket in moto."""
-    return _bucket(_moto, monkeypatch)
+    return connected(_moto, monkeypatch)
 
 
 @pytest.fixture
 def gateway(_versitygw: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A bucket in versitygw."""
-    return _bucket(_versitygw, monkeypatch)
+    return connected(_versitygw, monkeypatch)
 
 
-def _bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def connected(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let this process and Spark's workers use a server. Return the root of its bucket."""
     for name, value in environment(server).items():
         monkeypatch.setenv(name, value)
         if (

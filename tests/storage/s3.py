@@ -22,7 +22,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-CACHE = HERE.parent.parent / ".cache"
+ROOT = HERE.parent.parent
+CACHE = ROOT / ".cache"
 START_SECONDS = 60
 BUCKET = "bucket"
 VERSITYGW = "v1.8.0"
@@ -57,7 +58,7 @@ def _server(command: Sequence[str], port: int, log: Path) -> Iterator[str]:
         subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as server,
     ):
         try:
-            _wait_for(port, server, log)
+            wait_for(port, server, log)
             yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
@@ -123,7 +124,7 @@ def _moto() -> Path:
     return target / "bin" / "moto_server"
 
 
-def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < deadline:
         try:
