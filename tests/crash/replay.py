@@ -60,10 +60,10 @@ class RecordingStorage(Places):
 
 
 def _recorder(method: str) -> Callable[..., None]:
-    def record(self: RecordingStorage, *arguments: object) -> None:
+    def record(self: RecordingStorage, *arguments: object, **named: object) -> None:
         if not self.effects and method != "mkdir":
             self._before_first()
-        getattr(Places, method)(self, *arguments)
+        getattr(Places, method)(self, *arguments, **named)
         count = 2 if method in _TARGET else 1
         # The directory itself is "", as in `Effect.parent`.
         paths = tuple(

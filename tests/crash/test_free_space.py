@@ -64,9 +64,9 @@ class FullStorage(RecordingStorage):
         super().unlink(path)
         self.room += size
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, **named: object) -> None:
         self._take(path, len(data))
-        super().create(path, data)
+        super().create(path, data, **named)
 
     def mkdir(self, path: str) -> None:
         self._take(path, 1)

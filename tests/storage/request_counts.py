@@ -120,7 +120,7 @@ def _shape(key: str) -> str:
     where = "staged " if any(one.startswith(".winnow-") for one in directories) else ""
     if name[:20].isdigit():
         name = f"N.{name[20:].split('.')[1]}"
-    elif name.rpartition("-")[2].isdigit():
+    elif not name.startswith(".") and name.rpartition("-")[2].isdigit():
         name = "(partition)"
     elif name.startswith(".winnow-") and len(name) > len(".winnow-") + 20:
         name = "(staging)"

@@ -47,5 +47,5 @@ class Counting(S3Bucket):
     def _put(self, *arguments: Any) -> str:
         return str(self._one(super()._put, *arguments))
 
-    def _parts(self, *arguments: Any) -> None:
-        self._one(super()._parts, *arguments)
+    def _parts(self, *arguments: Any) -> str:
+        return str(self._one(super()._parts, *arguments))

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SOME = ("c-tomb-0", "cd-mixed-0", "d-size-0", "t-closed-0", "c-lat-0", "c-minlag-0", "d-disorder-0")
-PER_CHANGED_OBJECT = 23
-PER_UNCHANGED_PARTITION = 95
-PER_RUN = 85
+PER_CHANGED_OBJECT = 6
+PER_UNCHANGED_PARTITION = 45
+PER_RUN = 45
 
 
 def test_requests_follow_changed_objects(

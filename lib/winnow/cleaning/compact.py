@@ -41,6 +41,7 @@ from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.suspects import each_survived
+from winnow.storage.places import learn
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ def _whole(outcomes: Sequence[Outcome]) -> list[RewrittenGroup] | Failure:
 def _begin(run: Run, round_: Round, wave: Sequence[RewrittenGroup]) -> Round:
     """Write the journal before these groups are put in place."""
     storage, job = run.request.storage, round_.job
+    for group in _staged(wave):
+        learn(job.staging, group.entries.values())
     unchanged = [group.base_offset for group in wave if group.unchanged]
     journal = with_staged(storage, round_.journal, _staged(wave), unchanged)
     begin_round(storage, job.directory, job.staging, journal, [group.sources for group in wave])
@@ -221,7 +224,8 @@ def _commit(
                 request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset}
             )
             remove_staging(request.storage, job.staging)
-            cleaned = replace(state_now(item), cleaner_checkpoint=job.end_offset)
+            placed = [group.segment for group in (*done, *wave) if group.segment is not None]
+            cleaned = replace(state_now(item, placed), cleaner_checkpoint=job.end_offset)
             plan = (
                 None
                 if request.only == "compaction"

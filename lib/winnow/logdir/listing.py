@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.recovery import leftover_names
+from winnow.logdir.commit.unchanged import difference
 from winnow.logdir.indexes.index import read_offset_index, read_time_index
 from winnow.logdir.names import (
     INDEX,
+    LEADER_EPOCHS,
     LOG,
+    PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     TIMEINDEX,
@@ -25,6 +28,7 @@ from winnow.logdir.unflushed import SegmentRead, recovered_end, unflushed_from
 from winnow.pickling import pickled_by_fields
 from winnow.state import PartitionState, Recovered, Segment, TopicPartition
 from winnow.storage.contract import Entry, Storage
+from winnow.storage.places import read_ahead
 from winnow.wire.batch import (
     HEADER_V2_SIZE,
     MAGIC_AT,
@@ -44,6 +48,8 @@ __all__ = [
     "survey_log_dirs",
 ]
 
+_READ_WHOLE = (INDEX, TIMEINDEX, LEADER_EPOCHS, PARTITION_METADATA)
+"""Ends of the names of files that a listing, or a decision after it, reads whole."""
 _MAX_TIMESTAMPS_AT = {1: 18, MAX_MAGIC: MAX_TIMESTAMP_AT}
 """By magic. In a v1 record it follows offset, length, CRC, magic and attributes (S2.1)."""
 
@@ -83,8 +89,8 @@ def list_segments(
     a crash may have damaged the rest (S8.2). The same holds for segments that a broker recovers
     because of `recovery_point`, if given.
 
-    `known`: the state of a log that was read after an unclean shutdown. Segments whose files have
-    not changed since are taken from it, and the log ends where it did.
+    `known`: the state from before a change. Segments whose files have not changed since are taken
+    from it. If that log was read after an unclean shutdown, it ends where it did.
 
     Never raises CorruptLogError. Everything found wrong is in `problems`, one for each finding.
     """
@@ -120,6 +126,10 @@ def list_segments(
     if recovered is not None:
         bases = [base for base in bases if base not in recovered.removed]
     same = {} if known is None else _unchanged(files, known.segments)
+    if recovered is None:
+        same = {base: one for base, one in same.items() if difference(files, one) is None}
+    needed = (name for name in files if name.endswith(_READ_WHOLE))
+    read_ahead(directory, [name for name in needed if name not in _indexes_of(same)])
     segments = [
         same[base]
         if base in same
@@ -149,6 +159,10 @@ def list_segments(
         unflushed=unflushed,
         recovered=recovered,
     )
+
+
+def _indexes_of(bases: Iterable[int]) -> set[str]:
+    return {segment_file(base, suffix) for base in bases for suffix in (INDEX, TIMEINDEX)}
 
 
 def _unchanged(files: Mapping[str, Entry], segments: Sequence[Segment]) -> dict[int, Segment]:

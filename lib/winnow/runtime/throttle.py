@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from winnow.runtime.meter import metered
+from winnow.storage.places import forget_listings
 from winnow.storage.throttle import Throttle, throttled
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:
     return metered(partial(_limited, function))
 
 
+@lru_cache(1)
+def _forget_listings(stage: int) -> None:
+    """Forget the listings of earlier stages: the driver may have changed a directory since."""
+    del stage
+    forget_listings()
+
+
 def _limited(
     function: Callable[_P, Iterable[_U]], *args: _P.args, **kwargs: _P.kwargs
 ) -> Iterator[_U]:
@@ -52,5 +60,7 @@ def _limited(
 
     task = TaskContext.get()
     share = None if task is None else task.getLocalProperty(_SHARE)
+    if task is not None:
+        _forget_listings(task.stageId())
     with throttled(None if share is None else Throttle(float(share))):
         yield from function(*args, **kwargs)

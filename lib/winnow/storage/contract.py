@@ -8,10 +8,10 @@ in an `Entry` are plain names.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 COMMIT_RECORD = ".winnow-commit"
 """A file of this name in a directory means: a group of changes there was started and is not
@@ -104,9 +104,9 @@ class Storage(Protocol):
         """Return up to `length` bytes from `start`; fewer only at the end of the file."""
         ...
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
         """Create a file with this content on stable storage. If that fails, no file remains.
-        FileExistsError if there is one.
+        FileExistsError if there is one. `mtime_ns`: see `new_file`.
         """
         ...
 
@@ -170,6 +170,29 @@ class Storage(Protocol):
 
     def settle(self, directory: str) -> None:
         """Complete a group of changes that has taken effect already. The caller holds the lock."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A storage that takes requests to a server, and saves those whose answer it knows."""
+
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        """Read files of directories that were listed at once, as far as they are small. Reading
+        them then takes no request. Raises nothing for files that are gone.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Forget listings: the next reader lists again what it reads."""
+        ...
+
+    def known_logs(self, directory: str) -> tuple[Entry, ...]:
+        """Return the logs of a directory whose times this process knows."""
+        ...
+
+    def learn(self, directory: str, entries: Iterable[Entry]) -> None:
+        """Take over what `known_logs` returned in another process."""
         ...
 
 

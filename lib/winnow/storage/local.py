@@ -107,7 +107,8 @@ class LocalStorage:
         count_io(files=1)
         return b"".join(parts)
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
+        del mtime_ns
         fd = create_file(path)
         try:
             view = memoryview(data)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from winnow.storage.contract import Entry, NewFile, Storage, Volume
+from winnow.storage.contract import Entry, NewFile, Remembers, Storage, Volume
 from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
@@ -14,6 +14,8 @@ from winnow.storage.local_tree import LocalTree
 from winnow.storage.urls import is_remote, local_path, not_installed, unsupported
 
 _LOCAL = LocalStorage()
+_REMEMBERING: list[Remembers] = []
+"""The open storages of this kind."""
 _FENCES: dict[str, Callable[[], None]] = {}
 """By directory: checks whether this process may still change it. Tasks are other processes and have
 no fences. They write into a staging directory, which a new owner of the log directory takes away.
@@ -56,7 +58,8 @@ def _remote(scheme: str, authority: str) -> Storage:
         if scheme == "s3":
             from winnow.storage.s3.storage import open_s3  # noqa: PLC0415 - likewise obstore
 
-            return open_s3(authority)
+            _REMEMBERING.append(opened := open_s3(authority))
+            return opened
     except ImportError as missing:
         raise not_installed(scheme, missing) from None
     if scheme == "s3a":
@@ -109,8 +112,8 @@ class Places:
     def read_range(self, path: str, start: int, length: int) -> bytes:
         return storage_of(path).read_range(path, start, length)
 
-    def create(self, path: str, data: bytes) -> None:
-        _to_change(path).create(path, data)
+    def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
+        _to_change(path).create(path, data, mtime_ns=mtime_ns)
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         return _to_change(path).new_file(path, mtime_ns=mtime_ns)
@@ -159,6 +162,30 @@ class Places:
 
     def settle(self, directory: str) -> None:
         _to_change(directory).settle(directory)
+
+
+def read_ahead(directory: str, names: Iterable[str]) -> None:
+    """See `Remembers.read_ahead`. `names`: of files in this directory."""
+    if isinstance(storage := storage_of(directory), Remembers):
+        storage.read_ahead(f"{directory}/{name}" for name in names)
+
+
+def forget_listings() -> None:
+    """See `Remembers.forget`."""
+    for storage in _REMEMBERING:
+        storage.forget()
+
+
+def known_logs(directory: str) -> tuple[Entry, ...]:
+    """See `Remembers.known_logs`. Empty in a storage that has no use for it."""
+    storage = storage_of(directory)
+    return storage.known_logs(directory) if isinstance(storage, Remembers) else ()
+
+
+def learn(directory: str, entries: Iterable[Entry]) -> None:
+    """See `Remembers.learn`."""
+    if isinstance(storage := storage_of(directory), Remembers):
+        storage.learn(directory, entries)
 
 
 KEEP_FREE_BYTES = 2**16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from winnow.cleaning.commit.commit import (
@@ -23,7 +24,7 @@ from winnow.logdir.listing import resolve
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
-from winnow.state import PartitionState
+from winnow.state import PartitionState, Segment
 
 
 def retain_only(item: PartitionWork, request: Request, *, run_id: str) -> PartitionResult:
@@ -69,7 +70,7 @@ def retain_from(
         commit_log_start(request.storage, state, entries)
     else:
         return state
-    return state_now(item)
+    return state_now(item, state.segments)
 
 
 def _may_follow(item: PartitionWork, request: Request) -> bool:
@@ -79,11 +80,16 @@ def _may_follow(item: PartitionWork, request: Request) -> bool:
     return item.config.log_cleaner_enable or not item.config.cleanup_compact
 
 
-def state_now(item: PartitionWork) -> PartitionState:
+def state_now(item: PartitionWork, placed: Sequence[Segment] = ()) -> PartitionState:
     """Read the partition from the disk again. The checkpoints from the start of the run still
     apply, and what a broker recovers is not read again.
+
+    `placed`: segments that this run has put in place or listed. They are read again unless their
+    files show that they are still the same.
     """
-    listed = list_partition(item.place, known=item.state)
+    segments = {segment.base_offset: segment for segment in (*item.state.segments, *placed)}
+    known = replace(item.state, segments=tuple(segments[base] for base in sorted(segments)))
+    listed = list_partition(item.place, known=known)
     state = resolve(
         listed.listing,
         log_dir=item.place.log_dir,

@@ -6,7 +6,7 @@ one is not written (docs/decisions/0049).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
@@ -19,11 +19,16 @@ from winnow.clock import ms_since
 from winnow.java_long import delete_horizon
 from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
-from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.indexes.index import decode_time_index
+from winnow.logdir.listing import first_max_timestamp
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.runtime.cores import Cores
 from winnow.state import Segment
+from winnow.storage.contract import Entry
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
+from winnow.storage.urls import is_remote
+from winnow.wire.batch import HEADER_V2_SIZE, NO_TIMESTAMP
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
@@ -35,6 +40,10 @@ class RewrittenGroup(CleanedGroup):
     """As they were when they were listed."""
     staged: StagedGroup | None
     """None if the group is `unchanged`."""
+    segment: Segment | None
+    """The staged segment once it is in place. None if the group is `unchanged`, and on a disk or
+    HDFS, where a new name changes the stamp of a file.
+    """
     bytes_staged: int
     """Including its index files."""
     duration_ms: int
@@ -74,6 +83,7 @@ def rewrite_group(
             ),
             sources=group.segments,
             staged=None,
+            segment=None,
             bytes_staged=0,
             duration_ms=ms_since(began),
         )
@@ -102,6 +112,7 @@ def rewrite_group(
             else None,
         )
         checksums = verify_staged(staged.paths, meant)
+        entries = staged.entries()
         return RewrittenGroup(
             **output.counts(
                 _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic),
@@ -113,10 +124,32 @@ def rewrite_group(
                 sources=tuple(group.segments),
                 paths=staged.paths,
                 checksums=checksums,
+                entries=entries,
             ),
-            bytes_staged=staged.bytes(),
+            segment=_in_place(group.base_offset, staged.paths[LOG], entries, timeindex)
+            if is_remote(staged.paths[LOG])
+            else None,
+            bytes_staged=sum(entry.size for entry in entries.values()),
             duration_ms=ms_since(began),
         )
+
+
+def _in_place(
+    base_offset: int, path: str, entries: Mapping[str, Entry], timeindex: bytes
+) -> Segment:
+    """Return the staged segment as it will be listed."""
+    times = decode_time_index(timeindex, path, base_offset=base_offset)
+    return Segment(
+        base_offset=base_offset,
+        log_bytes=entries[LOG].size,
+        log_mtime_ms=entries[LOG].mtime_ms,
+        log_stamp=entries[LOG].stamp,
+        index_bytes=entries[INDEX].size,
+        timeindex_bytes=entries[TIMEINDEX].size,
+        txnindex_bytes=entries[TXNINDEX].size if TXNINDEX in entries else None,
+        last_timeindex_timestamp=int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP,
+        first_batch_max_timestamp=first_max_timestamp(Places().read_range(path, 0, HEADER_V2_SIZE)),
+    )
 
 
 def _pieces(

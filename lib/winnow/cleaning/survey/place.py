@@ -8,6 +8,7 @@ from winnow.cleaning.survey.walk import SegmentWalk
 from winnow.logdir.listing import SegmentListing
 from winnow.pickling import pickled_by_fields
 from winnow.state import TopicPartition
+from winnow.storage.contract import Entry
 
 
 @pickled_by_fields
@@ -45,3 +46,5 @@ class Listed:
     active: SegmentWalk | None
     lost_bytes: int = 0
     """See `PartitionState.lost_bytes`."""
+    logs: tuple[Entry, ...] = ()
+    """What `winnow.storage.places.known_logs` returned where it was listed."""

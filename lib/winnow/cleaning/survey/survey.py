@@ -26,7 +26,8 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState
-from winnow.storage.places import Places
+from winnow.storage.places import Places, known_logs, learn
+from winnow.storage.urls import is_remote
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ def _list_files(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Fail
     # size.
     shares = [places[first::tasks] for first in range(tasks)]
     listed = sc.parallelize(shares, tasks).mapPartitions(in_task(_list_some)).collect()
-    return [listed[number % tasks][number // tasks] for number in range(len(places))]
+    found = [listed[number % tasks][number // tasks] for number in range(len(places))]
+    for place, one in zip(places, found, strict=True):
+        if isinstance(one, Listed) and one.logs:
+            learn(place.directory, one.logs)
+    return found
 
 
 def _list_some(shares: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Failure]]:
@@ -62,7 +67,7 @@ def _list_some(shares: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Fail
 
 def _list_one(place: Place) -> Listed | Failure:
     try:
-        return list_partition(place)
+        return replace(list_partition(place), logs=known_logs(place.directory))
     except FAILS_ONE_PARTITION as error:
         return failure(error)
 
@@ -71,7 +76,8 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
     """List one partition, in this process. Raises CorruptLogError or OSError.
 
     What a broker recovers is not read: see `Listed.active`. `known`: the state from before this run
-    changed files; if its log was read, its end still applies.
+    changed files; if its log was read, its end still applies. Where reading is a request, what has
+    not changed since is not read again.
     """
     clean = place.trusted_end is None and place.recovery_point is None
     listing = list_sound(place.directory) if clean else None
@@ -82,7 +88,7 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
             place.directory,
             trusted_end=place.trusted_end,
             recovery_point=None if again else place.recovery_point,
-            known=known if again else None,
+            known=known if again or is_remote(place.directory) else None,
         )
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
     # `.deleted` files are out of the log already. A broker that stops leaves those that it would
@@ -104,6 +110,9 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
         return Listed(listing, not_walked(active.base_offset))
     if place.trusted_end is not None:
         return _listed_after_crash(place, listing, place.trusted_end)
+    before = () if known is None else known.segments
+    if is_remote(place.directory) and any(active is one for one in before):
+        return Listed(listing, not_walked(active.base_offset))  # the same object, read before
     walk = walk_segment(
         place.directory,
         active.base_offset,

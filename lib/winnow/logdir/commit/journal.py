@@ -158,7 +158,8 @@ def with_staged(
 
 def _output(storage: Storage, group: StagedGroup) -> Output:
     entries: dict[str, Entry] = {
-        suffix: storage.entry(path) for suffix, path in group.paths.items()
+        suffix: group.entries.get(suffix) or storage.entry(path)
+        for suffix, path in group.paths.items()
     }
     files = {
         suffix: StagedFile(entry.name, entry.size, _checksum(storage, group, suffix))

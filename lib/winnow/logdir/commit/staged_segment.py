@@ -10,7 +10,7 @@ import numpy as np
 
 from winnow.errors import VerificationError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Entry, Storage
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
 
@@ -28,16 +28,18 @@ class StagedSegment:
         self._storage = storage
         self._staging = staging
         self._base_offset = base_offset
+        self._mtime_ns: int | None = None
         self._end = f".{uuid.uuid4().hex}" if unique else ""
 
     def log(self, *, limit: int | None = None, mtime_ns: int | None = None) -> SegmentWriter:
-        """Create the log. See `SegmentWriter`."""
+        """Create the log. See `SegmentWriter`. Its time is that of the indexes, too."""
+        self._mtime_ns = mtime_ns
         return SegmentWriter(self._new(LOG), limit=limit, mtime_ns=mtime_ns)
 
     def add_indexes(self, index: bytes, timeindex: bytes, txnindex: bytes | None) -> None:
         """Create the index files; no transaction index for None."""
-        self._storage.create(self._new(INDEX), index)
-        self._storage.create(self._new(TIMEINDEX), timeindex)
+        self._storage.create(self._new(INDEX), index, mtime_ns=self._mtime_ns)
+        self._storage.create(self._new(TIMEINDEX), timeindex, mtime_ns=self._mtime_ns)
         if txnindex is not None:
             self._storage.create(self._new(TXNINDEX), txnindex)
 
@@ -76,9 +78,13 @@ class StagedSegment:
             if self._storage.read_bytes(self.paths[suffix]) != content:
                 raise _different(self.paths[suffix])
 
+    def entries(self) -> dict[str, Entry]:
+        """Return the files by suffix, as they are now."""
+        return {suffix: self._storage.entry(path) for suffix, path in self.paths.items()}
+
     def bytes(self) -> int:
         """Return the size of all files."""
-        return sum(self._storage.entry(path).size for path in self.paths.values())
+        return sum(entry.size for entry in self.entries().values())
 
     def _new(self, suffix: str) -> str:
         name = segment_file(self._base_offset, suffix)

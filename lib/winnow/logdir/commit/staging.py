@@ -6,7 +6,7 @@ import errno
 import uuid
 
 from winnow.errors import NO_SPACE
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Storage, entry_if_there
 
 _GONE = ".gone"
 
@@ -24,9 +24,9 @@ def remove_staging(storage: Storage, path: str) -> None:
     A task may still write there: a cancelled task lives on for a moment, and a duplicate one ends
     at any time. After the rename they cannot reach the directory.
     """
-    if not storage.exists(path):
+    found = entry_if_there(storage, path)
+    if found is None:
         return
-    found = storage.entry(path)
     if found.is_link:  # Winnow makes no links: remove it, not its target
         storage.unlink(path)
     elif found.is_dir:

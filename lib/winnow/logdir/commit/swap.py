@@ -54,6 +54,9 @@ class StagedGroup:
     checksums: Mapping[str, int] = field(default_factory=dict)
     """CRC-32C of the staged files by suffix, where verification has already computed it."""
 
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    """The staged files by suffix, where their sizes and times are known."""
+
     @property
     def source_bases(self) -> tuple[int, ...]:
         return tuple(source.base_offset for source in self.sources)

@@ -68,7 +68,8 @@ class HdfsStorage:
         count_io(read=len(data), files=1)
         return data
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
+        del mtime_ns
         file = self._new(path, 0o644)
         try:
             file.write(memoryview(data))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -24,25 +26,16 @@ from winnow.storage.s3.client import (
     mtime_of,
     with_mtime,
 )
+from winnow.storage.s3.memory import Stored
 
 _IN_PARTS_FROM = 2 * PIECE_BYTES
 _DELETED_AT_ONCE = 1000
-_AT_ONCE = 16
-"""Concurrent requests of one kind."""
+AT_ONCE = 16
+"""Concurrent requests of this process to a bucket. A request in several parts counts once."""
 _CLIENT = {"timeout": timedelta(minutes=2)}
 """S3 answers a copy when it is complete: perhaps after half a minute for a segment of 2 GiB."""
 _RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
 """Not the usual three minutes: a retried change must not outlast its lease."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """An object as a request found it. Size in bytes, time in ns since the epoch."""
-
-    key: str
-    size: int
-    etag: str
-    modified_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,37 +73,44 @@ class S3Bucket:
         self.name = name
         options: Any = {"client_options": _CLIENT, "retry_config": _RETRY} if leased else {}
         self._store = connect(name, environment, **options)
+        self._free = threading.BoundedSemaphore(AT_ONCE)
+
+    @contextmanager
+    def _request(self, key: str) -> Iterator[None]:
+        """Make a request when fewer than `AT_ONCE` are under way. Raises OSErrors."""
+        with self._free, errors(self._url(key)):
+            yield
 
     def list_top(self, prefix: str) -> tuple[list[Stored], list[str]]:
         """Return the objects directly below a prefix, and the names of the prefixes there."""
-        with errors(self._url(prefix)):
+        with self._request(prefix):
             found = obstore.list_with_delimiter(self._store, prefix or None)
         objects = [_stored(meta) for meta in found["objects"] if meta["path"] != prefix]
         return objects, [str(path).rpartition("/")[2] for path in found["common_prefixes"]]
 
     def list_right_in(self, prefixes: Iterable[str]) -> dict[str, Stored]:
         """Return the objects directly below each of the prefixes, by key."""
-        listed = self._each(self.list_top, sorted(set(prefixes)))
+        listed = self.each(self.list_top, sorted(set(prefixes)))
         return {stored.key: stored for objects, _ in listed for stored in objects}
 
     def is_prefix(self, prefix: str) -> bool:
         """Return whether there is an object below it."""
-        with errors(self._url(prefix)):
+        with self._request(prefix):
             found = next(iter(obstore.list(self._store, prefix or None, chunk_size=1)), ())
             return any(str(meta["path"]) != prefix for meta in islice(found, 2))
 
     def look(self, key: str) -> Looked:
-        with errors(self._url(key)):
+        with self._request(key):
             answer = obstore.get(self._store, key, options={"head": True})
         stored = _stored(answer.meta)
         return Looked(stored, mtime_of(answer.attributes, stored.modified_ns))
 
     def look_at_all(self, keys: Iterable[str]) -> list[Looked | None]:
         """Look at objects, in the order of the keys; None for an object that is gone."""
-        return self._each(self._look_if_there, list(keys))
+        return self.each(self._look_if_there, list(keys))
 
     def get(self, key: str) -> tuple[bytes, Stored]:
-        with errors(self._url(key)):
+        with self._request(key):
             answer = obstore.get(self._store, key)
             data = bytes(answer.bytes())
         count_io(read=len(data), files=1)
@@ -124,7 +124,7 @@ class S3Bucket:
             {} if etag is None else {"if_match": etag}
         )
         try:
-            with errors(self._url(key)):
+            with self._request(key):
                 data = bytes(obstore.get(self._store, key, options=wanted).bytes())
         except (FileNotFoundError, ObjectChangedError):
             raise
@@ -135,6 +135,21 @@ class S3Bucket:
             return b""
         count_io(read=len(data), files=1)
         return data
+
+    def get_beginning(self, stored: Stored, length: int) -> tuple[bytes, int]:
+        """Return the first bytes of this very object, or all of them, and the time in its metadata
+        or of its upload. ObjectChangedError if it has been replaced, FileNotFoundError if removed.
+        """
+        wanted: Any = {"if_match": stored.etag}
+        if length < stored.size:
+            wanted["range"] = (0, length)
+        with self._request(stored.key):
+            answer = obstore.get(self._store, stored.key, options=wanted)
+            data = bytes(answer.bytes())
+        if len(data) != min(length, stored.size):
+            raise ObjectChangedError(f"{self._url(stored.key)}: it has another size than listed")
+        count_io(read=len(data), files=1)
+        return data, mtime_of(answer.attributes, stored.modified_ns)
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
         """Create an object and return its tag. FileExistsError if somebody was faster."""
@@ -152,40 +167,40 @@ class S3Bucket:
     def overwrite(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
         return self._put(key, data, mtime_ns, "overwrite")
 
-    def upload(self, key: str, file: IO[bytes], size: int, *, mtime_ns: int | None) -> None:
-        """Create an object of any size, whole or not at all.
+    def upload(self, key: str, file: IO[bytes], size: int, *, mtime_ns: int | None) -> str:
+        """Create an object of any size, whole or not at all. Return its tag.
 
         FileExistsError if there is one. An object of 16 MiB or more is uploaded in parts, so this
         checks only beforehand.
         """
         if size < _IN_PARTS_FROM:
-            self.create(key, file.read(), mtime_ns=mtime_ns)
-            return
+            return self.create(key, file.read(), mtime_ns=mtime_ns)
         if self._look_if_there(key) is not None:
             raise FileExistsError(self._url(key))
-        self._parts(key, file, mtime_ns)
+        return self._parts(key, file, mtime_ns)
 
-    def rewrite(self, key: str, mtime_ns: int) -> None:
-        """Write the same bytes again with this time. For an object that nobody else writes."""
-        with errors(self._url(key)):
+    def rewrite(self, key: str, mtime_ns: int) -> str:
+        """Write the same bytes again with this time, and return the tag. For an object that nobody
+        else writes.
+        """
+        with self._request(key):
             answer = obstore.get(self._store, key)
         if answer.meta["size"] < _IN_PARTS_FROM:
-            self.overwrite(key, bytes(answer.bytes()), mtime_ns=mtime_ns)
-        else:
-            with tempfile.TemporaryFile(prefix="winnow-") as spooled:
-                with errors(self._url(key)):
-                    spooled.writelines(answer.stream(min_chunk_size=PIECE_BYTES))
-                spooled.seek(0)
-                self._parts(key, spooled, mtime_ns)
+            return self.overwrite(key, bytes(answer.bytes()), mtime_ns=mtime_ns)
+        with tempfile.TemporaryFile(prefix="winnow-") as spooled:
+            with self._request(key):
+                spooled.writelines(answer.stream(min_chunk_size=PIECE_BYTES))
+            spooled.seek(0)
+            return self._parts(key, spooled, mtime_ns)
 
     def copy(self, source: str, target: str) -> None:
         """Copy on the server, with the metadata. Overwrites an object at `target`."""
-        with errors(self._url(source)):
+        with self._request(source):
             obstore.copy(self._store, source, target)
 
     def copy_all(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Copy each (source, target), in no order."""
-        self._each(lambda pair: self.copy(*pair), list(pairs))
+        self.each(lambda pair: self.copy(*pair), list(pairs))
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects. Ignores those that are gone."""
@@ -194,7 +209,7 @@ class S3Bucket:
             self._delete(names[at : at + _DELETED_AT_ONCE])
 
     def _delete(self, names: list[str]) -> None:
-        with errors(self._url(names[0])):
+        with self._request(names[0]):
             try:
                 obstore.delete(self._store, names if len(names) > 1 else names[0])
             except NotFoundError:
@@ -202,17 +217,17 @@ class S3Bucket:
 
     def _put(self, key: str, data: bytes, mtime_ns: int | None, mode: Any) -> str:  # noqa: ANN401 - obstore's PutMode
         attributes = with_mtime(mtime_ns)
-        with errors(self._url(key)):
+        with self._request(key):
             answer = obstore.put(
                 self._store, key, data, mode=mode, use_multipart=False, attributes=attributes
             )
         count_io(written=len(data), files=1)
         return _tag(answer)
 
-    def _parts(self, key: str, file: IO[bytes], mtime_ns: int | None) -> None:
+    def _parts(self, key: str, file: IO[bytes], mtime_ns: int | None) -> str:
         attributes = with_mtime(mtime_ns)
-        with errors(self._url(key)):
-            obstore.put(
+        with self._request(key):
+            answer = obstore.put(
                 self._store,
                 key,
                 file,
@@ -221,6 +236,7 @@ class S3Bucket:
                 chunk_size=PIECE_BYTES,
                 max_concurrency=2,
             )
+        return _tag(answer)
 
     def _look_if_there(self, key: str) -> Looked | None:
         try:
@@ -228,10 +244,11 @@ class S3Bucket:
         except FileNotFoundError:
             return None
 
-    def _each(self, request: Any, items: list[Any]) -> list[Any]:  # noqa: ANN401 - any request
+    def each(self, request: Any, items: list[Any]) -> list[Any]:  # noqa: ANN401 - any request
+        """Return the answers for all items, in their order, from several threads."""
         if len(items) <= 1:
             return [request(item) for item in items]
-        with ThreadPoolExecutor(min(_AT_ONCE, len(items))) as pool:
+        with ThreadPoolExecutor(min(AT_ONCE, len(items))) as pool:
             return list(pool.map(request, items))
 
     def _url(self, key: str) -> str:
@@ -241,8 +258,16 @@ class S3Bucket:
 class S3NewFile:
     """Implements `winnow.storage.contract.NewFile`: an unnamed local file until it is complete."""
 
-    def __init__(self, bucket: S3Bucket, key: str, mtime_ns: int | None) -> None:
+    def __init__(
+        self,
+        bucket: S3Bucket,
+        key: str,
+        mtime_ns: int | None,
+        written: Callable[[str, int, str, int | None], None],
+    ) -> None:
+        """`written` is called with key, size, tag and `mtime_ns` when the object exists."""
         self._bucket, self._key, self._mtime_ns = bucket, key, mtime_ns
+        self._written = written
         self._file = tempfile.TemporaryFile(prefix="winnow-")  # noqa: SIM115 - closed by close()
 
     def write(self, data: memoryview) -> int:
@@ -251,7 +276,8 @@ class S3NewFile:
     def finish(self) -> None:
         size = self._file.tell()
         self._file.seek(0)
-        self._bucket.upload(self._key, self._file, size, mtime_ns=self._mtime_ns)
+        etag = self._bucket.upload(self._key, self._file, size, mtime_ns=self._mtime_ns)
+        self._written(self._key, size, etag, self._mtime_ns)
 
     def close(self) -> None:
         self._file.close()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD
-from winnow.storage.s3.bucket import S3Bucket, Stored, inside, key_of, parent
+from winnow.storage.s3.bucket import S3Bucket, inside, key_of, parent
 from winnow.storage.s3.client import ObjectChangedError
+from winnow.storage.s3.memory import Stored
 from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 
 Node = Stored | Content | None
@@ -27,13 +28,34 @@ Node = Stored | Content | None
 class Change:
     """A group of changes, open from its creation. Keys are absolute and lie below `directory`."""
 
-    def __init__(self, bucket: S3Bucket, directory: str) -> None:
+    def __init__(
+        self,
+        bucket: S3Bucket,
+        directory: str,
+        *,
+        times_of: Callable[[Iterable[Stored]], Mapping[Stored, int]] | None = None,
+    ) -> None:
+        """`times_of` returns the times of objects, in ns since the epoch."""
         self.directory = directory
         self._bucket = bucket
+        self._times_of = times_of or _uploaded
         self._before: dict[str, Stored] = {}
         self._directories: dict[str, list[str]] = {}
         """Names of the sub-directories of each directory that was listed."""
         self._now: dict[str, Node] = {}
+
+    @property
+    def seen(self) -> set[str]:
+        """All directories with an object that the change may replace or remove."""
+        return set(self._directories)
+
+    def settle(self) -> None:
+        """Complete or discard what an earlier change has left. Call this first: it lists."""
+        self._list(self.directory)
+        if self._key(COMMIT_RECORD) in self._before:
+            settle(self._bucket, self.directory)
+            self._before.clear()
+            self._directories.clear()
 
     def find(self, key: str) -> Node:
         self._list(parent(key))
@@ -45,6 +67,12 @@ class Change:
         return self._files(directory), {
             n for n in names if n not in touched or self.below(key_of(directory, n))
         }
+
+    def is_directory(self, key: str) -> bool:
+        """Return whether there is anything below a key."""
+        if key == self.directory:
+            return bool(self.below(key))
+        return key.rpartition("/")[2] in self.right_in(parent(key))[1]
 
     def below(self, directory: str) -> dict[str, Stored | Content]:
         """Return all files of a directory and its sub-directories, by key."""
@@ -67,8 +95,9 @@ class Change:
             self.put(key, None)
             self.put(target + key.removeprefix(source), one)
 
-    def commit(self) -> None:
-        """Make all changes take effect, then apply them.
+    def commit(self) -> list[tuple[Stored, int]]:
+        """Make all changes take effect, then apply them. Return new objects, those that were
+        copied among them, with their times.
 
         Raises CorruptLogError, with nothing changed, if somebody else has changed one of the
         objects meanwhile. An OSError may come before or after the moment when the changes take
@@ -76,13 +105,13 @@ class Change:
         """
         effects = {key: node for key, node in self._now.items() if node != self._before.get(key)}
         if not effects:
-            return
+            return []
         only = next(iter(effects)) if len(effects) == 1 else None
         if only is not None and isinstance(content := effects[only], Content):
             # The write is the commit.
-            _write(self._bucket, only, content, before=self._before.get(only))
-        else:
-            self._commit(effects)
+            before = self._before.get(only)
+            return [(_write(self._bucket, only, content, before=before), content.mtime_ns)]
+        return self._commit(effects)
 
     def _files(self, directory: str) -> dict[str, Stored | Content]:
         self._list(directory)
@@ -103,7 +132,7 @@ class Change:
             self._before |= {one.key: one for one in objects}
         return self._directories[directory]
 
-    def _commit(self, effects: Mapping[str, Node]) -> None:
+    def _commit(self, effects: Mapping[str, Node]) -> list[tuple[Stored, int]]:
         record = self._record(effects)
         etag = self._prepare(record)
         involved = {*effects, *(node.key for node in effects.values() if isinstance(node, Stored))}
@@ -121,19 +150,20 @@ class Change:
         except ObjectChangedError:
             if read_record(self._bucket, self.directory) != record:
                 raise _changed(self._bucket, path) from None
-        roll_forward(self._bucket, self.directory, record, now)
+        placed = roll_forward(self._bucket, self.directory, record, now)
+        return [
+            (placed[self._key(name)], put.mtime_ns)
+            for name, put in record.puts.items()
+            if isinstance(put, Copied)
+        ]
 
     def _record(self, effects: Mapping[str, Node]) -> Record:
         """Return the commit record. It deletes only objects that exist."""
         puts: dict[str, Copied | Content] = {}
         moved = {key: node for key, node in effects.items() if isinstance(node, Stored)}
-        looked = self._bucket.look_at_all(node.key for node in moved.values())
-        for (key, node), found in zip(moved.items(), looked, strict=True):
-            if found is None or found.stored.etag != node.etag:
-                raise _changed(self._bucket, node.key)
-            puts[self._name(key)] = Copied(
-                self._name(node.key), node.size, node.etag, found.mtime_ns
-            )
+        times = self._times_of(moved.values())
+        for key, node in moved.items():
+            puts[self._name(key)] = Copied(self._name(node.key), node.size, node.etag, times[node])
         puts |= {
             self._name(key): node for key, node in effects.items() if isinstance(node, Content)
         }
@@ -193,9 +223,9 @@ def settle(bucket: S3Bucket, directory: str) -> None:
 
 def roll_forward(
     bucket: S3Bucket, directory: str, record: Record, found: Mapping[str, Stored]
-) -> None:
-    """Complete a decided change. `found`: what is in the directories that the record names. It may
-    be interrupted anywhere and repeated.
+) -> Mapping[str, Stored]:
+    """Complete a decided change. `found`: what is in the directories that the record names. Return
+    what is there when all is copied. It may be interrupted anywhere and repeated.
 
     Raises CorruptLogError if an object that the record needs is at neither its source nor its
     target.
@@ -217,29 +247,35 @@ def roll_forward(
         if isinstance(put, Content):
             key = key_of(directory, name)
             _write(bucket, key, put, before=found.get(key))
-    now = bucket.list_right_in(_places(directory, record))
+    now = bucket.list_right_in(parent(key_of(directory, name)) for name in record.puts)
     for name, put in record.puts.items():
         target = now.get(key_of(directory, name))
         if target is None or target.size != put.size:
             raise _lost(bucket, key_of(directory, name), put)
-    bucket.delete(
-        key_of(directory, name) for name in record.deletes if key_of(directory, name) in now
-    )
+    bucket.delete(key_of(directory, name) for name in record.deletes)
     if read_record(bucket, directory) == record:
         bucket.delete([key_of(directory, COMMIT_RECORD)])
+    return now
 
 
-def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | None) -> None:
+def _uploaded(objects: Iterable[Stored]) -> dict[Stored, int]:
+    return {one: one.modified_ns for one in objects}
+
+
+def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | None) -> Stored:
     """Write one object. CorruptLogError if the existing object is not `before`."""
     try:
         if before is None:
-            bucket.create(key, content.data, mtime_ns=content.mtime_ns)
+            etag = bucket.create(key, content.data, mtime_ns=content.mtime_ns)
         else:
-            bucket.replace(key, content.data, etag=before.etag, mtime_ns=content.mtime_ns)
+            etag = bucket.replace(key, content.data, etag=before.etag, mtime_ns=content.mtime_ns)
     except (FileExistsError, ObjectChangedError):
         # The client repeats a request whose answer is late, and then finds its own object.
-        if bucket.get(key)[0] != content.data:
+        data, stored = bucket.get(key)
+        if data != content.data:
             raise _changed(bucket, key) from None
+        return stored
+    return Stored(key, content.size, etag, content.mtime_ns)
 
 
 def _places(directory: str, record: Record) -> set[str]:

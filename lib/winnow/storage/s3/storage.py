@@ -9,30 +9,20 @@ Owners, groups and permission bits are those of the bucket.
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import os
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from winnow.storage.contract import COMMIT_RECORD, Entry, NewFile, Volume
-from winnow.storage.s3.bucket import S3Bucket, S3NewFile, Stored, inside, key_of
-from winnow.storage.s3.change import Change, read_record, settle
-from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
-from winnow.storage.s3.record import Content, Copied
-
-_TIMED = ".log"
-"""Listed files with this in their name get the time of their metadata, which takes a request each.
-All others get that of their upload. For logs it may be the only age that Kafka knows; the time of
-other files has no meaning.
-"""
-_TIMES = 100_000
-"""How many are remembered: an object keeps its metadata as long as it is unchanged."""
-_Found = Stored | Copied | Content
-"""The source of a `Copied` is a key."""
+from winnow.storage.contract import Entry, NewFile, Volume
+from winnow.storage.s3.bucket import S3Bucket, S3NewFile, inside
+from winnow.storage.s3.change import Change, settle
+from winnow.storage.s3.client import bucket_and_key
+from winnow.storage.s3.objects import Found, Objects
+from winnow.storage.s3.record import Content
 
 
 class _Changes(threading.local):
@@ -51,8 +41,8 @@ class S3Storage:
 
     def __init__(self, bucket: S3Bucket) -> None:
         self._bucket = bucket
+        self._objects = Objects(bucket)
         self._changes = _Changes()
-        self._times: dict[Stored, int] = {}
 
     def canonical(self, path: str) -> str:
         return self._url(_key(path))
@@ -60,70 +50,69 @@ class S3Storage:
     def list_dir(self, path: str) -> tuple[Entry, ...]:
         key = _key(path)
         change = self._change_of(key)
-        found: Mapping[str, _Found]
-        found, directories = self._seen(key) if change is None else change.right_in(key)
+        found: Mapping[str, Found]
+        found, directories = (
+            self._objects.list_right_in(key) if change is None else change.right_in(key)
+        )
         top = {
             at.rpartition("/")[2]: one for at, one in found.items() if at.rpartition("/")[0] == key
         }
         directories |= {at.removeprefix(inside(key)).partition("/")[0] for at in found} - top.keys()
-        entries = [*self._entries(top), *(_directory(name) for name in directories)]
+        entries = [*self._objects.entries(top), *(_directory(name) for name in directories)]
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
-        key = _key(path)
-        name, change, found = key.rpartition("/")[2], self._change_of(key), self._find(key)
-        if found is not None:
-            return next(iter(self._entries({name: found}, all_timed=True)))
-        if change is None and key:
-            with suppress(FileNotFoundError):
-                looked = self._bucket.look(key)
-                return _file(name, looked.stored, looked.mtime_ns)
-        if change.below(key) if change is not None else self._bucket.is_prefix(key):
+        found = self._find(_key(path))
+        name = _key(path).rpartition("/")[2]
+        if found is None:
             return _directory(name)
-        raise _missing(path)
+        return self._objects.entries({name: found})[0]
 
     def exists(self, path: str) -> bool:
         try:
-            self.entry(path)
+            self._find(_key(path))
         except FileNotFoundError:
             return False
         return True
 
     def read_bytes(self, path: str) -> bytes:
-        key = _key(path)
-        found = self._find_or_raise(key)
-        if isinstance(found, Content):
-            return found.data
-        if isinstance(found, Copied):
-            return self._read_copied(key, found, 0, found.size)
-        return self._bucket.get(key if found is None else found.key)[0]
+        return self._read(path, 0, None)
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        key = _key(path)
-        found = self._find_or_raise(key)
-        if isinstance(found, Content):
-            return found.data[start : start + length]
-        if isinstance(found, Copied):
-            return self._read_copied(key, found, start, length)
-        if isinstance(found, Stored):
-            return self._bucket.get_range(found.key, start, length, etag=found.etag)
-        return self._bucket.get_range(key, start, length)
+        return self._read(path, start, length)
 
-    def create(self, path: str, data: bytes) -> None:
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        """Read these files at once, if they are small, so that reading each takes no request."""
+        self._objects.read_ahead(map(_key, paths))
+
+    def forget(self) -> None:
+        """Forget which objects there are. What is known of each object remains true."""
+        self._objects.memory.forget()
+
+    def known_logs(self, directory: str) -> tuple[Entry, ...]:
+        """Return the logs of a directory whose times this process knows."""
+        return self._objects.known_logs(_key(directory))
+
+    def learn(self, directory: str, entries: Iterable[Entry]) -> None:
+        """Take over what `known_logs` returned in another process."""
+        self._objects.learn(_key(directory), entries)
+
+    def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
         key = _key(path)
         change = self._change_of(key)
         if change is None:
-            self._bucket.create(key, data)
+            etag = self._bucket.create(key, data, mtime_ns=mtime_ns)
+            self._objects.written(key, len(data), etag, mtime_ns)
             return
         if change.find(key) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        change.put(key, Content(data, time.time_ns()))
+        change.put(key, Content(data, time.time_ns() if mtime_ns is None else mtime_ns))
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         key = _key(path)
         if self._change_of(key) is not None:
             raise _unsupported("large files inside a change", path)
-        return S3NewFile(self._bucket, key, mtime_ns)
+        return S3NewFile(self._bucket, key, mtime_ns, self._objects.written)
 
     def rename(self, source: str, target: str) -> None:
         """Rename. Outside of a change: files only, and not atomic, so the source may remain."""
@@ -132,13 +121,11 @@ class S3Storage:
         if change is not None:
             change.move(key, self._inside(change, other))
             return
-        try:
-            self._bucket.copy(key, other)
-        except FileNotFoundError:
-            if self._bucket.is_prefix(key):
-                raise _unsupported("renaming a directory", source) from None
-            raise
+        if self._objects.memory.known_in(key) or self._find(key) is None:
+            raise _unsupported("renaming a directory", source)
+        self._bucket.copy(key, other)
         self._bucket.delete([key])
+        self._objects.memory.remove([key, other])
 
     def link(self, source: str, target: str) -> None:
         """Create a second file with the same bytes and time."""
@@ -156,12 +143,14 @@ class S3Storage:
     def unlink(self, path: str) -> None:
         key = _key(path)
         change = self._change_of(key)
-        if (change.find(key) if change is not None else self._bucket.look(key)) is None:
-            raise _missing(path)
-        if change is not None:
-            change.put(key, None)
-        else:
+        if change is None:
+            self._objects.find(key)
             self._bucket.delete([key])
+            self._objects.memory.remove([key])
+        elif change.find(key) is None:
+            raise _missing(path)
+        else:
+            change.put(key, None)
 
     def truncate(self, path: str, size: int) -> None:
         raise io.UnsupportedOperation(f"{path} can't be cut to {size} bytes")
@@ -190,14 +179,16 @@ class S3Storage:
         """Set the time. Rewrites the object if it differs: metadata can't be changed."""
         key = _key(path)
         change = self._change_of(key)
-        node = None if change is None else self._find_or_raise(key)
-        if change is not None and isinstance(node, Content):
-            change.put(key, Content(node.data, mtime_ns))
-        elif self.entry(path).mtime_ns != mtime_ns:
+        found = self._objects.find(key) if change is None else change.find(key)
+        if found is None:
+            raise _missing(path)
+        if change is not None and isinstance(found, Content):
+            change.put(key, Content(found.data, mtime_ns))
+        elif self._objects.time_of(found) != mtime_ns:
             if change is not None:
                 raise _unsupported("setting a time inside a change", path)
-            self._bucket.rewrite(key, mtime_ns)
-            self._times.clear()  # the new object may look like the old one
+            etag = self._bucket.rewrite(key, mtime_ns)
+            self._objects.written(key, found.size, etag, mtime_ns)
 
     def volume(self, path: str) -> Volume:
         del path
@@ -209,6 +200,7 @@ class S3Storage:
         key = _key(directory)
         if self._change_of(key) is None:
             settle(self._bucket, key)
+            self._objects.memory.forget_below(key)
 
     @contextmanager
     def changing(self, directory: str) -> Iterator[None]:
@@ -217,13 +209,20 @@ class S3Storage:
         if self._change_of(key) is not None:
             yield
             return
-        settle(self._bucket, key)
-        change = self._changes.by_directory[key] = Change(self._bucket, key)
+        change = Change(self._bucket, key, times_of=self._objects.times_of)
+        change.settle()
+        self._changes.by_directory[key] = change
         try:
             yield
         finally:
             del self._changes.by_directory[key]
-        change.commit()
+        try:
+            placed = change.commit()
+        finally:
+            self._objects.memory.forget_in(change.seen)
+        for stored, mtime_ns in placed:
+            self._objects.memory.learn_time(stored, mtime_ns)
+            self._objects.memory.add(stored)
 
     def _change_of(self, key: str) -> Change | None:
         """Return the open change that covers a key."""
@@ -242,73 +241,33 @@ class S3Storage:
             )
         return key
 
-    def _seen(self, key: str) -> tuple[dict[str, _Found], set[str]]:
-        """Return the files directly below a key, by key, and the names of directories there.
-        Includes files that a commit record writes, not those that it deletes.
-        """
-        objects, directories = self._bucket.list_top(key)
-        found: dict[str, _Found] = {one.key: one for one in objects}
-        record = read_record(self._bucket, key) if key_of(key, COMMIT_RECORD) in found else None
-        if record is not None:
-            found = {
-                at: one
-                for at, one in found.items()
-                if at.removeprefix(inside(key)) not in record.deletes
-            }
-            found |= {key_of(key, name): _absolute(put, key) for name, put in record.puts.items()}
-        return found, set(directories)
-
-    def _find(self, key: str) -> _Found | None:
-        """Return what a change or a commit record has for a key.
-
-        None: it is not in the change, or neither exists and only the bucket knows.
-        FileNotFoundError if the commit record deletes it.
-        """
+    def _find(self, key: str) -> Found | None:
+        """Return what a key stands for now; None for a directory. FileNotFoundError for nothing."""
         change = self._change_of(key)
         if change is not None:
-            return change.find(key)
-        directory, _, name = key.rpartition("/")
-        record = read_record(self._bucket, directory)
-        if record is None:
+            found = change.find(key)
+            if found is None and not change.is_directory(key):
+                raise _missing(self._url(key))
+            return found
+        known = self._objects.memory.find(key)
+        if known is not None:
+            return known
+        if self._objects.memory.known_in(key):
             return None
-        if name in record.deletes:
-            raise _missing(self._url(key))
-        put = record.puts.get(name)
-        return None if put is None else _absolute(put, directory)
+        # Look inside first: a place above may be closed to this user.
+        files, directories = self._objects.list_right_in(key)
+        return None if files or directories or not key else self._objects.find(key)
 
-    def _find_or_raise(self, key: str) -> _Found | None:
-        found = self._find(key)
-        if found is None and self._change_of(key) is not None:
-            raise _missing(self._url(key))
-        return found
-
-    def _read_copied(self, key: str, copied: Copied, start: int, length: int) -> bytes:
-        try:
-            return self._bucket.get_range(copied.source, start, length, etag=copied.etag)
-        except (FileNotFoundError, ObjectChangedError):
-            # The source is deleted or overwritten only when its copy is complete.
-            return self._bucket.get_range(key, start, length)
-
-    def _entries(self, found: Mapping[str, _Found], *, all_timed: bool = False) -> Iterable[Entry]:
-        """Yield the entries of `found`, which is by name, in its order."""
-        timed = [
-            one
-            for name, one in found.items()
-            if isinstance(one, Stored) and (all_timed or _TIMED in name)
-        ]
-        if len(self._times) > _TIMES:
-            self._times.clear()
-        times = {one: known for one in timed if (known := self._times.get(one)) is not None}
-        new = [one for one in timed if one not in times]
-        for one, looked in zip(new, self._bucket.look_at_all(one.key for one in new), strict=True):
-            times[one] = one.modified_ns if looked is None else looked.mtime_ns
-        self._times |= times
-        for name, put in found.items():
-            yield _file(
-                name,
-                put,
-                times.get(put, put.modified_ns) if isinstance(put, Stored) else put.mtime_ns,
-            )
+    def _read(self, path: str, start: int, length: int | None) -> bytes:
+        """Return bytes of a file, all of a small one if `length` is None."""
+        key = _key(path)
+        change = self._change_of(key)
+        if change is None:
+            return self._objects.read(key, start, length)
+        found = change.find(key)
+        if found is None:
+            raise _missing(path)
+        return self._objects.read_found(key, found, start, length)
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket.name}/{key}".rstrip("/")
@@ -321,24 +280,6 @@ def open_s3(authority: str) -> S3Storage:
 
 def _key(path: str) -> str:
     return bucket_and_key(path)[1]
-
-
-def _absolute(put: Copied | Content, directory: str) -> Copied | Content:
-    if isinstance(put, Content):
-        return put
-    return Copied(key_of(directory, put.source), put.size, put.etag, put.mtime_ns)
-
-
-def _file(name: str, found: _Found, mtime_ns: int) -> Entry:
-    # The same bytes, written again, have the same tag.
-    stamp = (
-        ()
-        if isinstance(found, Content)
-        else (int.from_bytes(hashlib.sha256(found.etag.encode()).digest()[:8]),)
-    )
-    return Entry(
-        name=name, is_file=True, is_dir=False, size=found.size, mtime_ns=mtime_ns, stamp=stamp
-    )
 
 
 def _directory(name: str) -> Entry:

@@ -1,0 +1,140 @@
+"""What this process knows of the objects of a bucket, so that it need not ask again.
+
+A listing is a snapshot of a directory. What it names is read on the condition that it still has the
+same tag (`If-Match`), or is remembered by its tag: an object with the same tag has the same bytes.
+So a reader reads the directory as it was listed, or notices that it has changed. That an object is
+missing is never remembered. Listings are forgotten where a task begins (`Remembers.forget`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+_MOST_OBJECTS = 100_000
+_MOST_TIMES = 100_000
+_MOST_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object as a request found it. Size in bytes, time in ns since the epoch."""
+
+    key: str
+    size: int
+    etag: str
+    modified_ns: int
+
+
+@lru_cache(100_000)
+def stamp_of(etag: str) -> int:
+    """Return a number for a tag. The same bytes, written again, have the same tag."""
+    return int.from_bytes(hashlib.sha256(etag.encode()).digest()[:8])
+
+
+class Memory:
+    """Threads may use it at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._directories: OrderedDict[str, dict[str, Stored]] = OrderedDict()
+        self._objects = 0
+        self._times: dict[tuple[str, int, int], int] = {}
+        self._beginnings: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, key: str) -> Stored | None:
+        """Return an object as it was last seen; None if it is unknown."""
+        return self._directories.get(_parent(key), {}).get(key)
+
+    def known_in(self, directory: str) -> list[Stored]:
+        """Return the known objects directly below a prefix."""
+        with self._lock:
+            return [*self._directories.get(directory, {}).values()]
+
+    def list_as(self, directory: str, objects: Mapping[str, Stored]) -> None:
+        """Remember a listing, instead of all that was known there."""
+        with self._lock:
+            self._drop(directory)
+            self._directories[directory] = dict(objects)
+            self._objects += len(objects)
+            while self._objects > _MOST_OBJECTS and len(self._directories) > 1:
+                self._drop(next(iter(self._directories)))
+
+    def add(self, stored: Stored) -> None:
+        """Remember an object that this process has written."""
+        with self._lock:
+            of = self._directories.setdefault(_parent(stored.key), {})
+            self._objects += stored.key not in of
+            of[stored.key] = stored
+
+    def forget(self) -> None:
+        """Forget all listings."""
+        with self._lock:
+            self._directories.clear()
+            self._objects = 0
+
+    def remove(self, keys: Iterable[str]) -> None:
+        with self._lock:
+            for key in keys:
+                if self._directories.get(_parent(key), {}).pop(key, None) is not None:
+                    self._objects -= 1
+
+    def forget_in(self, directories: Iterable[str]) -> None:
+        """Forget the objects directly below these prefixes."""
+        with self._lock:
+            for directory in directories:
+                self._drop(directory)
+
+    def forget_below(self, directory: str) -> None:
+        """Forget everything in a directory and its sub-directories."""
+        with self._lock:
+            for at in [*self._directories]:
+                if at == directory or at.startswith(f"{directory}/"):
+                    self._drop(at)
+
+    def _drop(self, directory: str) -> None:
+        self._objects -= len(self._directories.pop(directory, {}))
+
+    def time_of(self, stored: Stored) -> int | None:
+        """Return the time in the metadata, or that of the upload without one. None if unknown."""
+        return self._times.get(_identity(stored))
+
+    def learn_time(self, stored: Stored, mtime_ns: int) -> None:
+        self.learn_time_of(stored.key, stored.size, stamp_of(stored.etag), mtime_ns)
+
+    def learn_time_of(self, key: str, size: int, stamp: int, mtime_ns: int) -> None:
+        with self._lock:
+            if len(self._times) >= _MOST_TIMES:
+                self._times.clear()
+            self._times[key, size, stamp] = mtime_ns
+
+    def beginning_of(self, stored: Stored, *, once: bool = False) -> bytes | None:
+        """Return the first bytes of an object, or all of them. With `once`, forget them."""
+        with self._lock:
+            found = self._beginnings.pop((stored.key, stored.etag), None)
+            if found is not None and once:
+                self._bytes -= len(found)
+            elif found is not None:
+                self._beginnings[stored.key, stored.etag] = found
+            return found
+
+    def learn_beginning(self, stored: Stored, data: bytes) -> None:
+        at = stored.key, stored.etag
+        with self._lock:
+            self._bytes += len(data) - len(self._beginnings.pop(at, b""))
+            self._beginnings[at] = data
+            while self._bytes > _MOST_BYTES:
+                self._bytes -= len(self._beginnings.popitem(last=False)[1])
+
+
+def _parent(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _identity(stored: Stored) -> tuple[str, int, int]:
+    return stored.key, stored.size, stamp_of(stored.etag)

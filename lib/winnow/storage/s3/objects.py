@@ -1,0 +1,229 @@
+"""Read the objects of a directory through its commit record, with few requests.
+
+A listing shows whether there is a commit record, and the tag of each object. Without a record an
+object is read on the condition that it still has this tag, so nobody needs to look for a record
+again. If the condition fails, the directory is listed again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable, Mapping
+
+from winnow.storage.contract import COMMIT_RECORD, Entry
+from winnow.storage.s3.bucket import S3Bucket, inside, key_of, parent
+from winnow.storage.s3.change import read_record
+from winnow.storage.s3.client import ObjectChangedError
+from winnow.storage.s3.memory import Memory, Stored, stamp_of
+from winnow.storage.s3.record import Content, Copied
+from winnow.storage.size_limits import size_limit, too_large
+
+Found = Stored | Copied | Content
+"""What a key stands for. The source of a `Copied` is a key."""
+
+_TIMED = ".log"
+"""Listed files with this in their name have the time of their metadata, which a listing lacks. All
+others have that of their upload. For logs it may be the only age that Kafka knows; the time of
+other files has no meaning.
+"""
+_SEGMENT = (".log", ".index", ".timeindex", ".txnindex")
+"""In the names of files that no run changes after it has listed them, unless it replaces them."""
+_HEAD_BYTES = 4 * 2**10
+_SMALL_LOG_BYTES = 128 * 2**10
+_SMALL_BYTES = 2 * 2**20
+"""An object of this size is read whole."""
+_TRIES = 3
+
+
+def is_timed(key: str) -> bool:
+    """Return whether the time of an object has a meaning."""
+    return _TIMED in key.rpartition("/")[2]
+
+
+def _is_segment(key: str) -> bool:
+    return any(suffix in key.rpartition("/")[2] for suffix in _SEGMENT)
+
+
+class Objects:
+    """The objects of one bucket, as this process knows them."""
+
+    def __init__(self, bucket: S3Bucket) -> None:
+        self.bucket = bucket
+        self.memory = Memory()
+
+    def list_right_in(self, directory: str) -> tuple[dict[str, Found], set[str]]:
+        """Return the files directly below a key, by key, and the names of directories there.
+        Includes files that a commit record writes, not those that it deletes.
+        """
+        objects, directories = self.bucket.list_top(directory)
+        found: dict[str, Found] = {one.key: one for one in objects}
+        if key_of(directory, COMMIT_RECORD) not in found:
+            self.memory.list_as(directory, {one.key: one for one in objects})
+            return found, set(directories)
+        self.memory.forget_below(directory)
+        record = read_record(self.bucket, directory)
+        if record is not None:
+            found = {
+                at: one
+                for at, one in found.items()
+                if at.removeprefix(inside(directory)) not in record.deletes
+            }
+            found |= {
+                key_of(directory, name): _absolute(put, directory)
+                for name, put in record.puts.items()
+            }
+        return found, set(directories)
+
+    def find(self, key: str) -> Found:
+        """Raises FileNotFoundError if there is no such file now."""
+        known = self.memory.find(key)
+        if known is not None:
+            return known
+        found = self.list_right_in(parent(key))[0].get(key)
+        if found is None:
+            raise FileNotFoundError(
+                errno.ENOENT, os.strerror(errno.ENOENT), f"s3://{self.bucket.name}/{key}"
+            )
+        return found
+
+    def read(self, key: str, start: int, length: int | None) -> bytes:
+        """Return up to `length` bytes of a file; all of a small one for None."""
+        for _ in range(_TRIES):
+            found = self.find(key)
+            try:
+                return self.read_found(key, found, start, length)
+            except (FileNotFoundError, ObjectChangedError):
+                self.memory.forget_below(parent(key))
+        raise ObjectChangedError(f"s3://{self.bucket.name}/{key}: it is replaced again and again")
+
+    def read_found(self, key: str, found: Found, start: int, length: int | None) -> bytes:
+        """Do the same for a file that was found. ObjectChangedError or FileNotFoundError if the
+        object is not the same any more.
+        """
+        if length is None:
+            if found.size > size_limit(key):
+                raise too_large(f"s3://{self.bucket.name}/{key}", found.size, size_limit(key))
+            length = found.size
+        end = min(start + length, found.size)
+        if isinstance(found, Content):
+            return found.data[start:end]
+        if start >= end:
+            return b""
+        if isinstance(found, Copied):
+            return self._read_copied(key, found, start, end - start)
+        # Other files than segments are replaced by reading, changing and writing them.
+        beginning = self.memory.beginning_of(found, once=not _is_segment(found.key))
+        most = _SMALL_LOG_BYTES if is_timed(found.key) else _SMALL_BYTES
+        if beginning is None and (found.size <= most or end <= _HEAD_BYTES):
+            beginning = self._read_beginning(found)
+            if _is_segment(found.key):
+                self.memory.learn_beginning(found, beginning)
+        if beginning is not None and end <= len(beginning):
+            return beginning[start:end]
+        data = self.bucket.get_range(found.key, start, end - start, etag=found.etag)
+        if len(data) < end - start:
+            raise ObjectChangedError(f"s3://{self.bucket.name}/{found.key}: it is shorter")
+        return data
+
+    def _read_copied(self, key: str, copied: Copied, start: int, length: int) -> bytes:
+        try:
+            return self.bucket.get_range(copied.source, start, length, etag=copied.etag)
+        except (FileNotFoundError, ObjectChangedError):
+            # The source is deleted or overwritten only when its copy is complete.
+            return self.bucket.get_range(key, start, length)
+
+    def _read_beginning(self, stored: Stored) -> bytes:
+        small = _SMALL_LOG_BYTES if is_timed(stored.key) else _SMALL_BYTES
+        data, mtime_ns = self.bucket.get_beginning(
+            stored, stored.size if stored.size <= small else _HEAD_BYTES
+        )
+        self.memory.learn_time(stored, mtime_ns)
+        return data
+
+    def read_ahead(self, keys: Iterable[str]) -> None:
+        """Read small files and the beginnings of others at once, as far as they are known."""
+        known = [one for key in keys if (one := self.memory.find(key)) is not None]
+        self.bucket.each(
+            self._try_beginning,
+            [one for one in known if one.size and self.memory.beginning_of(one) is None],
+        )
+
+    def _try_beginning(self, stored: Stored) -> int:
+        """Return the time of an object. Without one, if it is gone, that of its upload."""
+        try:
+            if stored.size:
+                self.memory.learn_beginning(stored, self._read_beginning(stored))
+            else:
+                self.memory.learn_time(stored, self.bucket.look(stored.key).mtime_ns)
+        except (FileNotFoundError, ObjectChangedError):
+            return stored.modified_ns
+        known = self.memory.time_of(stored)
+        return stored.modified_ns if known is None else known
+
+    def times_of(self, objects: Iterable[Stored]) -> dict[Stored, int]:
+        """Return the time of each object, in ns since the epoch."""
+        every = list(objects)
+        times = {one: one.modified_ns for one in every if not is_timed(one.key)}
+        unknown = []
+        for one in every:
+            if one not in times:
+                known = self.memory.time_of(one)
+                if known is None:
+                    unknown.append(one)
+                else:
+                    times[one] = known
+        return times | dict(
+            zip(unknown, self.bucket.each(self._try_beginning, unknown), strict=True)
+        )
+
+    def time_of(self, found: Found) -> int:
+        """Return the time of one file of any kind, as its metadata has it."""
+        if not isinstance(found, Stored):
+            return found.mtime_ns
+        known = self.memory.time_of(found)
+        return self.bucket.look(found.key).mtime_ns if known is None else known
+
+    def entries(self, found: Mapping[str, Found]) -> list[Entry]:
+        """Return the entries of `found`, which is by name, in its order."""
+        times = self.times_of(one for one in found.values() if isinstance(one, Stored))
+        return [
+            _entry(name, one, times[one] if isinstance(one, Stored) else one.mtime_ns)
+            for name, one in found.items()
+        ]
+
+    def learn(self, directory: str, entries: Iterable[Entry]) -> None:
+        """Learn the times that another process has read from the metadata of objects."""
+        for entry in entries:
+            if entry.stamp:
+                at = key_of(directory, entry.name)
+                self.memory.learn_time_of(at, entry.size, entry.stamp[0], entry.mtime_ns)
+
+    def known_logs(self, directory: str) -> tuple[Entry, ...]:
+        """Return what `learn` tells another process, without a request."""
+        return tuple(
+            _entry(one.key.rpartition("/")[2], one, mtime_ns)
+            for one in self.memory.known_in(directory)
+            if is_timed(one.key) and (mtime_ns := self.memory.time_of(one)) is not None
+        )
+
+    def written(self, key: str, size: int, etag: str, mtime_ns: int | None) -> None:
+        """Remember an object that this process has written."""
+        stored = Stored(key, size, etag, time.time_ns())
+        self.memory.learn_time(stored, stored.modified_ns if mtime_ns is None else mtime_ns)
+        self.memory.add(stored)
+
+
+def _absolute(put: Copied | Content, directory: str) -> Copied | Content:
+    if isinstance(put, Content):
+        return put
+    return Copied(key_of(directory, put.source), put.size, put.etag, put.mtime_ns)
+
+
+def _entry(name: str, found: Found, mtime_ns: int) -> Entry:
+    # The same bytes, written again, have the same tag.
+    stamp = () if isinstance(found, Content) else (stamp_of(found.etag),)
+    return Entry(
+        name=name, is_file=True, is_dir=False, size=found.size, mtime_ns=mtime_ns, stamp=stamp
+    )
