@@ -40,6 +40,7 @@ _RUN_DIRECTORY = "WINNOW_RUN_DIR"
 _WITH_KERNELS = (
     "cleaning/scan/cut_kernel.py",
     "cleaning/scan/last_offsets.py",
+    "cleaning/summaries/truncated.py",
     "logdir/fast_listing.py",
     "logdir/indexes/kernels.py",
     "storage/small_files.py",

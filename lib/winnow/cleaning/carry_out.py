@@ -17,7 +17,7 @@ from winnow.cleaning.commit.split import split_bytes, split_first
 from winnow.cleaning.compact import NOT_BEGUN, Run, compact
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
-from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
+from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round, summed_up
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.space import commits_at_once, needed_bytes, waves
@@ -78,7 +78,7 @@ def carry_out(
     # Check space only after retention, which may have freed some.
     for number, (item, plan) in compacted.items():
         try:
-            round_ = make_round(item, plan, now=request.now, run_id=run_id)
+            round_ = summed_up(make_round(item, plan, now=request.now, run_id=run_id), request)
             fits = needed_bytes(round_.job, request) <= run.room().at(round_.job.directory)
         except FAILS_ONE_PARTITION as error:
             results[number] = report.failed(item, failure(error))

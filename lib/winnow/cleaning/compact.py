@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,7 +29,9 @@ from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup
 from winnow.cleaning.scan.job import CompactionJob, PartitionJob
+from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.space import Room, commits_at_once, fitting, no_space, room_for, within
+from winnow.cleaning.summaries.store import record
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.logdir.commit.journal import leave_journal, with_staged
@@ -224,6 +226,8 @@ def _commit(
                 request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset}
             )
             remove_staging(request.storage, job.staging)
+            if job.summaries is not None:
+                record(job.summaries, job.directory, [*_summaries((*done, *wave))])
             placed = [group.segment for group in (*done, *wave) if group.segment is not None]
             cleaned = replace(state_now(item, placed), cleaner_checkpoint=job.end_offset)
             plan = (
@@ -246,6 +250,10 @@ def _commit(
         duration_ms=_took_ms(round_, groups) + ms_since(began),
         afterwards=words,
     )
+
+
+def _summaries(groups: Sequence[RewrittenGroup]) -> Iterator[SegmentSummary]:
+    yield from (group.summary for group in groups if group.summary is not None)
 
 
 def _took_ms(round_: Round, groups: Sequence[RewrittenGroup]) -> int:

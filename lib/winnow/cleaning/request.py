@@ -57,6 +57,8 @@ class RunOptions(LookOptions, total=False):
     keep_replaced: bool
     seen: Seen | None
     stop: Stop | None
+    key_summaries: str | None
+    least_summed_up: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,12 @@ class Request:
         default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
     )
     """Key of the hash of record keys."""
+    key_summaries: str | None = None
+    """Private directory for what runs find out about segments, so that later ones read less
+    (`winnow.cleaning.summaries`). None: everything is read.
+    """
+    least_summed_up: int = 16 * 2**20
+    """Log bytes of a segment that is worth a summary."""
     storage: Storage = field(default_factory=Places)
     """The only way in which the driver changes log directories."""
 

@@ -160,9 +160,11 @@ class PartitionResult:
     segments_before: int | None = None
     segments_after: int | None = None
     segments_unchanged: int | None = None
-    """Segments that compaction read and did not write, because they lose nothing. None: nothing was
+    """Segments that compaction did not write, because they lose nothing. None: nothing was
     compacted, or a plan without an estimate.
     """
+    segments_unread: int | None = None
+    """Those of them that were not even read, because an earlier run knew their keys."""
     bytes_before: int | None = None
     bytes_after: int | None = None
     records_before: int | None = None

@@ -16,7 +16,7 @@ from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
 from winnow.cli.line.units import parse_duration, parse_now
 from winnow.clock import now_ms
 from winnow.errors import UsageError
-from winnow.ledger.place import check_ledger, default_ledger
+from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
 from winnow.policy.sources import (
     Entry,
     Settings,
@@ -151,6 +151,11 @@ class CommandLine:
         metavar="DIR|URL",
     )
     no_ledger: bool = _option("Do not record the run.", "--no-ledger", default=False)
+    read_everything: bool = _option(
+        "Read also segments that are known from an earlier run and have no key of a new record.",
+        "--read-everything",
+        default=False,
+    )
     detailed_exitcode: bool = _option(
         "For plan: exit with 10 instead of 0 if there is work to do.",
         "--detailed-exitcode",
@@ -241,6 +246,19 @@ class CommandLine:
     )
     origins: Mapping[str, str] = field(default_factory=dict)
     """Fields that were not typed but come from the file of --config -> the file and its table."""
+
+
+def key_summaries_of(request: CommandLine, ledger: str | None) -> str | None:
+    """Return the directory for what is known of segments: in the ledger's, if that is here, or in
+    that of the default ledger. None: everything is read.
+    """
+    if request.read_everything or request.output:
+        return None
+    local = None if ledger is None else local_path(ledger)
+    try:
+        return f"{local or default_ledger({**os.environ, 'WINNOW_LEDGER': ''})}/{KEY_SUMMARIES}"
+    except UsageError:  # a user without a home
+        return None
 
 
 def ledger_of(request: CommandLine) -> str | None:

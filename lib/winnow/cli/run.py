@@ -15,6 +15,7 @@ from winnow.cli.line.units import parse_rate, parse_size
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
+    key_summaries_of,
     ledger_of,
     now_of,
     parse_settings,
@@ -180,6 +181,7 @@ def prepare(
                 "keep_replaced": request.keep_replaced,
                 "begin_again": request.begin_again,
                 "ledger": ledger,
+                "key_summaries": key_summaries_of(request, ledger),
             }
             more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
             function = api.clean if verb == "clean" else api.plan

@@ -16,6 +16,8 @@ TABLE = "partitions-v1"
 """
 ERASURES = "erasures-v1"
 """The table of erasures."""
+KEY_SUMMARIES = "key-summaries"
+"""Beside the tables: what is known of segments (`winnow.cleaning.summaries`), for one user."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 

@@ -51,6 +51,9 @@ class StoredKeys:
     buckets: int
     parts: tuple[tuple[bool, int], ...]
     """Of each part: whether it belongs to the dirty range, and its number of keys."""
+    tombstones: int = 0
+    """Number of upper halves of hashes behind the parts: of keys whose last record is a tombstone.
+    """
 
 
 def temporary_directory(sc: SparkContext) -> str | None:

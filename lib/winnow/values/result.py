@@ -43,6 +43,7 @@ PARTITIONS = StructType(
         StructField("segments_before", IntegerType()),
         StructField("segments_after", IntegerType()),
         StructField("segments_unchanged", IntegerType()),
+        StructField("segments_unread", IntegerType()),
         StructField("dirty_ratio", DoubleType()),
         StructField("dirty_ratio_after", DoubleType()),
         StructField("first_dirty_offset_before", LongType()),

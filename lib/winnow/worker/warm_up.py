@@ -12,6 +12,7 @@ def warm_up() -> None:
     # Not at the top: importing this module must not pay for numba.
     from winnow.cleaning.scan import cut  # noqa: PLC0415
     from winnow.cleaning.scan import last_offsets as kernels  # noqa: PLC0415
+    from winnow.cleaning.summaries import truncated  # noqa: PLC0415
     from winnow.logdir import fast_listing  # noqa: PLC0415
     from winnow.logdir.indexes import index  # noqa: PLC0415
     from winnow.storage import small_files  # noqa: PLC0415
@@ -23,6 +24,7 @@ def warm_up() -> None:
     fast_listing.warm_up()
     cut.warm_up()
     kernels.warm_up()
+    truncated.warm_up()
 
 
 def ensure_compiled() -> None:

@@ -33,6 +33,8 @@ class Outcome:
     compacted: int = 0
     unchanged: int = 0
     """Segments that Winnow did not write, because Kafka's cleaner would write the same files."""
+    unread: int = 0
+    """Those of them that it did not even read."""
     retained: int = 0
     undone: int = 0
     """Passes that kept what they replaced, and whose undo gave back every byte."""
@@ -51,6 +53,7 @@ class Outcome:
             "passes",
             "compacted",
             "unchanged",
+            "unread",
             "retained",
             "undone",
             "refused",

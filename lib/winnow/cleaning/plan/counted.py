@@ -79,6 +79,11 @@ def segments_unchanged(groups: Sequence[CleanedGroup]) -> int | None:
     return sum(group.unchanged for group in groups) if groups else None
 
 
+def segments_unread(groups: Sequence[CleanedGroup]) -> int | None:
+    """Return the number of segments that were not read; None without groups."""
+    return sum(group.unread for group in groups) if groups else None
+
+
 def holdings_before(item: PartitionWork) -> list[Holdings | None]:
     return [walk.holdings for walk in item.walks or ()]
 

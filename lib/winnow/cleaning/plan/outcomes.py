@@ -15,6 +15,7 @@ from winnow.cleaning.plan.counted import (
     records_removed,
     segment_fates,
     segments_unchanged,
+    segments_unread,
     tombstones_left,
 )
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
@@ -172,6 +173,7 @@ def partly(
         bytes_after=after.log_bytes,
         dirty_ratio_after=None,
         segments_unchanged=segments_unchanged(done),
+        segments_unread=segments_unread(done),
         segments=segment_fates(item.state, compacted=bases_replaced(done)),
         tombstones=tombstones_left(done),
         duration_ms=duration_ms,
@@ -252,6 +254,7 @@ def done(
             if not group.unchanged
         ),
         segments_unchanged=segments_unchanged(groups),
+        segments_unread=segments_unread(groups),
         records_removed=records_removed(item, groups, retention),
         tombstones=tombstones_left([group for group in groups if group.base_offset not in deleted]),
         duration_ms=duration_ms if acted else None,

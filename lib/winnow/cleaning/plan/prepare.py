@@ -4,7 +4,7 @@ why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -21,7 +21,9 @@ from winnow.cleaning.plan.prepared import (
     why_unwritable,
 )
 from winnow.cleaning.request import Request
-from winnow.cleaning.scan.prefetch import Expected, Prefetch, prefetch_of
+from winnow.cleaning.scan.prefetch import Expected, prefetch_of, requests_of
+from winnow.cleaning.summaries.known import KnownSegments, known_of, still_fits
+from winnow.cleaning.summaries.search import walk_what_may_change
 from winnow.cleaning.survey.place import Listed
 from winnow.cleaning.survey.survey import list_partitions, walk_partitions
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
@@ -31,6 +33,7 @@ from winnow.logdir.listing import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
+from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -172,30 +175,93 @@ def _put_right(item: Known, request: Request) -> Known:
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
-    prefetch = (
-        {}
-        if request.spool is None
-        else _prefetch(decided, request.spool, request.secret, sc.defaultParallelism)
+    known = _known(decided, request)
+    result = _walk_with(sc, decided, known, request)
+    # Transactions that the walk found may have changed the plan.
+    again = {
+        number: before
+        for number, (before, item) in enumerate(zip(decided, result, strict=True))
+        if isinstance(item, PartitionWork)
+        and item.state.directory in known
+        and not still_fits(
+            item.walks or (), item.plan.compaction, known[item.state.directory].end_offset
+        )
+    }
+    redone = _walk_with(sc, [*again.values()], {}, request)
+    for number, item in zip(again, redone, strict=True):
+        result[number] = item
+    return result
+
+
+def _known(decided: Sequence[Prepared], request: Request) -> dict[str, KnownSegments]:
+    """Return what earlier runs know of the partitions that will be compacted, by directory."""
+    where = request.key_summaries
+    if where is None or request.spool is None:
+        return {}
+    known = {
+        item.state.directory: known_of(
+            where, item.state, plan, item.config, producers_from=item.snapshot.offset
+        )
+        for item in decided
+        if isinstance(item, PartitionWork)
+        and (plan := item.plan.compaction) is not None
+        and item.goes_on is None
+        and item.place.topic_partition.topic not in INTERNAL_TOPICS
+    }
+    return {directory: one for directory, one in known.items() if one.segments}
+
+
+def _walk_with(
+    sc: SparkContext,
+    decided: Sequence[Prepared],
+    known: Mapping[str, KnownSegments],
+    request: Request,
+) -> list[Prepared]:
+    if request.spool is None:
+        return with_walks(decided, request, partial(walk_partitions, sc, progress=request.progress))
+    expected = _expected(decided, known)
+    prefetch = prefetch_of(
+        expected, secret=request.secret, spool=request.spool, parallelism=sc.defaultParallelism
+    )
+    if not known:
+        walk = partial(walk_partitions, sc, prefetch=prefetch, progress=request.progress)
+        return with_walks(decided, request, walk)
+    scans = requests_of(
+        {directory: expected[directory] for directory in known},
+        secret=request.secret,
+        spool=request.spool,
+        parallelism=sc.defaultParallelism,
     )
     return with_walks(
-        decided, request, partial(walk_partitions, sc, progress=request.progress, prefetch=prefetch)
+        decided,
+        request,
+        partial(
+            walk_what_may_change,
+            sc,
+            known=known,
+            prefetch=prefetch | scans if prefetch else {},
+            scans=scans,
+            progress=request.progress,
+        ),
     )
 
 
-def _prefetch(
-    decided: Sequence[Prepared], spool: str, secret: tuple[int, int], parallelism: int
-) -> dict[str, Prefetch]:
-    """Return the prefetch of each partition that will be compacted, as far as is known without a
-    walk.
-    """
-    expected = {
-        item.state.directory: Expected(
+def _expected(
+    decided: Sequence[Prepared], known: Mapping[str, KnownSegments]
+) -> dict[str, Expected]:
+    """Return what is known without a walk of each partition that will be compacted."""
+    expected = {}
+    for item in decided:
+        if not isinstance(item, PartitionWork) or item.plan.compaction is None:
+            continue
+        plan, directory = item.plan.compaction, item.state.directory
+        unread = known[directory].segments if directory in known else {}
+        cleaned = [s for s in item.state.segments if s.base_offset < plan.end_offset]
+        expected[directory] = Expected(
             first_dirty_offset=plan.first_dirty_offset,
             end_offset=plan.end_offset,
             max_decompressed_bytes=item.config.max_decompressed_message_bytes,
-            segments=[s.log_bytes for s in item.state.segments if s.base_offset < plan.end_offset],
+            segments=[s.log_bytes for s in cleaned if s.base_offset not in unread],
+            known_bytes=sum(s.log_bytes for s in cleaned if s.base_offset in unread),
         )
-        for item in decided
-        if isinstance(item, PartitionWork) and (plan := item.plan.compaction) is not None
-    }
-    return prefetch_of(expected, secret=secret, spool=spool, parallelism=parallelism)
+    return expected

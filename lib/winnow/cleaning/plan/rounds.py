@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.request import Request
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.scan.prefetch import with_usable_keys
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
+from winnow.cleaning.summaries.store import place_of
 from winnow.cleaning.survey.transactions import Transactions
 from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
@@ -20,6 +22,7 @@ from winnow.policy.producers import last_records
 from winnow.policy.survival import emptied_end
 from winnow.policy.transactions import Carried
 from winnow.state import PartitionState
+from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
     for number, split in enumerate(splits):
         numbers.setdefault(split.base_offset, []).append(number)
     legacy = {walk.base_offset for walk in item.walks or () if walk.legacy}
+    stays = {walk.base_offset: walk.stays for walk in item.walks or () if walk.stays}
     from_journal = {group.base_offset: group for group in journal.groups}
     groups = []
     for group in plan.groups:
@@ -74,6 +78,7 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
                 _carried(from_journal[group[0].base_offset]),
                 most_log_bytes=log_bytes,
                 most_index_bytes=most_index_bytes(group, log_bytes, config),
+                stays=stays.get(group[0].base_offset),
             )
         )
     rest = journal.rest
@@ -103,6 +108,20 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
         aborted=transactions.aborted,
     )
     return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)
+
+
+def summed_up(round_: Round, request: Request) -> Round:
+    """Return the same round. If the request wants it, its outputs are summed up for later runs.
+
+    The holders of keys in Kafka's own topics are counted by reading them all.
+    """
+    job = round_.job
+    if request.key_summaries is None or job.topic in INTERNAL_TOPICS:
+        return round_
+    place = place_of(request.key_summaries, job.directory)
+    return replace(
+        round_, job=replace(job, summaries=place, least_summed_up=request.least_summed_up)
+    )
 
 
 def _carried(group: JournalGroup) -> Carried:

@@ -230,7 +230,7 @@ def _resolve(
         work = job.partitions[partition]
         group_of = groups.setdefault(partition, work.groups_of_splits())
         try:
-            for kept in resolve_bucket(together, spool):
+            for kept in resolve_bucket(together, spool, with_keys=work.summaries is not None):
                 if kept.split >= len(work.splits) - work.following:
                     continue
                 group = group_of[kept.split]
@@ -292,7 +292,8 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
         for bucket in range(partition.buckets):
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
-            groups[number, at] = sum(segment.log_bytes for segment in group.segments)
+            read = () if group.stays else group.segments
+            groups[number, at] = sum(segment.log_bytes for segment in read)
             # Fewer of the older records survive. The latest groups write the most, so they begin
             # first.
             written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)

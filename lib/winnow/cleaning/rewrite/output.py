@@ -15,7 +15,9 @@ from winnow.cleaning.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, 
 from winnow.cleaning.scan.cut import Split
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.scan.resolve import Survivors
+from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.scan.topic_usage import Holdings
+from winnow.cleaning.summaries.shape import Shape
 from winnow.cleaning.survey.gather import control_columns
 from winnow.cleaning.tally import batches_checksum, by_age, none_of_any_age, removed_records
 from winnow.logdir.indexes.index import IndexBuilder
@@ -77,6 +79,10 @@ class CleanedGroup:
     source_checksums: Mapping[int, int]
     holdings: Holdings | None
     """See `holdings_of`."""
+    summary: SegmentSummary | None = None
+    """What later runs may know of it, if it is summed up."""
+    unread: bool = False
+    """It is known to be `unchanged` without reading it."""
 
 
 class GroupOutput:
@@ -111,6 +117,7 @@ class GroupOutput:
             max_index_bytes=job.segment_index_bytes,
         )
         self._tombstones = none_of_any_age()
+        self.shape = Shape()
         self.source = OnlySource(job.directory, group.segments)
         self.log_bytes = 0
         self.records_before = 0
@@ -271,6 +278,7 @@ class GroupOutput:
         old = bool((rows["magic"] < MAX_MAGIC).any())
         self.header_records += int(rows["record_count"].sum()) if old else filtered.records_out
         self.checksum = batches_checksum(rows, self.checksum)
+        self.shape.add(rows, tombstones=bool(filtered.tombstones.any()))
         self._tombstones += by_age(filtered.batches, filtered.tombstones, self._now)
 
 

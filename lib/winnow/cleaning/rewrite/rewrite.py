@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
+from winnow.cleaning.rewrite.sum_up import sum_up
+from winnow.cleaning.rewrite.unread import counts_unread
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.cleaning.scan.chunks import PLAIN_CHUNK_BYTES
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
@@ -25,7 +27,7 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.runtime.cores import Cores
 from winnow.state import Segment
 from winnow.storage.contract import Entry
-from winnow.storage.places import Places, read_ahead
+from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.storage.urls import is_remote
 from winnow.wire.batch import HEADER_V2_SIZE, NO_TIMESTAMP
@@ -69,13 +71,21 @@ def rewrite_group(
     `group.log_limit`.
     """
     began = time.monotonic()
+    if group.stays is not None:
+        return RewrittenGroup(
+            **counts_unread(group, group.stays),
+            sources=group.segments,
+            staged=None,
+            segment=None,
+            bytes_staged=0,
+            duration_ms=0,
+        )
+    survivors = list(survivors)
     output = GroupOutput(job, group, survivors, now=now, cores=cores)
     first, last = (
         f"{job.directory}/{segment_file(segment.base_offset, LOG)}"
         for segment in (group.segments[0], group.segments[-1])
     )
-    logs = [segment_file(segment.base_offset, LOG) for segment in group.segments]
-    read_ahead(job.directory, logs)
     pieces = _pieces(output, group, first, split_done)
     piece = next(pieces, None)
     if piece is None and output.source.is_all(*output.indexes()):
@@ -83,6 +93,7 @@ def rewrite_group(
             **output.counts(
                 _holdings(first, output.log_bytes, group.base_offset, job.topic), unchanged=True
             ),
+            summary=sum_up(job, group, output, survivors),
             sources=group.segments,
             staged=None,
             segment=None,
@@ -120,6 +131,7 @@ def rewrite_group(
                 _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic),
                 unchanged=False,
             ),
+            summary=sum_up(job, group, output, survivors),
             sources=group.segments,
             staged=StagedGroup(
                 base_offset=group.base_offset,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
+from winnow.cleaning.rewrite.unread import counts_unread
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.scan.resolve import Survivors
 from winnow.cleaning.scan.topic_usage import Holdings, added, holdings_of
@@ -35,6 +36,8 @@ def weigh_group(
     cores: Cores | None = None,
 ) -> WeighedGroup:
     """Process the bytes of a group as `rewrite_group` does, without writing them."""
+    if group.stays is not None:
+        return WeighedGroup(**counts_unread(group, group.stays), segment=group.segments[0])
     output = GroupOutput(job, group, survivors, now=now, cores=cores)
     held: list[Holdings | None] = []
     for number in group.splits:

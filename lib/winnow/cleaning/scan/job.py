@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from winnow.cleaning.scan.cut import Split
+from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried
 from winnow.state import Segment
 
@@ -53,6 +54,8 @@ class GroupJob:
     most_index_bytes: int = 0
     log_limit: int | None = None
     """Hard limit on log size, in bytes."""
+    stays: SegmentSummary | None = None
+    """Set if the only segment stays as it is, unread. It then has no splits."""
 
     @property
     def base_offset(self) -> int:
@@ -107,6 +110,10 @@ class PartitionJob:
         default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
     )
     """The transaction indexes of the log, dtype ABORTED."""
+    summaries: str | None = None
+    """Directory for the summaries of its groups (`cleaning.summaries`). None: none are made."""
+    least_summed_up: int = 0
+    """Log bytes that an output must have at least to be summed up."""
 
     @property
     def most_bytes(self) -> int:

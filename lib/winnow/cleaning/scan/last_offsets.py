@@ -107,7 +107,7 @@ def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # noqa: C901, PLR0912 - one pass
+def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int, keys: Any) -> Any:  # noqa: C901, PLR0912 - one pass
     """Find which records of some blobs of one bucket survive (S4, S5.5), in one pass, part by part.
 
     `hashes` uint64[n, 2] and `numbers` uint32[n] of all blobs, blob b from `bounds[b]` to `bounds[b
@@ -117,7 +117,8 @@ def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # 
     entered (S4).
 
     Returns (uint32[n], int64[blobs]): from `bounds[b]` on, the first so many numbers survive. The
-    counts are empty if the rows of a blob are not in the order of their parts.
+    counts are empty if the rows of a blob are not in the order of their parts. `keys`: uint64[n],
+    receives the upper halves of their hashes at the same places, or is empty.
 
     A part's table fits into the processor's cache; that of a whole bucket would not.
     """
@@ -157,7 +158,10 @@ def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # 
                 zero = (low | high) == 0
                 seen = zero_seen if zero else (table[at, 0] | table[at, 1]) != 0
                 if not seen:
-                    stay[bounds[blob] + kept[blob]] = numbers[i]
+                    at_end = bounds[blob] + kept[blob]
+                    stay[at_end] = numbers[i]
+                    if keys.shape[0]:
+                        keys[at_end] = high
                     kept[blob] += 1
                     if blob < dirty:
                         zero_seen |= zero
@@ -175,7 +179,7 @@ def warm_up() -> None:
     hashes = np.array([[1, 2], [3, 4], [1, 2]], np.uint64)
     last = last_per_key(hashes, np.ones(3, np.bool_))
     packed, numbers, starts = packed_by_bucket(hashes, last, 1)
-    latest_first(_read_only(packed), _read_only(numbers), starts, 1)
+    latest_first(_read_only(packed), _read_only(numbers), starts, 1, np.empty(0, np.uint64))
 
 
 def _read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -10,20 +10,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from winnow.cleaning.scan.chunks import batches_of
 from winnow.cleaning.scan.cut import Split
 from winnow.cleaning.scan.job import BUCKET_RECORDS, buckets_for, fair_bucket_records
 from winnow.cleaning.scan.scan import KeyBlob, KeysWanted, PackedKeys, packed_keys
 from winnow.cleaning.scan.topic_usage import HoldingsCounter
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.packing import TASKS_PER_CORE
 from winnow.runtime.spool import Spooled, StoredKeys, joined, written
 from winnow.storage.places import free_bytes
-from winnow.storage.segment_io import Bytes
+from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows
+
+Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +64,8 @@ class Expected:
     max_decompressed_bytes: int
     segments: Sequence[int]
     """Log bytes of the segments to scan."""
+    known_bytes: int = 0
+    """Log bytes of segments that are only scanned if they may change (`cleaning.summaries`)."""
 
 
 def prefetch_of(
@@ -72,11 +79,19 @@ def prefetch_of(
     sizes = [size for partition in expected.values() for size in partition.segments]
     if 2 * parallelism * max(sizes, default=0) > sum(sizes):
         return {}
+    return requests_of(expected, secret=secret, spool=spool, parallelism=parallelism)
+
+
+def requests_of(
+    expected: Mapping[str, Expected], *, secret: tuple[int, int], spool: str, parallelism: int
+) -> dict[str, Prefetch]:
+    """Return each partition's request to a scan before its job."""
+    sizes = [size for partition in expected.values() for size in partition.segments]
     in_bucket = fair_bucket_records(sum(sizes) // _RECORD_BYTES, tasks=TASKS_PER_CORE * parallelism)
     least_free = free_bytes(spool) // 2
     prefetches = {}
     for directory, partition in expected.items():
-        size = sum(partition.segments)
+        size = sum(partition.segments) + partition.known_bytes
         buckets = buckets_for(size // _RECORD_BYTES, in_bucket)
         prefetches[directory] = Prefetch(
             wanted=KeysWanted(
@@ -159,30 +174,48 @@ class KeyKeeper:
             parts = list(
                 packed_keys(self._buf, rows, split.records, self._prefetch.wanted, holders=named)
             )
-            if self._has_room(sum(len(part.numbers) for part in parts), split):
-                return _stored(self._prefetch, parts)
+            keys = _stored(self._prefetch, split, parts)
+            if keys is not None:
+                return keys
         except FAILS_ONE_PARTITION as error:
             _log.debug("keys are not prefetched: %s", error)
         self._goes_on = False
         return None
 
-    def _has_room(self, keys: int, split: Split) -> bool:
-        prefetch = self._prefetch
-        room = free_bytes(prefetch.spool) - prefetch.least_free
-        return keys <= prefetch.most_keys * (split.end - split.start) and keys * _KEY_BYTES <= room
+
+def keys_of_split(directory: str, split: Split, prefetch: Prefetch) -> StoredKeys | None:
+    """Scan a split that was walked before, and store its keys. None if there is no room for them.
+
+    Raises CorruptLogError as `scan_split` does.
+    """
+    path = f"{directory}/{segment_file(split.base_offset, LOG)}"
+    with map_range(path, split.start, split.end) as buf:
+        batches = batches_of(buf, path, split.base_offset)
+        parts = list(packed_keys(buf, batches, split.records, prefetch.wanted))
+        return _stored(prefetch, split, parts)
 
 
-def _stored(prefetch: Prefetch, parts: Sequence[PackedKeys]) -> StoredKeys:
-    """Store in one file each part's bucket starts, hashes and numbers. Raises OSError."""
+def _stored(prefetch: Prefetch, split: Split, parts: Sequence[PackedKeys]) -> StoredKeys | None:
+    """Store in one file each part's bucket starts, hashes and numbers, then the tombstones' hashes.
+    None if they are more than the buckets are made for, or need too much space. Raises OSError.
+    """
     wanted = prefetch.wanted
+    keys = sum(len(part.numbers) for part in parts)
+    room = free_bytes(prefetch.spool) - prefetch.least_free
+    if keys > prefetch.most_keys * (split.end - split.start) or keys * _KEY_BYTES > room:
+        return None
     return StoredKeys(
         path=written(
             prefetch.spool,
-            (array for part in parts for array in (part.starts, part.hashes, part.numbers)),
+            (
+                *(array for part in parts for array in (part.starts, part.hashes, part.numbers)),
+                *(part.tombstones for part in parts),
+            ),
         ),
         first_dirty_offset=wanted.first_dirty_offset,
         buckets=wanted.buckets,
         parts=tuple((part.dirty, len(part.numbers)) for part in parts),
+        tombstones=sum(len(part.tombstones) for part in parts),
     )
 
 
@@ -232,3 +265,23 @@ def blobs_of(keys: StoredKeys, split: int, buckets: Sequence[int]) -> Iterator[t
                         Spooled(keys.path, numbers + 4 * first, 4 * (end - first)),
                     ),
                 )
+
+
+def upper_halves(keys: StoredKeys, *, dirty: bool) -> Keys:
+    """Return the upper halves of the hashes of a split, of its dirty or of its clean part. Raises
+    OSError for a file that is too short.
+    """
+    at, found = 0, [np.empty(0, np.uint64)]
+    for is_dirty, count in keys.parts:
+        at += 8 * (keys.buckets + 1)
+        if is_dirty == dirty:
+            hashes = joined([Spooled(keys.path, at, 16 * count)], np.uint64)
+            found.append(hashes.reshape(-1, 2)[:, 1])
+        at += 20 * count
+    return np.concatenate(found)
+
+
+def tombstones_of(keys: StoredKeys) -> Keys:
+    """Return the upper halves of the hashes of dirty keys whose last record is a tombstone."""
+    at = sum(8 * (keys.buckets + 1) + 20 * count for _, count in keys.parts)
+    return joined([Spooled(keys.path, at, 8 * keys.tombstones)], np.uint64)

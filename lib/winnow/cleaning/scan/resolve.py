@@ -20,12 +20,16 @@ class Survivors:
 
     split: int
     numbers: Blob
+    keys: Blob | None = None
+    """uint64[n], if they are wanted: the upper halves of the hashes of their keys."""
 
 
-def resolve_bucket(blobs: Iterable[KeyBlob], spool: str | None = None) -> Iterator[Survivors]:
+def resolve_bucket(
+    blobs: Iterable[KeyBlob], spool: str | None = None, *, with_keys: bool = False
+) -> Iterator[Survivors]:
     """Yield the records of these blobs whose key has no later record in the dirty range (S4, S5.5).
 
-    `spool`: see `winnow.runtime.spool`.
+    `spool`: see `winnow.runtime.spool`. `with_keys`: requests `Survivors.keys`.
     """
     ordered = sorted(blobs, key=lambda blob: (not blob.dirty, -blob.split))
     sizes = [len(blob.numbers) // _NUMBER_BYTES for blob in ordered]
@@ -35,11 +39,14 @@ def resolve_bucket(blobs: Iterable[KeyBlob], spool: str | None = None) -> Iterat
     if hashes.shape[0] != numbers.shape[0]:
         message = f"{hashes.shape[0]} hashes of {numbers.shape[0]} records"
         raise ValueError(message)
-    stay, kept = latest_first(hashes, numbers, bounds, sum(blob.dirty for blob in ordered))
+    keys = np.empty(len(numbers) if with_keys else 0, np.uint64)
+    stay, kept = latest_first(hashes, numbers, bounds, sum(blob.dirty for blob in ordered), keys)
     if kept.shape[0] != len(ordered):
         message = "the keys of a blob are not in the order of their parts"
         raise ValueError(message)
     ends = np.stack([bounds[:-1], bounds[:-1] + kept], axis=1).ravel().tolist()
-    for blob, numbers_left in zip(ordered, stored(spool, stay, ends)[::2], strict=True):
+    numbers_of = stored(spool, stay, ends)[::2]
+    keys_of = stored(spool, keys, ends)[::2] if with_keys else [None] * len(ordered)
+    for blob, numbers_left, keys_left in zip(ordered, numbers_of, keys_of, strict=True):
         if len(numbers_left):
-            yield Survivors(blob.split, numbers_left)
+            yield Survivors(blob.split, numbers_left, keys_left)

@@ -96,6 +96,10 @@ class PackedKeys:
     numbers: np.ndarray[tuple[int], np.dtype[np.uint32]]
     starts: np.ndarray[tuple[int], np.dtype[np.int64]]
     """Start of each bucket, and the end of the last."""
+    tombstones: np.ndarray[tuple[int], np.dtype[np.uint64]] = field(
+        default_factory=lambda: np.empty(0, np.uint64)
+    )
+    """Upper halves of the hashes of dirty keys whose last record in the split is a tombstone."""
 
 
 def packed_keys(
@@ -113,7 +117,7 @@ def packed_keys(
 
     Raises CorruptLogError, which counts bytes from the start of the split.
     """
-    hashes, offsets, keyed = [], [], []
+    hashes, offsets, keyed, empty = [], [], [], []
     found = 0
     for some in chunks_of(batches, records):
         rows = batches[some]
@@ -136,6 +140,7 @@ def packed_keys(
             hashes.append(columns.hash)
             offsets.append(columns.offset)
             keyed.append(has_key)
+            empty.append(columns.null_value)
             found += len(columns)
             if found > MOST_RECORDS:
                 raise _too_many()
@@ -147,7 +152,9 @@ def packed_keys(
     dirty = offset >= wanted.first_dirty_offset
     if dirty.any():
         last = last_per_key(hash_, has_key & dirty)
-        yield PackedKeys(True, *packed_by_bucket(hash_, last, wanted.buckets))
+        null = np.concatenate(empty) if len(empty) > 1 else empty[0]
+        hashes_, numbers, starts = packed_by_bucket(hash_, last, wanted.buckets)
+        yield PackedKeys(True, hashes_, numbers, starts, hash_[last & null, 1])
     clean = has_key & ~dirty
     if clean.any():
         yield PackedKeys(False, *packed_by_bucket(hash_, clean, wanted.buckets))

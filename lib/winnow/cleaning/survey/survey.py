@@ -5,7 +5,8 @@ for partitions to compact, read every batch header, and the keys where that save
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,14 +18,7 @@ from winnow.cleaning.survey.walk import SegmentWalk, TransactionsWanted, not_wal
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
-from winnow.logdir.names import (
-    DELETED,
-    INDEX,
-    KEEPING_SUFFIX,
-    LOG,
-    STAGING_PREFIX,
-    segment_file,
-)
+from winnow.logdir.names import DELETED, KEEPING_SUFFIX, STAGING_PREFIX
 from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES, task_count
@@ -32,7 +26,7 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState
-from winnow.storage.places import Places, known_logs, learn, read_ahead
+from winnow.storage.places import Places, known_logs, learn
 from winnow.storage.urls import is_remote
 from winnow.words import counted
 
@@ -144,7 +138,26 @@ def walk_partitions(
     keys = [
         (number, at) for number, state in enumerate(states) for at in range(len(state.segments))
     ]
-    prefetch = prefetch or {}
+    walked = walk_segments(
+        sc, states, keys, producers_from=producers_from, progress=progress, prefetch=prefetch
+    )
+    return [
+        together([walked[number, at] for at in range(len(state.segments))], state)
+        for number, state in enumerate(states)
+    ]
+
+
+def walk_segments(
+    sc: SparkContext,
+    states: Sequence[PartitionState],
+    keys: Iterable[tuple[int, int]],
+    *,
+    producers_from: Sequence[int],
+    progress: Progress,
+    prefetch: Mapping[str, Prefetch] | None = None,
+) -> dict[tuple[int, int], SegmentWalk | Failure]:
+    """Walk some segments. `keys`: the number of the partition, and of the segment in it."""
+    keys, prefetch = [*keys], prefetch or {}
     works = {
         (number, at): _work(
             states[number], at, producers_from[number], prefetch.get(states[number].directory)
@@ -156,9 +169,9 @@ def walk_partitions(
     }
     asked = {key: work for key, work in works.items() if work is not None}
     what = "batch headers and keys" if prefetch else "batch headers"
-    found = spread(
+    found: Sequence[SegmentWalk | Failure] = spread(
         sc,
-        _Walk(),
+        operator.call,
         [*asked.values()],
         weights=[states[number].segments[at].log_bytes for number, at in asked],
         each=ITEM_BYTES,
@@ -166,32 +179,12 @@ def walk_partitions(
         name=f"reading {what} of {counted(len(states), 'partition')}",
         progress=progress,
     )
-    walked |= dict(zip(asked, found, strict=True))
-    return [
-        _together([walked[number, at] for at in range(len(state.segments))], state)
-        for number, state in enumerate(states)
-    ]
-
-
-class _Walk:
-    """Makes walks, and reads what those of a task need at once, where requests may overlap."""
-
-    def __call__(self, work: partial[SegmentWalk]) -> SegmentWalk:
-        return work()
-
-    def prepare(self, works: Sequence[partial[SegmentWalk]]) -> None:
-        names: dict[str, list[str]] = {}
-        for directory, base_offset in (work.args[:2] for work in works):
-            if is_remote(directory):
-                found = names.setdefault(directory, [])
-                found += [segment_file(base_offset, suffix) for suffix in (LOG, INDEX)]
-        for directory, wanted in names.items():
-            read_ahead(directory, wanted)
+    return walked | dict(zip(asked, found, strict=True))
 
 
 def _work(
     state: PartitionState, at: int, producers_from: int, prefetch: Prefetch | None
-) -> partial[SegmentWalk] | None:
+) -> Callable[[], SegmentWalk] | None:
     """Return the walk of a segment, or None if it must not be read."""
     segment = state.segments[at]
     following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
@@ -233,9 +226,10 @@ def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int)
     )
 
 
-def _together(
-    walks: list[SegmentWalk | Failure], state: PartitionState
+def together(
+    walks: Sequence[SegmentWalk | Failure], state: PartitionState
 ) -> tuple[SegmentWalk, ...] | Failure:
+    """Return the walks of all segments of a partition, or why it can't be read."""
     sound: list[SegmentWalk] = []
     for walk, following in zip(walks, [*state.segments[1:], None], strict=True):
         if isinstance(walk, Failure):

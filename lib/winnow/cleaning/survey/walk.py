@@ -17,6 +17,7 @@ import numpy as np
 
 from winnow.cleaning.scan.cut import Cutter, Split
 from winnow.cleaning.scan.prefetch import KeyKeeper, Prefetch
+from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.scan.topic_usage import Holdings, HoldingsCounter
 from winnow.cleaning.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
 from winnow.errors import CorruptLogError
@@ -73,6 +74,8 @@ class SegmentWalk:
     """
     holdings: Holdings | None = None
     """None unless requested; see also `HoldingsCounter`."""
+    stays: SegmentSummary | None = None
+    """Set if the segment was not read: what an earlier run knew of it (`cleaning.summaries`)."""
 
 
 @pickled_by_fields

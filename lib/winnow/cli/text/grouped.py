@@ -25,7 +25,9 @@ GROUPS = MappingProxyType(
             *("allow_other_broker", "config", "environment"),
         ),
         "Safety": ("dry_run", "yes", "keep_replaced", "timeout"),
-        "Space and speed": ("free_at_least", "max_extra_space", "keep_free", "throttle"),
+        "Space and speed": (
+            *("free_at_least", "max_extra_space", "keep_free", "throttle", "read_everything"),
+        ),
         "Cleaning into another place": ("output", "begin_again", "work_dir", "work_space"),
         "Output": (
             *(

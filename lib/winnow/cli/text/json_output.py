@@ -26,6 +26,7 @@ PARTITION_KEYS = (
     "segments_before",
     "segments_after",
     "segments_unchanged",
+    "segments_unread",
     "bytes_before",
     "bytes_after",
     "records_before",
@@ -43,8 +44,9 @@ PARTITION_KEYS = (
 `__share_group_state`, the five names with the most bytes (`Holder`; `_after` is null in a plan
 without an estimate). Otherwise an empty list. `holders_total`: the number of names, null if
 unknown. `records_removed`: by reason (`RecordsRemoved`). Null if not every batch header was read,
-and if a plan without an estimate compacts. `segments_unchanged`: segments that compaction read and
-did not write, because they lose nothing; null if nothing was compacted. `deletes_more`: options
+and if a plan without an estimate compacts. `segments_unchanged`: segments that compaction did
+not write, because they lose nothing; null if nothing was compacted. `segments_unread`: those of
+them that were not even read (docs/decisions/0054). `deletes_more`: options
 that let more be deleted than the topic's own settings, as `KEY=VALUE instead of VALUE`.
 """
 RUN_KEYS = (

@@ -54,7 +54,11 @@ def show(result: RunResult, paper: Paper, *, everything: bool = False) -> None:
     unchanged = sum(p.segments_unchanged or 0 for p in active)
     if unchanged:
         loses = ("loses" if unchanged == 1 else "lose") if result.verb == "plan" else "lost"
-        paper.print(f"\n{counted(unchanged, 'segment')} {loses} nothing: not rewritten.")
+        unread = sum(p.segments_unread or 0 for p in active)
+        known = (
+            f" {unread} of them {_were(unread)} not read: an earlier run knew." if unread else ""
+        )
+        paper.print(f"\n{counted(unchanged, 'segment')} {loses} nothing: not rewritten.{known}")
     for line in _deletes_more(active):
         paper.print(line)
     _show_space(result, active, paper)
@@ -112,6 +116,10 @@ def _show_left_alone(
         paper.print(wrapped(text, paper.width, break_on_hyphens=True))
     if len(shown) < len(groups):
         paper.print(f"  {counted(len(groups) - len(shown), 'more reason')}; --all shows each.")
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _needs(count: int) -> str:

@@ -23,6 +23,7 @@ PARTITION_KEYS = {
     "segments_before",
     "segments_after",
     "segments_unchanged",
+    "segments_unread",
     "bytes_before",
     "bytes_after",
     "records_before",

@@ -1,0 +1,94 @@
+"""Which segments of a partition are known, so that a cleaning may leave them unread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from winnow.cleaning.scan.segment_summary import SegmentSummary
+from winnow.cleaning.summaries.store import fitting, place_of
+from winnow.cleaning.survey.gather import NO_BATCHES
+from winnow.cleaning.survey.walk import SegmentWalk
+from winnow.policy.config import TopicConfig
+from winnow.policy.plan import CompactionPlan
+from winnow.state import PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSegments:
+    """What is known of a partition that is about to be compacted."""
+
+    place: str = ""
+    """The directory of its summaries."""
+    end_offset: int = 0
+    """The end of the dirty range."""
+    segments: Mapping[int, SegmentSummary] = field(default_factory=dict)
+    """By base offset, those that stay unless a dirty record has one of their keys."""
+
+
+def known_of(
+    key_summaries: str,
+    state: PartitionState,
+    plan: CompactionPlan,
+    config: TopicConfig,
+    *,
+    producers_from: int,
+) -> KnownSegments:
+    """Return the segments that need not be read if no dirty record has one of their keys.
+
+    Such a segment lies in the clean range and above the log start offset. It is alone in its group.
+    Nobody needs its producers. It has the indexes that a cleaning would write now. After an unclean
+    shutdown, nothing is known.
+    """
+    place = place_of(key_summaries, state.directory)
+    if state.recovered is not None or state.trusted_end is not None:
+        return KnownSegments()
+    alone = {group[0].base_offset for group in plan.groups if len(group) == 1}
+    ends = {
+        segment.base_offset: following.base_offset
+        for segment, following in zip(state.segments, state.segments[1:], strict=False)
+    }
+    last = min(plan.first_dirty_offset, producers_from)
+    settings = config.index_interval_bytes, config.segment_index_bytes
+    segments = {
+        base: summary
+        for base, summary in fitting(place, state).items()
+        if base in alone
+        and state.log_start_offset <= base
+        and ends.get(base, last + 1) <= last
+        and summary.next_offset <= ends[base]
+        and (summary.index_interval_bytes, summary.segment_index_bytes) == settings
+    }
+    return KnownSegments(place, plan.end_offset, segments)
+
+
+def as_walk(summary: SegmentSummary) -> SegmentWalk:
+    """Return what a walk would find in a segment that is not read."""
+    return SegmentWalk(
+        base_offset=summary.base_offset,
+        next_offset=summary.next_offset,
+        batches=summary.batches,
+        records=summary.records,
+        control=False,
+        transactional=False,
+        legacy=False,
+        guessed=False,
+        splits=(),
+        last_batches=NO_BATCHES,
+        first_live=summary.first_batch,
+        stays=summary,
+    )
+
+
+def still_fits(
+    walks: tuple[SegmentWalk, ...], plan: CompactionPlan | None, end_offset: int
+) -> bool:
+    """Return whether the segments that were not read may stay unread under the final plan, which
+    knows the transactions.
+    """
+    unread = {walk.base_offset for walk in walks if walk.stays is not None}
+    if plan is None or not unread:
+        return True
+    alone = {group[0].base_offset for group in plan.groups if len(group) == 1}
+    cleaned = {segment.base_offset for segment in plan.segments}
+    return plan.end_offset <= end_offset and unread & cleaned <= alone

@@ -1,0 +1,340 @@
+"""Find out which known segments must be read: those that may have a key of a dirty record.
+
+The dirty part is read first. Then each summary is asked for the dirty keys. Some always seem to be
+there, for a summary errs once in 16,384 keys. But a key has one record in the clean part. So the
+segments that surely have dirty keys are read, those keys are settled, and the others are asked
+again for the rest. This is not done for keys whose last record is a tombstone: each segment that
+may have one of them is read. A tombstone is removed some day, and what it deletes must be gone
+before that.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winnow.cleaning.scan.cut import Split
+from winnow.cleaning.scan.prefetch import (
+    Keys,
+    Prefetch,
+    keys_of_split,
+    tombstones_of,
+    upper_halves,
+)
+from winnow.cleaning.scan.segment_summary import SegmentSummary
+from winnow.cleaning.summaries.known import KnownSegments, as_walk
+from winnow.cleaning.summaries.store import read_keys
+from winnow.cleaning.summaries.truncated import seemingly_in, share_seemingly_in, size_of
+from winnow.cleaning.survey.survey import together, walk_segments
+from winnow.cleaning.survey.walk import SegmentWalk
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.runtime.failure import Failure
+from winnow.runtime.packing import ITEM_BYTES
+from winnow.runtime.progress import Progress
+from winnow.runtime.spool import Spooled, StoredKeys, joined, written
+from winnow.runtime.spread import spread
+from winnow.state import PartitionState
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_At = tuple[int, int]
+"""Number of a partition, and of a segment in it."""
+_MOST_DIRTY = 2**25
+"""Dirty keys of a partition. With more, every segment has some, and asking takes long."""
+_ROUNDS = 4
+"""How often the summaries are asked. What then still seems to have dirty keys is read."""
+_SURE = 32
+"""Keys that must seem to be there above twice the expected number of errors."""
+_SCAN_BYTES = 2**28
+_ASK_BYTES = 2**26
+_NONE: Keys = np.empty(0, np.uint64)
+
+
+@dataclass(slots=True)
+class _Search:
+    """The state of one partition."""
+
+    state: PartitionState
+    known: KnownSegments
+    prefetch: Prefetch
+    walks: dict[int, SegmentWalk | Failure]
+    """By number of the segment. Those of known segments say that they stay, until one is read."""
+    asked: list[int]
+    """Numbers of the segments whose summaries are asked next."""
+    unsettled: Keys
+    """Dirty keys that were not found in the clean part yet, ascending."""
+    tombstones: Keys
+    """Dirty keys whose last record is a tombstone, ascending."""
+
+    def unread(self) -> list[int]:
+        """Return the numbers of all segments that are not read yet."""
+        return [
+            at
+            for at, walk in self.walks.items()
+            if isinstance(walk, SegmentWalk) and walk.stays is not None
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A summary, and the keys that it is asked for: uint64[n] each, ascending."""
+
+    place: str
+    summary: SegmentSummary
+    unsettled: Spooled
+    tombstones: Spooled
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """How many of the keys seem to be in a segment."""
+
+    unsettled: int
+    tombstones: int
+
+
+_Walk = Callable[[Sequence[_At]], dict[_At, SegmentWalk | Failure]]
+
+
+def walk_what_may_change(
+    sc: SparkContext,
+    states: Sequence[PartitionState],
+    *,
+    producers_from: Sequence[int],
+    known: Mapping[str, KnownSegments],
+    prefetch: Mapping[str, Prefetch],
+    scans: Mapping[str, Prefetch],
+    progress: Progress,
+) -> list[tuple[SegmentWalk, ...] | Failure]:
+    """Do as `walk_partitions`, but leave out the `known` segments, by directory, that have no dirty
+    key. Their walks say that they stay.
+
+    `prefetch`: by directory, what the first walk scans. `scans`: by directory, how the splits of
+    partitions with known segments are scanned otherwise.
+    """
+    walk = partial(walk_segments, sc, states, producers_from=producers_from, progress=progress)
+    stays: dict[_At, SegmentWalk | Failure] = {
+        (number, at): as_walk(known[state.directory].segments[segment.base_offset])
+        for number, state in enumerate(states)
+        if state.directory in known and state.directory in scans
+        for at, segment in enumerate(state.segments)
+        if segment.base_offset in known[state.directory].segments
+    }
+    read = [
+        (number, at)
+        for number, state in enumerate(states)
+        for at in range(len(state.segments))
+        if (number, at) not in stays
+    ]
+    walked = walk(read, prefetch=prefetch) | stays
+    searches = {
+        number: _Search(
+            state=states[number],
+            known=known[states[number].directory],
+            prefetch=scans[states[number].directory],
+            walks={at: walked[number, at] for at in range(len(states[number].segments))},
+            asked=[at for other, at in stays if other == number],
+            unsettled=_NONE,
+            tombstones=_NONE,
+        )
+        for number in sorted({number for number, _ in stays})
+    }
+    _search(sc, searches, walk, progress)
+    for number, search in searches.items():
+        walked |= {(number, at): found for at, found in search.walks.items()}
+    return [
+        together([walked[number, at] for at in range(len(state.segments))], state)
+        for number, state in enumerate(states)
+    ]
+
+
+def _search(
+    sc: SparkContext, searches: Mapping[int, _Search], walk: _Walk, progress: Progress
+) -> None:
+    """Read, in each partition, the segments that may have dirty keys."""
+    open_ = dict(searches)
+    new: list[_At] = [
+        (number, at)
+        for number, search in searches.items()
+        for at in search.walks
+        if at not in search.asked
+    ]
+    for _ in range(_ROUNDS):
+        vain = _settle(sc, open_, new, progress)
+        answers = _ask(sc, {n: s for n, s in open_.items() if n not in vain}, progress)
+        new, last = [], [(number, at) for number in vain for at in open_.pop(number).unread()]
+        for number, search in [*open_.items()]:
+            maybe = {at: answers[number, at] for at in search.asked}
+            search.asked = [at for at, answer in maybe.items() if answer is None or _any(answer)]
+            sure = [at for at in search.asked if _surely(maybe[at], search.walks[at], search)]
+            if sure:
+                new += [(number, at) for at in sure]
+                search.asked = [at for at in search.asked if at not in sure]
+            else:
+                last += [(number, at) for at in search.asked]
+                del open_[number]
+        for (number, at), found in walk([*new, *last]).items():
+            searches[number].walks[at] = found
+        if not open_:
+            return
+    rest = [(number, at) for number, search in open_.items() for at in search.asked]
+    for (number, at), found in walk(rest).items():
+        searches[number].walks[at] = found
+
+
+def _settle(
+    sc: SparkContext, searches: Mapping[int, _Search], new: Sequence[_At], progress: Progress
+) -> list[int]:
+    """Scan what was read of the new segments. Add its dirty keys, and settle those that it has in
+    the clean part. Return the partitions where this can't be done.
+    """
+    vain = []
+    work: list[tuple[_At, int, Split]] = []
+    for number, at in new:
+        search = searches[number]
+        found = search.walks[at]
+        if isinstance(found, Failure) or not all(split.plain for split in found.splits):
+            vain.append(number)
+        elif found.base_offset < search.known.end_offset:
+            work += [((number, at), i, split) for i, split in enumerate(found.splits)]
+    missing = [one for one in work if one[2].keys is None and one[0][0] not in vain]
+    scanned = spread(
+        sc,
+        operator.call,
+        [
+            partial(
+                keys_of_split, searches[number].state.directory, split, searches[number].prefetch
+            )
+            for (number, _), _, split in missing
+        ],
+        weights=[split.end - split.start for _, _, split in missing],
+        each=ITEM_BYTES,
+        per_task=_SCAN_BYTES,
+        name=f"reading keys of {counted(len(searches), 'partition')}",
+        progress=progress,
+    )
+    keys: dict[_At, dict[int, StoredKeys]] = {}
+    for (place, i, _), stored in zip(missing, scanned, strict=True):
+        if isinstance(stored, StoredKeys):
+            keys.setdefault(place, {})[i] = stored
+        else:
+            vain.append(place[0])
+    for number, at in new:
+        search, found = searches[number], searches[number].walks[at]
+        if number in vain or isinstance(found, Failure):
+            continue
+        own = keys.get((number, at), {})
+        search.walks[at] = replace(
+            found,
+            splits=tuple(
+                replace(split, keys=own.get(i, split.keys)) for i, split in enumerate(found.splits)
+            ),
+        )
+    fresh = {number for number, _ in new} - set(vain)
+    for number in fresh:
+        try:
+            if not _add(searches[number], [at for other, at in new if other == number]):
+                vain.append(number)
+        except FAILS_ONE_PARTITION:
+            vain.append(number)
+    return sorted(set(vain))
+
+
+def _add(search: _Search, segments: Sequence[int]) -> bool:
+    """Add the dirty keys of these segments, and settle those that they have in the clean part.
+    Return whether there are few enough of them.
+    """
+    stored = [
+        split.keys
+        for at in segments
+        for walk in [search.walks[at]]
+        if isinstance(walk, SegmentWalk)
+        for split in walk.splits
+        if split.keys is not None
+    ]
+    if sum(n for keys in stored for is_dirty, n in keys.parts if is_dirty) > _MOST_DIRTY:
+        return False
+    tombstones = [tombstones_of(keys) for keys in stored]
+    search.tombstones = np.unique(np.concatenate([search.tombstones, *tombstones]))
+    dirty = [upper_halves(keys, dirty=True) for keys in stored]
+    unsettled = np.unique(np.concatenate([search.unsettled, *dirty]))
+    for keys in stored:
+        unsettled = _without(unsettled, upper_halves(keys, dirty=False))
+    search.unsettled = _without(unsettled, search.tombstones)
+    return True
+
+
+def _without(keys: Keys, others: Keys) -> Keys:
+    if not len(others) or not len(keys):
+        return keys
+    there = np.sort(others)
+    at = np.minimum(np.searchsorted(there, keys), len(there) - 1)
+    left: Keys = keys[there[at] != keys]
+    return left
+
+
+def _ask(
+    sc: SparkContext, searches: Mapping[int, _Search], progress: Progress
+) -> dict[_At, _Answer | None]:
+    """Ask the summaries; None for one that can't be read."""
+    questions: dict[_At, _Question] = {}
+    answers: dict[_At, _Answer | None] = {}
+    for number, search in searches.items():
+        counts = len(search.unsettled), len(search.tombstones)
+        if not any(counts):
+            answers |= {(number, at): _Answer(0, 0) for at in search.asked}
+            continue
+        spool = search.prefetch.spool
+        path = written(spool, [search.unsettled, search.tombstones])
+        parts = Spooled(path, 0, 8 * counts[0]), Spooled(path, 8 * counts[0], 8 * counts[1])
+        for at in search.asked:
+            summary = search.known.segments[search.state.segments[at].base_offset]
+            questions[number, at] = _Question(search.known.place, summary, *parts)
+    told = spread(
+        sc,
+        _answered,
+        [*questions.values()],
+        weights=[size_of(question.summary.keys) for question in questions.values()],
+        each=ITEM_BYTES,
+        per_task=_ASK_BYTES,
+        name=f"asking what is known of {counted(len(questions), 'segment')}",
+        progress=progress,
+    )
+    for question, answer in zip(questions, told, strict=True):
+        answers[question] = None if isinstance(answer, Failure) else answer
+    return answers
+
+
+def _answered(question: _Question) -> _Answer | None:
+    words = read_keys(question.place, question.summary)
+    if words is None:
+        return None
+    count = question.summary.keys
+    found = [
+        len(seemingly_in(joined([keys], np.uint64), words, count))
+        for keys in (question.unsettled, question.tombstones)
+    ]
+    return _Answer(*found)
+
+
+def _any(answer: _Answer) -> bool:
+    return bool(answer.unsettled or answer.tombstones)
+
+
+def _surely(answer: _Answer | None, walk: SegmentWalk | Failure, search: _Search) -> bool:
+    """Return whether a segment must be read now. Of another it may be an error that it seems to
+    have dirty keys.
+    """
+    if answer is None or answer.tombstones:
+        return True
+    if isinstance(walk, Failure) or walk.stays is None:
+        return False
+    by_error = len(search.unsettled) * share_seemingly_in(walk.stays.keys)
+    return answer.unsettled > 2 * by_error + _SURE

@@ -1,0 +1,40 @@
+"""Whether a cleaning leaves a segment as it is, as long as each of its keys is the last."""
+
+from __future__ import annotations
+
+from winnow.wire.batch import CONTROL, DELETE_HORIZON, MAX_MAGIC, TRANSACTIONAL
+from winnow.wire.buffers import Rows
+
+_CHANGES = TRANSACTIONAL | CONTROL | DELETE_HORIZON
+
+
+class Shape:
+    """Receives the batches of a cleaned segment, piece by piece, in order.
+
+    Time alone changes tombstones, markers and what has a delete horizon; other partitions'
+    coordinators decide transactions; batches without records depend on their producers; and v0 and
+    v1 are converted. All else stays, until a later record has its key (S5.4, S5.5).
+    """
+
+    def __init__(self) -> None:
+        self.stays = True
+        self.first_batch = -1
+        """Base offset of the first batch."""
+        self.next_offset = 0
+        """The offset after the last batch."""
+        self.batches = 0
+
+    def add(self, rows: Rows, *, tombstones: bool) -> None:
+        """Add batches, dtype BATCH. `tombstones`: whether any record has no value."""
+        if not len(rows):
+            return
+        if not self.batches:
+            self.first_batch = int(rows["base_offset"][0])
+        self.next_offset = int(rows["last_offset"][-1]) + 1
+        self.batches += len(rows)
+        self.stays &= not (
+            tombstones
+            or bool((rows["attributes"] & _CHANGES).any())
+            or bool((rows["magic"] != MAX_MAGIC).any())
+            or bool((rows["record_count"] < 1).any())
+        )

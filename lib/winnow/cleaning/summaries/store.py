@@ -1,0 +1,244 @@
+"""Where summaries are kept: a private directory beside the ledger, and in it one directory for each
+partition, with a list of its segments and a file of keys for each.
+
+A file is written by the task that wrote or read the segment. The driver writes the list once the
+segments are in place, so a file counts only from then on. Whatever can't be read or does not fit is
+ignored; whatever can't be written is left out. Only the user who runs Winnow can read any of it:
+with the secret in it, somebody could try whether a segment may have a key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from winnow.cleaning.scan.segment_summary import SegmentSummary
+from winnow.cleaning.summaries.truncated import Keys, packed, size_of
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.state import PartitionState
+from winnow.storage.places import Places
+
+_log = logging.getLogger(__name__)
+
+_LIST = "segments.json"
+_SECRET = "secret"  # noqa: S105 - a name
+_FORMAT = 1
+_NAME = 24
+"""Digits of a directory's name."""
+_OURS = re.compile(r"[0-9a-f]{24}|.+-[0-9]+|[0-9]+-[^-]+\.keys|\.list-.+")
+_MOST_LIST_BYTES = 2**26
+_LEAST_FREE = 2**30
+"""Bytes that must remain free where summaries are: the next to be full would be the ledger."""
+MOST_KEYS = 2**24
+"""Keys of a segment. More are not summed up: they would take too much memory at once."""
+_STAMPED = (LOG, INDEX, TIMEINDEX)
+Stamps: TypeAlias = list[list[int]]
+
+
+def opened(
+    directory: str, log_dirs: Mapping[str, Iterable[str]]
+) -> tuple[str, tuple[int, int]] | None:
+    """Return where summaries are, and the secret of their hashes; None if `directory` can't be
+    used. Another secret means another place: the keys of the one before would all seem to be
+    missing.
+
+    `log_dirs`: each log directory with the names of its partitions. What is left of others there
+    is removed.
+    """
+    try:
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        _make_private(directory)
+        secret = _secret(f"{directory}/{_SECRET}")
+        place = f"{directory}/{hashlib.sha256(secret).hexdigest()[:_NAME]}"
+        _make_private(place)
+        _remove_others(directory, {_SECRET, os.path.basename(place)})
+        for log_dir, partitions in log_dirs.items():
+            _remove_others(_of_log_dir(place, log_dir), frozenset(partitions))
+    except (OSError, ValueError) as error:
+        _log.warning("what is known of segments can't be used: %s", error)
+        return None
+    return place, (int.from_bytes(secret[:8], "big"), int.from_bytes(secret[8:], "big"))
+
+
+def place_of(directory: str, partition: str) -> str:
+    """Return the directory for the summaries of the partition in directory `partition`."""
+    log_dir, _, name = partition.rpartition("/")
+    return f"{_of_log_dir(directory, log_dir)}/{name}"
+
+
+def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
+    """Write a file of keys, which ascend. Return its name; None if there is no room for it."""
+    try:
+        _make_private(os.path.dirname(place))
+        _make_private(place)
+        space = os.statvfs(place)
+        if space.f_bavail * space.f_frsize - size_of(len(keys)) < _LEAST_FREE:
+            return None
+        data = packed(keys).tobytes()
+        descriptor, path = tempfile.mkstemp(prefix=f"{base_offset}-", suffix=".keys", dir=place)
+        with open(descriptor, "wb") as file:
+            file.write(zlib.crc32(data).to_bytes(4, "big") + data)
+    except OSError as error:
+        _log.warning("the keys of segment %d are not written: %s", base_offset, error)
+        return None
+    return os.path.basename(path)
+
+
+def read_keys(place: str, summary: SegmentSummary) -> Keys | None:
+    """Return the set of keys of a segment; None if its file is missing or damaged."""
+    with suppress(OSError):
+        data = _bytes(f"{place}/{summary.file}", 4 + size_of(summary.keys))
+        if int.from_bytes(data[:4], "big") == zlib.crc32(data[4:]):
+            return np.frombuffer(data, "<u8", offset=4)
+    return None
+
+
+def record(place: str, directory: str, found: Sequence[SegmentSummary]) -> None:
+    """Make `found` the list of a partition. Call this once its segments are in place.
+
+    `directory`: of the partition itself. Files of other segments are removed.
+    """
+    try:
+        if not found and not os.path.isdir(place):
+            return
+        listed = [asdict(one) | {"stamps": stamps_of(directory, one.base_offset)} for one in found]
+        body = json.dumps({"format": _FORMAT, "segments": listed})
+        _check_private(place)
+        descriptor, path = tempfile.mkstemp(prefix=".list-", dir=place)
+        with open(descriptor, "w") as file:
+            file.write(f"{body}\n{zlib.crc32(body.encode())}\n")
+        os.rename(path, f"{place}/{_LIST}")
+        _remove_others(place, {_LIST, *(one.file for one in found)})
+    except OSError as error:
+        _log.warning("what is known of the segments of %s is not kept: %s", directory, error)
+
+
+def fitting(place: str, state: PartitionState) -> dict[int, SegmentSummary]:
+    """Return, by base offset, the summaries that fit the segments as they are now: their files have
+    the same inode, size, mtime and ctime. Nobody can set the ctime.
+    """
+    listed = read_list(place)
+    return {
+        segment.base_offset: listed[segment.base_offset][0]
+        for segment in state.segments
+        if segment.base_offset in listed
+        and segment.txnindex_bytes is None
+        and segment.rebuilt is None
+        and stamps_of(state.directory, segment.base_offset) == listed[segment.base_offset][1]
+    }
+
+
+def read_list(place: str) -> dict[int, tuple[SegmentSummary, Stamps]]:
+    """Return the list of a partition by base offset, with what `stamps_of` returned then; nothing
+    if it is missing or damaged.
+    """
+    names = [field.name for field in fields(SegmentSummary)]
+    try:
+        _check_private(place)
+        body, _, checksum = _bytes(f"{place}/{_LIST}", _MOST_LIST_BYTES).decode().partition("\n")
+        if int(checksum) != zlib.crc32(body.encode()):
+            return {}
+        told = json.loads(body)
+        if told["format"] != _FORMAT:
+            return {}
+        return {
+            one["base_offset"]: (SegmentSummary(**{n: one[n] for n in names}), one["stamps"])
+            for one in told["segments"]
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def stamps_of(directory: str, base_offset: int) -> Stamps | None:
+    """Return size, inode, mtime and ctime of the files of a segment; None if one is missing. The
+    number of the device may change when the machine starts.
+    """
+    try:
+        entries = [
+            Places().entry(f"{directory}/{segment_file(base_offset, suffix)}")
+            for suffix in _STAMPED
+        ]
+    except OSError:
+        return None
+    return [[entry.size, *entry.stamp[1:]] for entry in entries]
+
+
+def _of_log_dir(directory: str, log_dir: str) -> str:
+    """Hosts may share a ledger, so the name of this one counts."""
+    name = hashlib.sha256(f"{os.uname().nodename}\0{log_dir}".encode(errors="surrogateescape"))
+    return f"{directory}/{name.hexdigest()[:_NAME]}"
+
+
+def _make_private(directory: str) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    _check_private(directory)
+
+
+def _check_private(directory: str) -> None:
+    """Raise OSError unless the directory belongs to this user alone."""
+    status = os.lstat(directory)
+    if (
+        not stat.S_ISDIR(status.st_mode)
+        or status.st_uid != os.geteuid()
+        or stat.S_IMODE(status.st_mode) & 0o077
+    ):
+        message = f"{directory} is no directory that only its user can read"
+        raise PermissionError(message)
+
+
+def _secret(path: str) -> bytes:
+    """Return the secret in a file; create it if there is none. Raises ValueError for a file of
+    another size.
+    """
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(16))
+    data = _bytes(path, 16)
+    if len(data) != 16:
+        message = f"{path} has {len(data)} bytes, not 16; remove its directory"
+        raise ValueError(message)
+    return data
+
+
+def _bytes(path: str, most: int) -> bytes:
+    """Return a file of at most `most` bytes. Raises OSError for a longer one and for a link."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        message = f"{path} has more than {most} bytes"
+        raise OSError(message)
+    return data
+
+
+def _remove_others(directory: str, names: Iterable[str]) -> None:
+    """Remove all but these names from a directory of summaries, if there is one. What Winnow does
+    not write stays.
+    """
+    wanted = frozenset(names)
+    if not os.path.isdir(directory):
+        return
+    for one in Path(directory).iterdir():
+        if one.name in wanted or not _OURS.fullmatch(one.name):
+            continue
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one, ignore_errors=True)
+        else:
+            one.unlink(missing_ok=True)

@@ -1,0 +1,100 @@
+"""A compacted topic that is written by day and cleaned by night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.leader_batches import NOBODY, Producer
+from tests.log_writer.segment_writer import SegmentConfig
+from winnow.api import clean
+from winnow.cleaning.result import PartitionResult
+from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.wire.plain import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAY_MS = 86_400_000
+FIRST = 1_795_000_000_000
+SEGMENT_BYTES = 4096
+CONFIGS = (
+    "t cleanup.policy=compact\nt min.cleanable.dirty.ratio=0\nt segment.bytes=4096\n"
+    "t index.interval.bytes=512\nt delete.retention.ms=86400000\n"
+)
+_BATCH = 5
+
+
+def write_day(
+    log_dir: Path,
+    day: int,
+    keys: Iterable[int],
+    *,
+    deleted: Sequence[int] = (),
+    transactional: bool = False,
+    log_start: int = 0,
+) -> None:
+    """Append a record for each key, in batches of five, and a tombstone for each deleted one. Then
+    roll, so that all of it can be cleaned.
+    """
+    now = FIRST + day * DAY_MS
+    records = [
+        *(Record(0, now, b"key-%d" % key, b"day %d " % day * 8) for key in keys),
+        *(Record(0, now, b"key-%d" % key, None) for key in deleted),
+    ]
+    config = SegmentConfig(segment_bytes=SEGMENT_BYTES, index_interval_bytes=512)
+    with LogDirWriter(log_dir, clock=lambda: now) as writer:
+        log = writer.partition("t", 0, config, log_start_offset=log_start)
+        producer = Producer(7, 0) if transactional else NOBODY
+        for at in range(0, len(records), _BATCH):
+            log.append_records(
+                records[at : at + _BATCH], producer=producer, transactional=transactional
+            )
+        if transactional:
+            log.append_marker(producer, commit=True, timestamp=now)
+        log.roll()
+
+
+def clean_night(
+    spark: SparkSession, log_dir: Path, day: int, summaries: Path | None, **more: Any
+) -> PartitionResult:
+    [result] = clean(
+        spark,
+        [str(log_dir)],
+        settings=Settings(topic_configs=parse_topic_configs(more.pop("configs", CONFIGS))),
+        now=FIRST + day * DAY_MS + DAY_MS // 2,
+        key_summaries=None if summaries is None else str(summaries),
+        least_summed_up=1,
+        **more,
+    ).partitions
+    assert result.error is None
+    return result
+
+
+def bytes_of(log_dir: Path) -> dict[str, bytes]:
+    """The contents of all files that belong to the log, by name."""
+    return {
+        str(path.relative_to(log_dir)): path.read_bytes()
+        for path in sorted(log_dir.rglob("*"))
+        if path.is_file() and path.name not in {".lock", ".kafka_cleanshutdown", "meta.properties"}
+    }
+
+
+def write_many(log_dir: Path, keys: NDArray[np.int64]) -> None:
+    """Append a record of about 40 bytes for each key, and roll."""
+    config = SegmentConfig(segment_bytes=2**20, index_interval_bytes=512)
+    with LogDirWriter(log_dir, clock=lambda: FIRST) as writer:
+        log = writer.partition("t", 0, config)
+        for at in range(0, len(keys), 1000):
+            log.append_records(
+                [
+                    Record(0, FIRST, b"%06d" % key, b"x" * 20)
+                    for key in keys[at : at + 1000].tolist()
+                ]
+            )
+        log.roll()
