@@ -5,7 +5,7 @@ of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from winnow.storage.s3.bucket import S3Bucket
@@ -49,3 +49,46 @@ class Counting(S3Bucket):
 
     def _parts(self, *arguments: Any) -> str:
         return str(self._one(super()._parts, *arguments))
+
+
+PATIENCE_S = 0.5
+"""After this time without a request of the one whose turn it is, the other goes on: it may wait for
+the file that both share.
+"""
+
+
+class TakingTurns(Counting):
+    """Decides which of several partitions makes the next request."""
+
+    def __init__(
+        self, name: str, partitions: Sequence[str], turns: Iterator[str], *, left: int | None = None
+    ) -> None:
+        super().__init__(name, left=left)
+        self.owners: list[str] = []
+        """Partition of each request that was made."""
+        self._partitions = {*partitions}
+        self._turns = turns
+        self._next = next(turns)
+        self._changed = threading.Condition()
+
+    def end(self, partition: str) -> None:
+        """Wait for this one no more."""
+        with self._changed:
+            self._partitions.discard(partition)
+            self._changed.notify_all()
+
+    def _one(self, request: Callable[..., Any], *arguments: Any) -> Any:
+        keys = f"{arguments[0]}/"
+        who = next((name for name in self._partitions if f"/{name}/" in keys), None)
+        with self._changed:
+            if who is not None:
+                self._changed.wait_for(
+                    lambda: self._next == who or self._next not in self._partitions,
+                    timeout=PATIENCE_S,
+                )
+            answer = super()._one(request, *arguments)
+            if who is not None:
+                self.owners.append(who)
+                self._next = next(self._turns)
+            self._changed.notify_all()
+            return answer

@@ -119,13 +119,13 @@ def test_cleaning_in_s3_equals_cleaning_on_disk(home: Home, tmp_path: Path) -> N
     assert all(result.error is None and result.actions != ("none",) for result in results), results
     assert contents(url) == in_place(home, tmp_path / "disk")
     assert {name: len(states) - 1 for name, states in seen.items()} == CHANGES
-    assert bucket.made > 40
+    assert bucket.made > 40, bucket.made
 
 
 @pytest.mark.parametrize(
     ("home", "every"),
     [
-        ("s3", 97),
+        ("s3", 41),
         pytest.param("s3", 1, marks=pytest.mark.slow),
         pytest.param("gateway", 4, marks=pytest.mark.slow),
     ],

@@ -493,6 +493,24 @@ def test_times_of_logs_are_learned_from_another_process(
     assert told.made == 1
 
 
+def test_two_threads_may_change_files_of_one_directory(storage: S3Storage, root: str) -> None:
+    """Each takes a commit record, because a temporary file was left."""
+
+    def write(name: str, number: int) -> None:
+        with storage.changing(root):
+            if storage.exists(f"{root}/{name}.tmp"):
+                storage.unlink(f"{root}/{name}.tmp")
+            storage.create(f"{root}/{name}.other", b"%d" % number)
+            storage.rename(f"{root}/{name}.other", f"{root}/{name}")
+
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(10):
+            for name in ("a", "b"):
+                storage.create(f"{root}/{name}.tmp", b"")
+            list(pool.map(write, ("a", "b"), (number, number)))
+    assert contents(storage, root) == {"a": b"9", "b": b"9"}
+
+
 def test_no_more_than_sixteen_requests_are_under_way(bucket: S3Bucket) -> None:
     most, now, lock = 0, 0, threading.Lock()
 

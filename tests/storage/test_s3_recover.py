@@ -4,16 +4,19 @@ because everything is staged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count, cycle, pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.crash.logs import COMPACTED, MTIME_NS, T, make_log, record, stage, state_of
 from tests.fixtures.data import copy_tree
-from tests.storage.requests import Counting, Died
+from tests.storage.requests import Counting, Died, TakingTurns
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
 from winnow.cleaning.commit.commit import (
@@ -23,12 +26,14 @@ from winnow.cleaning.commit.commit import (
     commit_log_start,
 )
 from winnow.errors import UsageError
+from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
 from winnow.logdir.commit.journal import Journal, JournalGroup, with_staged
 from winnow.logdir.commit.retain import delete_segments
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, STAGING_PREFIX
+from winnow.state import TopicPartition
 from winnow.storage.contract import COMMIT_RECORD, Storage
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import open_tree
@@ -48,10 +53,11 @@ class Round:
     root: Path
     groups: Sequence[StagedGroup]
     journal: Journal
+    of: TopicPartition = T
 
     def drive(self, storage: Storage, root: str) -> None:
         """What the driver of a run does: compaction, then retention."""
-        directory = f"{root}/{T}"
+        directory = f"{root}/{self.of}"
         staging = f"{directory}/{STAGING_PREFIX}run"
         groups = [
             replace(
@@ -66,12 +72,13 @@ class Round:
         journal = with_staged(storage, self.journal, groups)
         begin_round(storage, directory, staging, journal, [group.sources for group in groups])
         commit_groups(storage, directory, groups)
-        commit_cleaner_checkpoint(storage, root, {T: END_OFFSET})
+        commit_cleaner_checkpoint(storage, root, {self.of: END_OFFSET})
         remove_staging(storage, staging)
         delete_segments(storage, directory, list_segments(storage, directory).segments[:1])
-        commit_log_start(
-            storage, replace(state_of(self.root), log_dir=root, log_start_offset=10), COMPACTED
+        state = replace(
+            state_of(self.root), log_dir=root, topic_partition=self.of, log_start_offset=10
         )
+        commit_log_start(storage, state, COMPACTED)
 
 
 @pytest.fixture
@@ -167,3 +174,102 @@ def test_checkpoint_change_is_finished_too(a_round: Round, s3: str, tmp_path: Pa
         recover_log_dirs([url], topics=["none"])  # it has finished the change by then
     commit_cleaner_checkpoint(LocalStorage(), str(a_round.root), {T: END_OFFSET})
     assert there(url) == here(a_round.root)
+
+
+U = TopicPartition("t", 1)
+BOTH = (str(T), str(U))
+
+
+def alternating() -> Iterator[str]:
+    return cycle(BOTH)
+
+
+def one_ahead() -> Iterator[str]:
+    return cycle((*BOTH[:1] * 7, *BOTH[1:]))
+
+
+def at_random(seed: int) -> Iterator[str]:
+    rng = random.Random(seed)
+    while True:
+        yield from (rng.choice(BOTH),) * rng.randint(1, 3)
+
+
+SCHEDULES: dict[str, Callable[[], Iterator[str]]] = {
+    "alternating": alternating,
+    "one ahead": one_ahead,
+    **{f"random {seed}": lambda seed=seed: at_random(seed) for seed in range(4)},  # type: ignore[misc]
+}
+
+
+@pytest.fixture
+def two_rounds(a_round: Round) -> tuple[Round, Round]:
+    """Of two partitions of one log directory."""
+    copy_tree(a_round.root / str(T), a_round.root / str(U))
+    for path in map(str, a_round.root.glob("*-offset-checkpoint")):
+        offset = read_offset_checkpoint(LocalStorage(), path)[T]
+        update_offset_checkpoint(LocalStorage(), path, {U: offset})
+    return a_round, replace(a_round, of=U)
+
+
+def drive_both(rounds: tuple[Round, Round], bucket: TakingTurns, url: str) -> bool:
+    """Return whether both ended. Otherwise the driver died."""
+    storage = S3Storage(bucket)
+
+    def drive(one: Round) -> None:
+        try:
+            one.drive(storage, url)
+        finally:
+            bucket.end(str(one.of))
+
+    with ThreadPoolExecutor(2) as threads:
+        driven = [threads.submit(drive, one) for one in rounds]
+        errors = [one.exception() for one in driven]
+    assert all(error is None or isinstance(error, Died) for error in errors), errors
+    return errors == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "every"),
+    [
+        ("alternating", 3),
+        ("random 0", 4),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in SCHEDULES),
+    ],
+)
+def test_two_rounds_killed_at_any_request_end_as_if_each_were_alone(
+    two_rounds: tuple[Round, Round], s3: str, tmp_path: Path, schedule: str, every: int
+) -> None:
+    disk = tmp_path / "disk"
+    copy_tree(two_rounds[0].root, disk)
+    for one in two_rounds:
+        one.drive(LocalStorage(), str(disk))
+    after = here(disk)
+    seen: dict[str, set[tuple[bool, bool]]] = {name: set() for name in BOTH}
+    for requests in count(0, every):
+        url = f"{s3}/{tmp_path.name}/{requests}"
+        upload(two_rounds[0].root, url)
+        bucket = TakingTurns(BUCKET, BOTH, SCHEDULES[schedule](), left=requests)
+        ended = drive_both(two_rounds, bucket, url)
+        left = {file.name for file in open_tree(url).list_tree()}
+        told = recover_log_dirs([url]).partitions
+        assert [one.error for one in told] == [None, None]
+        found = there(url)
+        assert not [name for name in found if ".winnow" in name]
+        for name in BOTH:
+            begun = f"{name}/{STAGING_PREFIX}run/round.json" in left
+            compacted = begun or f"{name}/00000000000000000005.log" not in found
+            deleted = f"{name}/00000000000000000000.log" not in found
+            assert (f"{name}/00000000000000000005.log" in found) is not compacted
+            seen[name].add((compacted, deleted))
+            if deleted:
+                segments = f"{name}/0"
+                assert {n: data for n, data in found.items() if n.startswith(segments)} == {
+                    n: data for n, data in after.items() if n.startswith(segments)
+                }
+        if ended:
+            assert found == after
+            assert sum(one != other for one, other in pairwise(bucket.owners)) > 4
+            assert requests > 30
+            break
+    for states in seen.values():
+        assert states == {(False, False), (True, False), (True, True)}

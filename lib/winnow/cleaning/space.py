@@ -128,7 +128,9 @@ def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]
 
 
 COMMITS_AT_ONCE = 16
-"""Their syncs overlap: one write of a file system's journal makes several of them durable."""
+"""Their syncs overlap: one write of a file system's journal makes several of them durable. So do
+their requests to S3.
+"""
 _JOURNAL_SEGMENT_BYTES = 2**11
 """Bytes of a journal for each segment, at most, unless many transactions are open."""
 
@@ -144,7 +146,7 @@ def commits_at_once(
     free: Callable[[str], int] = _all_free_bytes,
 ) -> int:
     """Return how many partitions may be committed at the same time: one where space is short, and
-    one on HDFS and S3, whose crash tests know one order of requests.
+    one on HDFS, whose crash tests know one order of requests.
 
     A commit writes its journal, a checkpoint and perhaps an empty segment before it frees anything.
     What is kept free by default is enough for one (docs/decisions/0012). So each of them must find
@@ -156,7 +158,7 @@ def commits_at_once(
     each = KEEP_FREE_BYTES + most_segments * _JOURNAL_SEGMENT_BYTES
     most = COMMITS_AT_ONCE
     for directory in directories:
-        if "://" in directory:
+        if directory.startswith("hdfs://"):
             return 1
         with suppress(OSError):  # its own commit will report that
             most = min(most, free(directory) // each)

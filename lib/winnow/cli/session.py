@@ -151,6 +151,9 @@ def _start_java(settings: SparkConf) -> Any:  # noqa: ANN401 - py4j has no types
     try:
         return launch_gateway(settings, {"executable": str(script)})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
+        with suppress(OSError):  # if Java itself failed, its messages are above
+            told = Path(run_directory(), "java-failed").read_text(encoding="utf-8")
+            raise WinnowError(told.rstrip(".\n")) from error
         raise WinnowError("Java did not start", hint="The message above says why.") from error
 
 

@@ -107,6 +107,11 @@ compose_java() {
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     set -euo pipefail
+    # The command reads the sentence and reports it, as all others.
+    fail() {
+        { printf '%s\n' "$*" >"$WINNOW_RUN_DIR/java-failed"; } 2>/dev/null || say "$*"
+        exit 1
+    }
     check_system
     find_java
     check_loopback

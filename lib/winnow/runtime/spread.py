@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,7 +32,8 @@ def spread(
     name: str,
     progress: Progress,
 ) -> list[_Done | Failure]:
-    """Return what `do` makes of each item, in the order of `items`; a Failure if it raises.
+    """Return what `do` makes of each item, in the order of `items`; a Failure if it raises. If it
+    has a method `prepare`, each task first calls that with all of its items.
 
     `weights`: bytes of each item, which progress counts; None if all items take as long. `each`:
     the cost of an item besides its weight, in bytes. `per_task`: the most bytes, or items, of a
@@ -55,9 +56,16 @@ def spread(
 
 
 def _each(
-    do: Callable[[_Item], _Done], ticks: str | None, tasks: Iterable[list[tuple[int, _Item]]]
+    do: Callable[[_Item], _Done],
+    ticks: str | None,
+    tasks: Iterable[list[tuple[int, _Item]]],
 ) -> Iterator[tuple[int, _Done | Failure]]:
-    for number, item in (numbered for task in tasks for numbered in task):
+    numbered = [one for task in tasks for one in task]
+    prepare: Callable[[Sequence[_Item]], None] | None = getattr(do, "prepare", None)
+    if prepare is not None:
+        with suppress(FAILS_ONE_PARTITION):  # each item finds out what is wrong
+            prepare([item for _, item in numbered])
+    for number, item in numbered:
         try:
             yield number, do(item)
         except FAILS_ONE_PARTITION as error:

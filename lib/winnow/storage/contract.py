@@ -178,8 +178,8 @@ class Remembers(Protocol):
     """A storage that takes requests to a server, and saves those whose answer it knows."""
 
     def read_ahead(self, paths: Iterable[str]) -> None:
-        """Read files of directories that were listed at once, as far as they are small. Reading
-        them then takes no request. Raises nothing for files that are gone.
+        """Read these files at once, as far as they are small. Reading them then takes no request.
+        Raises nothing for files that are gone.
         """
         ...
 

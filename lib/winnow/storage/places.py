@@ -14,6 +14,7 @@ from winnow.storage.local_tree import LocalTree
 from winnow.storage.urls import is_remote, local_path, not_installed, unsupported
 
 _LOCAL = LocalStorage()
+REQUESTS_AT_ONCE = 16
 _REMEMBERING: list[Remembers] = []
 """The open storages of this kind."""
 _FENCES: dict[str, Callable[[], None]] = {}
@@ -168,6 +169,11 @@ def read_ahead(directory: str, names: Iterable[str]) -> None:
     """See `Remembers.read_ahead`. `names`: of files in this directory."""
     if isinstance(storage := storage_of(directory), Remembers):
         storage.read_ahead(f"{directory}/{name}" for name in names)
+
+
+def requests_at_once(path: str) -> int:
+    """Return how many calls for files there may overlap usefully."""
+    return REQUESTS_AT_ONCE if isinstance(storage_of(path), Remembers) else 1
 
 
 def forget_listings() -> None:

@@ -27,7 +27,7 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.runtime.cores import Cores
 from winnow.state import Segment
 from winnow.storage.contract import Entry
-from winnow.storage.places import Places
+from winnow.storage.places import Places, read_ahead
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.storage.urls import is_remote
 from winnow.wire.batch import HEADER_V2_SIZE, NO_TIMESTAMP
@@ -86,6 +86,8 @@ def rewrite_group(
         f"{job.directory}/{segment_file(segment.base_offset, LOG)}"
         for segment in (group.segments[0], group.segments[-1])
     )
+    logs = [segment_file(segment.base_offset, LOG) for segment in group.segments]
+    read_ahead(job.directory, logs)
     pieces = _pieces(output, group, first, split_done)
     piece = next(pieces, None)
     if piece is None and output.source.is_all(*output.indexes()):

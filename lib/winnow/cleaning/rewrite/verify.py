@@ -19,7 +19,7 @@ from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import read_txn_index
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.policy.transactions import ABORTED
-from winnow.storage.places import Places
+from winnow.storage.places import Places, read_ahead
 from winnow.storage.segment_io import Bytes, drop_cached, map_range, release
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
@@ -61,6 +61,7 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
     path = paths[LOG]
     for part in paths.values():
         drop_cached(part)
+    read_ahead(path.rpartition("/")[0], [part.rpartition("/")[2] for part in paths.values()])
     size = Places().entry(path).size
     if size != meant.log_bytes:
         raise _mismatch("bytes in the staged log", meant.log_bytes, size, path)

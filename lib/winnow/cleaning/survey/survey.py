@@ -5,8 +5,7 @@ for partitions to compact, read every batch header, and the keys where that save
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +17,14 @@ from winnow.cleaning.survey.walk import SegmentWalk, TransactionsWanted, not_wal
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
-from winnow.logdir.names import DELETED, KEEPING_SUFFIX, STAGING_PREFIX
+from winnow.logdir.names import (
+    DELETED,
+    INDEX,
+    KEEPING_SUFFIX,
+    LOG,
+    STAGING_PREFIX,
+    segment_file,
+)
 from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES, task_count
@@ -26,7 +32,7 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState
-from winnow.storage.places import Places, known_logs, learn
+from winnow.storage.places import Places, known_logs, learn, read_ahead
 from winnow.storage.urls import is_remote
 from winnow.words import counted
 
@@ -171,7 +177,7 @@ def walk_segments(
     what = "batch headers and keys" if prefetch else "batch headers"
     found: Sequence[SegmentWalk | Failure] = spread(
         sc,
-        operator.call,
+        _Walk(),
         [*asked.values()],
         weights=[states[number].segments[at].log_bytes for number, at in asked],
         each=ITEM_BYTES,
@@ -182,9 +188,25 @@ def walk_segments(
     return walked | dict(zip(asked, found, strict=True))
 
 
+class _Walk:
+    """Makes walks, and reads what those of a task need at once, where requests may overlap."""
+
+    def __call__(self, work: partial[SegmentWalk]) -> SegmentWalk:
+        return work()
+
+    def prepare(self, works: Sequence[partial[SegmentWalk]]) -> None:
+        names: dict[str, list[str]] = {}
+        for directory, base_offset in (work.args[:2] for work in works):
+            if is_remote(directory):
+                found = names.setdefault(directory, [])
+                found += [segment_file(base_offset, suffix) for suffix in (LOG, INDEX)]
+        for directory, wanted in names.items():
+            read_ahead(directory, wanted)
+
+
 def _work(
     state: PartitionState, at: int, producers_from: int, prefetch: Prefetch | None
-) -> Callable[[], SegmentWalk] | None:
+) -> partial[SegmentWalk] | None:
     """Return the walk of a segment, or None if it must not be read."""
     segment = state.segments[at]
     following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import numpy as np
 
 from winnow.errors import VerificationError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.runtime.side_by_side import side_by_side
 from winnow.storage.contract import Entry, Storage
-from winnow.storage.places import Places
+from winnow.storage.places import Places, requests_at_once
 from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
 
 _COMPARED_BYTES = 16 * 2**20
@@ -38,10 +40,14 @@ class StagedSegment:
 
     def add_indexes(self, index: bytes, timeindex: bytes, txnindex: bytes | None) -> None:
         """Create the index files; no transaction index for None."""
-        self._storage.create(self._new(INDEX), index, mtime_ns=self._mtime_ns)
-        self._storage.create(self._new(TIMEINDEX), timeindex, mtime_ns=self._mtime_ns)
+        create = self._storage.create
+        creations = [
+            partial(create, self._new(INDEX), index, mtime_ns=self._mtime_ns),
+            partial(create, self._new(TIMEINDEX), timeindex, mtime_ns=self._mtime_ns),
+        ]
         if txnindex is not None:
-            self._storage.create(self._new(TXNINDEX), txnindex)
+            creations.append(partial(create, self._new(TXNINDEX), txnindex))
+        side_by_side(creations, at_once=requests_at_once(self._staging))
 
     def take_over_attributes(self, owner: str, mtime_ns: int, *, txnindex: bool) -> None:
         """Give all files the owner and mode of the file `owner`, and the modification time. The

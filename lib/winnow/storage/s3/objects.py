@@ -34,6 +34,8 @@ _HEAD_BYTES = 4 * 2**10
 _SMALL_LOG_BYTES = 128 * 2**10
 _SMALL_BYTES = 2 * 2**20
 """An object of this size is read whole."""
+_AHEAD_BYTES = 24 * 2**20
+"""Bytes that are read ahead at once: fewer than are remembered."""
 _TRIES = 3
 
 
@@ -44,6 +46,10 @@ def is_timed(key: str) -> bool:
 
 def _is_segment(key: str) -> bool:
     return any(suffix in key.rpartition("/")[2] for suffix in _SEGMENT)
+
+
+def _most_whole(key: str) -> int:
+    return _SMALL_LOG_BYTES if is_timed(key) else _SMALL_BYTES
 
 
 class Objects:
@@ -115,8 +121,7 @@ class Objects:
             return self._read_copied(key, found, start, end - start)
         # Other files than segments are replaced by reading, changing and writing them.
         beginning = self.memory.beginning_of(found, once=not _is_segment(found.key))
-        most = _SMALL_LOG_BYTES if is_timed(found.key) else _SMALL_BYTES
-        if beginning is None and (found.size <= most or end <= _HEAD_BYTES):
+        if beginning is None and (found.size <= _most_whole(found.key) or end <= _HEAD_BYTES):
             beginning = self._read_beginning(found)
             if _is_segment(found.key):
                 self.memory.learn_beginning(found, beginning)
@@ -135,19 +140,24 @@ class Objects:
             return self.bucket.get_range(key, start, length)
 
     def _read_beginning(self, stored: Stored) -> bytes:
-        small = _SMALL_LOG_BYTES if is_timed(stored.key) else _SMALL_BYTES
-        data, mtime_ns = self.bucket.get_beginning(
-            stored, stored.size if stored.size <= small else _HEAD_BYTES
-        )
+        whole = stored.size <= _most_whole(stored.key)
+        data, mtime_ns = self.bucket.get_beginning(stored, stored.size if whole else _HEAD_BYTES)
         self.memory.learn_time(stored, mtime_ns)
         return data
 
     def read_ahead(self, keys: Iterable[str]) -> None:
-        """Read small files and the beginnings of others at once, as far as they are known."""
-        known = [one for key in keys if (one := self.memory.find(key)) is not None]
+        """Read small files at once. Directories that are not known are listed first."""
+        wanted = [*keys]
+        unknown = {parent(key) for key in wanted if self.memory.find(key) is None}
+        self.bucket.each(self.list_right_in, sorted(unknown))
+        small, left = [], _AHEAD_BYTES
+        for key in wanted:
+            one = self.memory.find(key)
+            if one is not None and 0 < one.size <= min(left, _most_whole(one.key)):
+                small.append(one)
+                left -= one.size
         self.bucket.each(
-            self._try_beginning,
-            [one for one in known if one.size and self.memory.beginning_of(one) is None],
+            self._try_beginning, [one for one in small if self.memory.beginning_of(one) is None]
         )
 
     def _try_beginning(self, stored: Stored) -> int:

@@ -35,14 +35,16 @@ class _Changes(threading.local):
 
 
 class S3Storage:
-    """Implements `Storage` for one bucket. Each process has one. Threads may make changes at the
-    same time, if each has its own directories.
+    """Implements `Storage` for one bucket. Each process has one. Threads may make changes of
+    several directories at the same time.
     """
 
     def __init__(self, bucket: S3Bucket) -> None:
         self._bucket = bucket
         self._objects = Objects(bucket)
         self._changes = _Changes()
+        self._locks: dict[str, threading.Lock] = {}
+        """By directory; one thread at a time changes it."""
 
     def canonical(self, path: str) -> str:
         return self._url(_key(path))
@@ -209,6 +211,10 @@ class S3Storage:
         if self._change_of(key) is not None:
             yield
             return
+        with self._locks.setdefault(key, threading.Lock()):
+            yield from self._change(key)
+
+    def _change(self, key: str) -> Iterator[None]:
         change = Change(self._bucket, key, times_of=self._objects.times_of)
         change.settle()
         self._changes.by_directory[key] = change
