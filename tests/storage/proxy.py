@@ -9,6 +9,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ class Seen:
     status: int
     in_flight: int
     """Requests under way when it began, this one included."""
+    began: float
+    """Seconds of a clock that only goes on."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +78,17 @@ class _Server:
             while request := await _head(reader):
                 body = await _body(reader, request)
                 self._in_flight += 1
-                in_flight = self._in_flight
+                in_flight, began = self._in_flight, time.monotonic()
                 try:
                     await asyncio.sleep(self._delay_s)
                     answer = await self._passed_on(request + body)
                 finally:
                     self._in_flight -= 1
                 status = int(answer.split(b" ", 2)[1])
-                self._log.write(json.dumps(_seen(request, status, in_flight)) + "\n")
+                self._log.write(
+                    json.dumps(_seen(request, status) | {"in_flight": in_flight, "began": began})
+                    + "\n"
+                )
                 writer.write(answer)
                 await writer.drain()
                 break
@@ -130,7 +136,7 @@ def _header(head: bytes, name: str) -> str | None:
     return None
 
 
-def _seen(head: bytes, status: int, in_flight: int) -> dict[str, object]:
+def _seen(head: bytes, status: int) -> dict[str, object]:
     method, target, _ = head.decode("latin-1").split(" ", 2)
     parts = urlsplit(target)
     query = parse_qs(parts.query, keep_blank_values=True)
@@ -142,7 +148,7 @@ def _seen(head: bytes, status: int, in_flight: int) -> dict[str, object]:
         kind = "COPY"
     elif method == "POST" and "delete" in query:
         kind = "DELETE"
-    return {"kind": kind, "key": key, "status": status, "in_flight": in_flight}
+    return {"kind": kind, "key": key, "status": status}
 
 
 async def _main(port: int, server: str, delay_ms: int, log: Path) -> None:

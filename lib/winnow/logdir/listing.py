@@ -15,7 +15,6 @@ from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
     LOG,
-    PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     TIMEINDEX,
@@ -48,8 +47,8 @@ __all__ = [
     "survey_log_dirs",
 ]
 
-_READ_WHOLE = (INDEX, TIMEINDEX, LEADER_EPOCHS, PARTITION_METADATA)
-"""Ends of the names of files that a listing, or a decision after it, reads whole."""
+_READ_WHOLE = (INDEX, TIMEINDEX, LEADER_EPOCHS)
+"""Ends of the names of files that are read whole."""
 _MAX_TIMESTAMPS_AT = {1: 18, MAX_MAGIC: MAX_TIMESTAMP_AT}
 """By magic. In a v1 record it follows offset, length, CRC, magic and attributes (S2.1)."""
 
@@ -128,8 +127,8 @@ def list_segments(
     same = {} if known is None else _unchanged(files, known.segments)
     if recovered is None:
         same = {base: one for base, one in same.items() if difference(files, one) is None}
-    needed = (name for name in files if name.endswith(_READ_WHOLE))
-    read_ahead(directory, [name for name in needed if name not in _indexes_of(same)])
+    needed = {name for name in files if name.endswith(_READ_WHOLE)} - _indexes_of(same)
+    read_ahead(f"{directory}/{name}" for name in sorted(needed))
     segments = [
         same[base]
         if base in same

@@ -165,10 +165,14 @@ class Places:
         _to_change(directory).settle(directory)
 
 
-def read_ahead(directory: str, names: Iterable[str]) -> None:
-    """See `Remembers.read_ahead`. `names`: of files in this directory."""
-    if isinstance(storage := storage_of(directory), Remembers):
-        storage.read_ahead(f"{directory}/{name}" for name in names)
+def read_ahead(paths: Iterable[str]) -> None:
+    """See `Remembers.read_ahead`."""
+    by_storage: dict[Storage, list[str]] = {}
+    for path in filter(is_remote, paths):
+        by_storage.setdefault(storage_of(path), []).append(path)
+    for storage, wanted in by_storage.items():
+        if isinstance(storage, Remembers):
+            storage.read_ahead(wanted)
 
 
 def requests_at_once(path: str) -> int:

@@ -30,9 +30,12 @@ from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.listing import LogDir
+from winnow.logdir.names import PARTITION_METADATA
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
+from winnow.storage.places import read_ahead
+from winnow.storage.urls import is_remote
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -43,6 +46,14 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
     """Return a plan, or the reason for skipping, of every requested partition, in the order of the
     log directories.
     """
+    if request.settings.metadata is not None:
+        read_ahead(
+            f"{log_dir.path}/{topic_partition}/{PARTITION_METADATA}"
+            for log_dir in log_dirs
+            if is_remote(log_dir.path)
+            for topic_partition in log_dir.partitions
+            if request.wants(topic_partition.topic)
+        )
     prepared = [
         known_or_left_alone(
             place_of(log_dir, topic_partition, request),

@@ -86,8 +86,7 @@ def rewrite_group(
         f"{job.directory}/{segment_file(segment.base_offset, LOG)}"
         for segment in (group.segments[0], group.segments[-1])
     )
-    logs = [segment_file(segment.base_offset, LOG) for segment in group.segments]
-    read_ahead(job.directory, logs)
+    read_ahead(f"{job.directory}/{segment_file(s.base_offset, LOG)}" for s in group.segments)
     pieces = _pieces(output, group, first, split_done)
     piece = next(pieces, None)
     if piece is None and output.source.is_all(*output.indexes()):

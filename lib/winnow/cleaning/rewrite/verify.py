@@ -61,7 +61,7 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
     path = paths[LOG]
     for part in paths.values():
         drop_cached(part)
-    read_ahead(path.rpartition("/")[0], [part.rpartition("/")[2] for part in paths.values()])
+    read_ahead(paths.values())
     size = Places().entry(path).size
     if size != meant.log_bytes:
         raise _mismatch("bytes in the staged log", meant.log_bytes, size, path)

@@ -195,13 +195,12 @@ class _Walk:
         return work()
 
     def prepare(self, works: Sequence[partial[SegmentWalk]]) -> None:
-        names: dict[str, list[str]] = {}
-        for directory, base_offset in (work.args[:2] for work in works):
-            if is_remote(directory):
-                found = names.setdefault(directory, [])
-                found += [segment_file(base_offset, suffix) for suffix in (LOG, INDEX)]
-        for directory, wanted in names.items():
-            read_ahead(directory, wanted)
+        if any(is_remote(work.args[0]) for work in works):
+            read_ahead(
+                f"{directory}/{segment_file(base_offset, suffix)}"
+                for directory, base_offset in (work.args[:2] for work in works)
+                for suffix in (LOG, INDEX)
+            )
 
 
 def _work(

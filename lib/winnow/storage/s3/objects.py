@@ -11,7 +11,9 @@ import errno
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
+from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD, Entry
 from winnow.storage.s3.bucket import S3Bucket, inside, key_of, parent
 from winnow.storage.s3.change import read_record
@@ -149,7 +151,7 @@ class Objects:
         """Read small files at once. Directories that are not known are listed first."""
         wanted = [*keys]
         unknown = {parent(key) for key in wanted if self.memory.find(key) is None}
-        self.bucket.each(self.list_right_in, sorted(unknown))
+        self.bucket.each(self._try_listing, sorted(unknown))
         small, left = [], _AHEAD_BYTES
         for key in wanted:
             one = self.memory.find(key)
@@ -159,6 +161,10 @@ class Objects:
         self.bucket.each(
             self._try_beginning, [one for one in small if self.memory.beginning_of(one) is None]
         )
+
+    def _try_listing(self, directory: str) -> None:
+        with suppress(OSError, CorruptLogError):  # whoever reads there finds out
+            self.list_right_in(directory)
 
     def _try_beginning(self, stored: Stored) -> int:
         """Return the time of an object. Without one, if it is gone, that of its upload."""
