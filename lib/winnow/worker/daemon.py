@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from collections.abc import Callable
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # glibc's `mallopt`
@@ -45,9 +46,17 @@ def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
         try:
             return work(*args)
         except BrokenPipeError:
+            # Spark's file still has what it could not write. When Python frees the file, it tries
+            # once more, and prints the error from version 3.13 on.
+            sys.unraisablehook = report_unless_hung_up
             return 1
 
     return worker
+
+
+def report_unless_hung_up(unraisable: sys.UnraisableHookArgs) -> None:
+    if not isinstance(unraisable.exc_value, BrokenPipeError):
+        sys.__unraisablehook__(unraisable)
 
 
 def keep_freed_memory() -> None:
