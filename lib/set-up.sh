@@ -112,13 +112,18 @@ sum_of_sources() {
     (cd "$root/lib/winnow" && find . -name '*.py' | LC_ALL=C sort | xargs cat | cksum)
 }
 
-# is_set_up FILE...: the arguments are requirements files. The class archive may be empty: then this
-# Java can't make one.
+# Java uses a class archive only where it was made: not in a checkout that was moved or copied. The
+# archive may be empty: then this Java can't make one.
+classes_are_archived() {
+    [[ -e $class_archive && -r $cache/jvm/made-in && $(<"$cache/jvm/made-in") == "$root" ]]
+}
+
+# is_set_up FILE...: the arguments are requirements files.
 is_set_up() {
     local file
     for file in "$@"; do is_installed "$file" || return; done
     same_text "$jars" "$cache/jars/fetched" && kernels_are_warm &&
-        [[ -e $class_archive || ! -w $cache/jvm ]]
+        { classes_are_archived || [[ ! -w $cache/jvm ]]; }
 }
 
 # --- Set-up ---------------------------------------------------------------------------------------
@@ -228,10 +233,12 @@ make_package() { # after set_up, and only if it is sent to executors
 }
 
 archive_classes() {
-    [[ -e $class_archive ]] && return
+    classes_are_archived && return
     say "5 of 5: archiving Java's classes, at the same time"
     mkdir -p "$cache/jvm"
     rm -f "$cache/jvm/java-${java_version%%.*}".* # of an older release of this version
+    [[ -r $cache/jvm/made-in && $(<"$cache/jvm/made-in") == "$root" ]] || rm -f "$cache"/jvm/*.jsa
+    printf '%s\n' "$root" >"$cache/jvm/made-in"
     export SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable"
     SPARK_SUBMIT_OPTS+=" -Djava.io.tmpdir=\"$cache/jvm\" -XX:-UsePerfData"
     compose_java --properties-file "$root/conf/spark-defaults.conf" --master 'local[2]' \
@@ -300,7 +307,11 @@ set_up() {
     find_python
     lock
     local -x TMPDIR=$cache # /tmp may be too small for the packages
-    say "setting up what is missing in $root, up to 1.3 GB; this takes some minutes, once"
+    if is_installed "$1"; then
+        say "setting up what is missing in $root"
+    else
+        say "setting up what is missing in $root, up to 1.3 GB; this takes some minutes, once"
+    fi
     make_venv
     install "$1"
     export_environment

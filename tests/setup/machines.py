@@ -186,6 +186,14 @@ ROWS = {
         'cp -r . "$scratch/copy"; cd "$scratch/copy"; ./spark-submit.sh demo 2>told;'
         " ! grep compiling told",
     ),
+    "moved": Row(
+        "a checkout that was moved after its set-up, then started without a network",
+        'cp -a . "$scratch/first"; cd "$scratch/first"; ./spark-submit.sh --version; cd ..;'
+        " mv first moved; cd moved; ./spark-submit.sh demo 2>told; grep archiving told;"
+        " [[ $(<told) != *compiling* ]]; export SPARK_SUBMIT_OPTS=-Xshare:on;"  # needs the archive
+        f' {ALONE} ./spark-submit.sh demo 2>again; [[ $(<again) != *"setting up"* ]];'
+        " cat told again >&2",
+    ),
     "group-root": Row(
         "files that are kafka:root, and a run as kafka",
         f'{HOMELESS}; chgrp -R 0 "$logs"; {NAMELESS} {CLEAN}',

@@ -439,3 +439,19 @@ def test_all_scripts_are_executable_and_parse() -> None:
     for name in ("spark-submit.sh", "run-tests.sh", ".ci/run"):
         assert os.access(ROOT / name, os.X_OK)
         subprocess.run(["bash", "-n", str(ROOT / name)], check=True, timeout=60)
+
+
+def test_class_archive_is_made_again_in_a_moved_checkout(machine: Path) -> None:
+    tree = machine / "tree"
+    jvm = tree / ".cache" / "jvm"
+    jvm.mkdir(parents=True)
+    (jvm / "java-17.jsa").touch()
+    (jvm / "made-in").write_text(f"{tree}\n", encoding="utf-8")
+    ask = "root=$PWD; . lib/set-up.sh; class_archive=$cache/jvm/java-17.jsa; classes_are_archived"
+
+    def is_there(checkout: Path) -> bool:
+        command = ["bash", "-euc", ask]
+        return subprocess.run(command, cwd=checkout, check=False).returncode == 0
+
+    assert is_there(tree)
+    assert not is_there(tree.rename(machine / "moved"))
