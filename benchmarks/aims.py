@@ -41,4 +41,8 @@ AIMS = (
     Aim("clean-100B", 3),
     Aim("new-any-100B", 4),
     Aim("new-newest-100B", 20),
+    Aim("pairs-100B", 6, ("kafka-1GiB",)),
+    Aim("four-lz4-1KB", 4, ("kafka-1GiB",)),
+    Aim("one-100KB", 2, ("kafka-1GiB",)),
+    Aim("64-partitions", 4, ("kafka-1GiB",)),
 )

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, Self
 from benchmarks.data import NOW, DataSet
 from tests.kafka.judge.jars import PROJECT, installation, java
 from tests.kafka.judge.judge import ORACLE, Kafka
+from winnow.logdir.names import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT
 
 SESSION_SECONDS = 1200
 _PIECE_BYTES = 16 * 2**20
@@ -212,11 +213,38 @@ class WarmWinnow:
         self._log.close()
 
 
+def older_part_first(data: DataSet, clean: Callable[..., Measure], log_dir: Path) -> Measure:
+    """The run that is measured. If the case was cleaned before, a run on the older part precedes
+    it, with the same ledger and so the same key summaries.
+
+    The first run sees the older part not cleaned and nothing after it, by other checkpoints.
+    """
+    if not data.case.cleaned_before:
+        return clean(log_dir)
+    ledger = log_dir.parent / "ledger"
+    until, cleaned = log_dir / HIGH_WATERMARK_CHECKPOINT, log_dir / CLEANER_CHECKPOINT
+    kept, bounds = until.read_bytes(), cleaned.read_bytes()
+    until.write_bytes(bounds)  # no cleaning goes above the high watermark
+    cleaned.unlink()
+    clean(log_dir, ledger=ledger)
+    until.write_bytes(kept)
+    if cleaned.read_bytes().split() != bounds.split() or log_bytes(log_dir) != data.log_bytes:
+        message = f"{data.case.name}: the first cleaning did not leave the older part as it was"
+        raise ContestantFailedError(message)
+    os.sync()
+    return clean(log_dir, ledger=ledger)
+
+
 def winnow_cold(
-    data: DataSet, log_dir: Path, *, cores: int, options: Sequence[str] = ()
+    data: DataSet,
+    log_dir: Path,
+    *,
+    cores: int,
+    ledger: Path | None = None,
+    options: Sequence[str] = (),
 ) -> Measure:
-    """`./spark-submit.sh clean` from process start to its end, everything set up. `options`: more
-    of the verb's.
+    """`./spark-submit.sh clean` from process start to its end, everything set up. `ledger`: not the
+    default one. `options`: more of the verb's.
     """
     command = [
         str(PROJECT / "spark-submit.sh"),
@@ -227,6 +255,7 @@ def winnow_cold(
         "--json",
     ]
     command += ["--topic-configs", str(data.topic_configs), "--now", str(NOW), *options]
+    command += [] if ledger is None else ["--ledger", str(ledger)]
     begin = time.perf_counter()
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     seconds = time.perf_counter() - begin

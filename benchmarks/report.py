@@ -45,7 +45,9 @@ processor and its size. Compare ratios: seconds of two cases may come from two m
 * Half superseded: spread evenly, so that nearly every batch has to be rebuilt. 5 % dirty: the rest
   was compacted before.
 * 5 % new: as 5 % dirty, without tombstones in what was compacted. Updates of any key, of the newest
-  5 % of the keys, or 95 % of the updates of 0.2 % of the keys, spread over all segments.
+  5 % of the keys, or 95 % of the updates of 0.2 % of the keys, spread over all segments. Nothing
+  new: without updates. In these cases Winnow has cleaned the older part just before, not measured,
+  with the same ledger.
 * Commits: {GROUPS} groups that commit {COMMITTED} partitions each, one batch a commit, as in
   `__consumer_offsets`.
 """

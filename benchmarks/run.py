@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +29,16 @@ os.environ.setdefault(
 )  # as everything else that runs here
 
 from benchmarks.cases import CASES  # noqa: E402 - needs the path above
-from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, disk, kafka, winnow_cold  # noqa: E402
+from benchmarks.contestants import (  # noqa: E402
+    Measure,
+    WarmKafka,
+    WarmWinnow,
+    copy,
+    disk,
+    kafka,
+    older_part_first,
+    winnow_cold,
+)
 from benchmarks.data import (  # noqa: E402
     DATA,
     DataSet,
@@ -58,12 +68,12 @@ def main() -> None:
             if case.name not in options.case:
                 continue
             say(f"{case.name}: making the data, unless it is there")
-            raw_bytes = options.mib * case.times * MIB
+            raw_bytes = round(case.mib(options.mib) * MIB)
             data = data_set(case, raw_bytes)
             runs = measure(
                 data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat
             )
-            save(Result.of(data, options.mib * case.times, runs))
+            save(Result.of(data, round(case.mib(options.mib)), runs))
             RESULTS.write_text(report(load_results()), encoding="utf-8")
             if not options.keep_data:
                 remove_data(case, raw_bytes)
@@ -79,7 +89,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--mib",
         type=int,
         default=2048,
-        help="raw size of each case; clean-100B has 4 times as much",
+        help="raw size of each case but those of a fixed size; those that were compacted before "
+        "have 4 times as much",
     )
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--case", nargs="+", choices=names, default=names)
@@ -103,11 +114,11 @@ def contestants(
         "kafka-1GiB": lambda log_dir: kafka(
             data, log_dir, dedupe_mib=1024 // threads, threads=threads
         ),
-        "cold": lambda log_dir: winnow_cold(data, log_dir, cores=cores),
+        "cold": partial(older_part_first, data, partial(winnow_cold, data, cores=cores)),
         "copy": lambda log_dir: copy(data, log_dir / "copy"),
     }
     if warm is not None:
-        runs["warm"] = lambda log_dir: warm.clean(data, log_dir)
+        runs["warm"] = partial(older_part_first, data, partial(warm.clean, data))
         runs["disk"] = lambda log_dir: disk(log_dir / "disk", warm.left, cores=cores)
     if warm_kafka is not None:
         runs["kafka-warm"] = lambda log_dir: warm_kafka.clean(

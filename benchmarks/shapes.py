@@ -24,7 +24,6 @@ BATCH_BYTES = 16_384
 """Uncompressed bytes of records after which a batch ends: the usual `batch.size` of a producer."""
 GROUPS, COMMITTED = 200, 10
 """Groups in an offsets partition, and partitions that each commit is of."""
-_TOMBSTONES = 0.01
 _DIRTY = 0.05
 _NEWEST = 0.05
 """Share of the keys that `NEWEST` updates."""
@@ -66,7 +65,8 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
             updates(random, case, (random.integers(0, keys, n) for n in pieces(case, records))),
         )
     else:
-        clean = max(1, round(records * (1 - _DIRTY)))
+        dirty = 0 if case.shape is Shape.NOTHING else max(1, round(records * _DIRTY))
+        clean = max(1, records - dirty)
         bounds = np.cumsum([0, *pieces(case, clean)]).tolist()
         append(
             log,
@@ -76,12 +76,11 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
                 case,
                 (np.arange(first, end) for first, end in pairwise(bounds)),
                 # A compacted one has a delete horizon, which this writer does not write.
-                tombstones=_TOMBSTONES if case.shape is Shape.CLEAN else 0,
+                tombstones=case.tombstones if case.shape is Shape.CLEAN else 0,
             ),
         )
         log.roll()
         first_dirty = log.log_end_offset
-        dirty = max(1, records - clean)
         append(
             log,
             case,
@@ -150,12 +149,13 @@ def updates(
     case: Case,
     ids: Iterator[NDArray[np.int64]],
     *,
-    tombstones: float = _TOMBSTONES,
+    tombstones: float | None = None,
 ) -> Iterator[Batches]:
     """JSON-like values: field names, digits and random hex, `value_bytes` on average; some are
-    tombstones.
+    tombstones, as many as the case has unless said.
     """
     pool = _pool()
+    share = case.tombstones if tombstones is None else tombstones
     for chosen in ids:
         n = len(chosen)
         keys = Cells(
@@ -163,8 +163,8 @@ def updates(
         )
         sizes = case.value_bytes // 2 + random.integers(0, case.value_bytes + 1, n)
         begins = random.integers(0, len(pool) - sizes)
-        values = Cells(pool, begins, np.where(random.random(n) < tombstones, -1, sizes))
-        yield keys, values, _ends(KEY_BYTES + np.maximum(values.size, 0) + _RECORD_OVERHEAD)
+        values = Cells(pool, begins, np.where(random.random(n) < share, -1, sizes))
+        yield keys, values, _ends(case, KEY_BYTES + np.maximum(values.size, 0) + _RECORD_OVERHEAD)
 
 
 def _key_of(ids: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -176,8 +176,11 @@ def _key_of(ids: NDArray[np.int64]) -> NDArray[np.uint8]:
     return digits
 
 
-def _ends(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A batch ends with the record that fills it."""
+def _ends(case: Case, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A batch ends with the record that fills it, or after as many as the case says."""
+    if case.batch_records is not None:
+        steps = np.arange(0, len(sizes), case.batch_records) + case.batch_records
+        return np.minimum(steps, len(sizes))
     through = np.cumsum(sizes)
     ends, done = [0], 0
     while ends[-1] < len(sizes):

@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from winnow.api import clean
+from winnow.ledger.place import KEY_SUMMARIES
 from winnow.policy.sources import Settings, parse_topic_configs
 from winnow.runtime.profile import profiling
 
@@ -39,7 +40,13 @@ def run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
         ledger, now = order["ledger"], order["now"]
         begin = time.perf_counter()
         result = clean(
-            spark, [order["log_dir"]], settings=settings, now=now, ledger=ledger, progress=profiler
+            spark,
+            [order["log_dir"]],
+            settings=settings,
+            now=now,
+            ledger=ledger,
+            key_summaries=None if ledger is None else f"{ledger}/{KEY_SUMMARIES}",
+            progress=profiler,
         )
         seconds = time.perf_counter() - begin
     return {

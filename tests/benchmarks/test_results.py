@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks import shapes
 from benchmarks.cases import CASES, Case, Shape
-from benchmarks.contestants import ContestantFailedError, Measure, disk
+from benchmarks.contestants import ContestantFailedError, Measure, disk, older_part_first
+from benchmarks.data import made_in, make
 from benchmarks.report import report
 from benchmarks.results import Result, load_results, save
 
@@ -107,3 +108,31 @@ def test_updates_have_the_keys_of_their_shape(shape: Shape, least: int, most: in
     if shape is Shape.FEW:
         assert 0.94 < (chosen % 500 == 0).mean() < 0.97, "spread over all of the log"
         assert np.unique(chosen[chosen % 500 == 0]).size == 20
+
+
+def test_size_of_many_small_partitions_is_not_asked_for() -> None:
+    sizes = {case.name: case.mib(2048) for case in CASES}
+    assert (sizes["64-partitions"], sizes["2000-partitions"]) == (1024, 125)
+    assert (sizes["one-100B"], sizes["new-newest-100B"]) == (2048, 8192)
+
+
+def test_older_part_is_cleaned_before_what_is_measured(tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "new-any-100B")
+    make(case, 1 << 20, tmp_path, segment_bytes=1 << 20)
+    data = made_in(case, tmp_path)
+    bounds = (data.log_dir / "cleaner-offset-checkpoint").read_bytes()
+    end = (data.log_dir / "replication-offset-checkpoint").read_bytes()
+    seen: list[tuple[bytes, bool]] = []
+    ledgers: set[Path] = set()
+
+    def clean(log_dir: Path, *, ledger: Path) -> Measure:
+        cleaned = log_dir / "cleaner-offset-checkpoint"
+        seen.append(((log_dir / "replication-offset-checkpoint").read_bytes(), cleaned.exists()))
+        cleaned.write_bytes(bounds)
+        ledgers.add(ledger)
+        return Measure(len(seen), None, data.log_bytes)
+
+    assert older_part_first(data, clean, data.log_dir).seconds == 2
+    assert seen == [(bounds, False), (end, True)]
+    assert bounds != end
+    assert len(ledgers) == 1, "what the first run finds out is at hand in the second"
