@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from winnow.cleaning.in_place import check_in_place
 from winnow.errors import CorruptLogError, UsageError
 from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.places import open_tree, storage_of
+from winnow.storage.s3 import memory
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.change import Change
 from winnow.storage.s3.client import bucket_and_key
@@ -479,6 +480,18 @@ def test_reader_that_forgets_its_listing_reads_a_replaced_segment(
     assert reader.read_bytes(path) == b"new one"
 
 
+def test_old_listing_is_not_used(
+    storage: S3Storage, reader: S3Storage, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{root}/0.log"
+    storage.create(path, b"old")
+    reader.list_dir(root)
+    storage.unlink(path)
+    storage.create(path, b"new one")
+    monkeypatch.setattr(memory, "GOOD_S", 0.0)
+    assert reader.read_bytes(path) == b"new one"
+
+
 def test_times_of_logs_are_learned_from_another_process(
     reader: S3Storage, bucket: S3Bucket, root: str
 ) -> None:
@@ -509,6 +522,36 @@ def test_two_threads_may_change_files_of_one_directory(storage: S3Storage, root:
                 storage.create(f"{root}/{name}.tmp", b"")
             list(pool.map(write, ("a", "b"), (number, number)))
     assert contents(storage, root) == {"a": b"9", "b": b"9"}
+
+
+def test_reader_that_listed_before_a_killed_change_reads_old_or_new_files(
+    storage: S3Storage, root: str
+) -> None:
+    """Whatever it has listed, each file has the bytes of the old directory or of the new one."""
+    new = 0
+    for requests in range(100):
+        directory = f"{root}/{requests}"
+        start(storage, directory)
+        reader = S3Storage(S3Bucket(bucket_and_key(root)[0]))
+        reader.list_dir(directory)
+        dying = S3Storage(Counting(bucket_and_key(root)[0], left=requests))
+        ended = False
+        with suppress(Died):
+            with dying.changing(directory):
+                swap(dying, directory)
+            ended = True
+        for name in ("a", "b", "c", "d", "e"):
+            try:
+                data = reader.read_bytes(f"{directory}/{name}")
+            except FileNotFoundError:
+                assert name not in BEFORE or name not in AFTER
+            else:
+                assert data in (BEFORE.get(name), AFTER.get(name))
+                new += data == AFTER.get(name) != BEFORE.get(name)
+        if ended:
+            break
+    assert ended
+    assert new > 3
 
 
 def test_no_more_than_sixteen_requests_are_under_way(bucket: S3Bucket) -> None:

@@ -21,6 +21,7 @@ from winnow.logdir.names import (
 )
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
+from winnow.storage.places import forget_listings
 
 _WHY_SKIPPED = {
     DirectoryKind.DELETE: "its topic is being deleted; a broker removes it",
@@ -68,6 +69,7 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
     a broker from starting, a directory given twice, directories of different clusters, and a
     partition in two directories of the same node.
     """
+    forget_listings()  # of an earlier run
     paths = [storage.canonical(path) for path in log_dirs]
     for given, path in zip(log_dirs, paths, strict=True):
         if paths.count(path) > 1:

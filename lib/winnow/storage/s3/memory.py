@@ -3,18 +3,22 @@
 A listing is a snapshot of a directory. What it names is read on the condition that it still has the
 same tag (`If-Match`), or is remembered by its tag: an object with the same tag has the same bytes.
 So a reader reads the directory as it was listed, or notices that it has changed. That an object is
-missing is never remembered. Listings are forgotten where a task begins (`Remembers.forget`).
+missing is never remembered. Listings are forgotten after a while, and where a run or a stage of its
+tasks begins (`Remembers.forget`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+GOOD_S = 30.0
+"""Seconds after which a listing is too old."""
 _MOST_OBJECTS = 100_000
 _MOST_TIMES = 100_000
 _MOST_BYTES = 32 * 2**20
@@ -42,13 +46,18 @@ class Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._directories: OrderedDict[str, dict[str, Stored]] = OrderedDict()
+        self._since: dict[str, float] = {}
+        """When each directory was listed, or first written to."""
         self._objects = 0
         self._times: dict[tuple[str, int, int], int] = {}
         self._beginnings: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._bytes = 0
 
     def find(self, key: str) -> Stored | None:
-        """Return an object as it was last seen; None if it is unknown."""
+        """Return an object as it was last seen. None if it is unknown, or that was too long ago."""
+        since = self._since.get(_parent(key))
+        if since is None or time.monotonic() - since > GOOD_S:
+            return None
         return self._directories.get(_parent(key), {}).get(key)
 
     def known_in(self, directory: str) -> list[Stored]:
@@ -61,6 +70,7 @@ class Memory:
         with self._lock:
             self._drop(directory)
             self._directories[directory] = dict(objects)
+            self._since[directory] = time.monotonic()
             self._objects += len(objects)
             while self._objects > _MOST_OBJECTS and len(self._directories) > 1:
                 self._drop(next(iter(self._directories)))
@@ -68,6 +78,7 @@ class Memory:
     def add(self, stored: Stored) -> None:
         """Remember an object that this process has written."""
         with self._lock:
+            self._since.setdefault(_parent(stored.key), time.monotonic())
             of = self._directories.setdefault(_parent(stored.key), {})
             self._objects += stored.key not in of
             of[stored.key] = stored
@@ -76,6 +87,7 @@ class Memory:
         """Forget all listings."""
         with self._lock:
             self._directories.clear()
+            self._since.clear()
             self._objects = 0
 
     def remove(self, keys: Iterable[str]) -> None:
@@ -98,6 +110,7 @@ class Memory:
                     self._drop(at)
 
     def _drop(self, directory: str) -> None:
+        self._since.pop(directory, None)
         self._objects -= len(self._directories.pop(directory, {}))
 
     def time_of(self, stored: Stored) -> int | None:
