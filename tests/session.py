@@ -14,4 +14,4 @@ def verbs_use(spark: SparkSession, patch: pytest.MonkeyPatch) -> None:
     for name, module in list(sys.modules.items()):
         for attribute in ("spark_context", "spark_session"):
             if name.startswith("winnow.cli.") and hasattr(module, attribute):
-                patch.setattr(module, attribute, lambda: nullcontext(spark))
+                patch.setattr(module, attribute, lambda **_: nullcontext(spark))

@@ -295,7 +295,6 @@ def doctor(
             touch=False,
         )
         request.check_globs({tp.topic for d in dirs for tp in d.partitions})
-        progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
     return replace(diagnosis, notes=(*settings.notes(), *found))
 

@@ -76,8 +76,8 @@ def escaped(character: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 segment`, `3 segments`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """`1 segment`, `3 segments`, `2,000 segments`."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def instant(ms: int) -> str:

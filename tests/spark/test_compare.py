@@ -229,7 +229,7 @@ def test_compare_command(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("winnow.cli.verify.spark_context", lambda: nullcontext(spark))
+    monkeypatch.setattr("winnow.cli.verify.spark_context", lambda **_: nullcontext(spark))
     assert run_command(["verify", "--compare", *brokers, "--topics", "s*", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["status"] == "same"

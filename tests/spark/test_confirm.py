@@ -5,19 +5,15 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS
 from tests.spark.runs import add_partition, changes, files_of, new_log_dir
+from tests.terminal import on_a_terminal
 
 pytestmark = pytest.mark.spark
 
@@ -40,33 +36,6 @@ def command(log_dir: Path, verb: str = "clean", *more: str) -> list[str]:
         *("--topic-configs", str(TOPIC_CONFIGS), "--topic-set", MORE),
         *more,
     ]
-
-
-def on_a_terminal(words: list[str], answer: str, *, until: str = "go on:") -> tuple[int, str]:
-    """Run on a terminal of its own and type `answer` when `until` is shown. Returns the exit code
-    and all that was shown.
-    """
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(ROOT)
-        os.execv(words[0], words)  # noqa: S606 - a shell would quote the words
-    shown, answered, deadline = "", False, time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        if select.select([terminal], [], [], 0.5)[0]:
-            try:
-                data = os.read(terminal, 65536)
-            except OSError:  # the terminal's last process has ended
-                break
-            shown += data.decode(errors="replace")
-        if not answered and until in shown:
-            os.write(terminal, answer.encode())
-            answered = True
-    else:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    os.close(terminal)
-    assert answered, shown[-3000:]
-    return os.waitstatus_to_exitcode(status), shown
 
 
 def without_terminal(words: list[str]) -> subprocess.CompletedProcess[str]:
@@ -96,12 +65,28 @@ def test_without_a_terminal_it_needs_yes(log_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "code"), [("d-size\n", 0), ("yes\n", 2), ("\x03", 130), ("\x04", 2)]
+    ("answer", "code"),
+    [
+        ("d-size\n", 0),  # the name
+        pytest.param("  d-size \n", 0, marks=pytest.mark.slow),
+        ("d-size-0\n", 2),  # a partition is no topic
+        pytest.param("yes\n", 2, marks=pytest.mark.slow),
+        ("\n", 2),
+        pytest.param(b"\xff\x00\xfe\n", 2, marks=pytest.mark.slow),
+        ("\x03", 130),  # Ctrl-C
+        ("\x04", 2),  # Ctrl-D: the end of the input
+        pytest.param("d-size\x04\x04", 0, marks=pytest.mark.slow),  # ends a line as well
+    ],
 )
-def test_typed_name_of_the_topic_confirms(log_dir: Path, answer: str, code: int) -> None:
+def test_typed_name_of_the_topic_confirms(log_dir: Path, answer: str | bytes, code: int) -> None:
     before = files_of(log_dir)
     words = command(log_dir, "clean", "--no-ledger", "--report", "none")
-    ended, shown = on_a_terminal(words, answer)
-    assert ended == code, shown[-3000:]
-    assert "retention.bytes=1000 instead of 200000" in shown
+    seen = on_a_terminal(words, answer, until="go on:")
+    assert seen.code == code, seen.text[-3000:]
+    assert "  retention.bytes=1000 instead of 200000" in seen.lines
+    question = "These options delete more than the own settings of topic d-size:"
+    assert seen.lines.count(question) == 1  # no live line was painted over it
     assert bool(changes(before, files_of(log_dir))) == (code == 0)
+    if code == 2:
+        assert "deleting more than the topics' own settings was not confirmed" in seen.text
+        assert "add --yes" in " ".join(seen.text.split())

@@ -47,7 +47,7 @@ def broker(path: Path, node: int) -> Path:
 def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two brokers' directories where commands are run, in this session."""
     for verb in ("run", "verify"):
-        monkeypatch.setattr(f"winnow.cli.{verb}.spark_context", lambda: nullcontext(spark))
+        monkeypatch.setattr(f"winnow.cli.{verb}.spark_context", lambda **_: nullcontext(spark))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
     for node in (1, 2):

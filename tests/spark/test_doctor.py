@@ -93,7 +93,7 @@ def command(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
     for verb in ("run", "doctor", "explain", "verify"):
-        monkeypatch.setattr(f"winnow.cli.{verb}.spark_context", lambda: nullcontext(spark))
+        monkeypatch.setattr(f"winnow.cli.{verb}.spark_context", lambda **_: nullcontext(spark))
 
     def call(*words: str) -> tuple[int, str]:
         capsys.readouterr()

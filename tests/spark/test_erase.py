@@ -302,7 +302,7 @@ def test_erase_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
-    monkeypatch.setattr("winnow.cli.erase.spark_session", lambda: nullcontext(spark))
+    monkeypatch.setattr("winnow.cli.erase.spark_session", lambda **_: nullcontext(spark))
     log = read_log(log_dir / "c-tomb-0").records
     active = max(int(path.stem) for path in (log_dir / "c-tomb-0").glob("*.log"))
     key = min({r.key for r in log if r.key} - {r.key for r in log if r.offset >= active})

@@ -32,7 +32,7 @@ Erase = Callable[..., tuple[int, str, str]]
 def erase(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Erase:
-    monkeypatch.setattr("winnow.cli.erase.spark_session", lambda: nullcontext(spark))
+    monkeypatch.setattr("winnow.cli.erase.spark_session", lambda **_: nullcontext(spark))
 
     def call(log_dir: Path, *words: str) -> tuple[int, str, str]:
         capsys.readouterr()

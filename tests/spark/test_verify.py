@@ -58,7 +58,7 @@ def test_verify_command(
     """Only for the requested topics, here."""
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-badcrc-0", "x-torn-0"])
     (log_dir / "x-0.0123456789abcdef0123456789abcdef-stray").mkdir()
-    monkeypatch.setattr("winnow.cli.verify.spark_context", lambda: nullcontext(spark))
+    monkeypatch.setattr("winnow.cli.verify.spark_context", lambda **_: nullcontext(spark))
     assert run_command(["verify", str(log_dir), "--topics", "x-bad*", "--json"]) == 4
     out, err = capsys.readouterr()
     assert [finding["kind"] for finding in json.loads(out)["findings"]] == ["crc"]

@@ -29,6 +29,7 @@ from winnow.runtime.session import WithContext
 from winnow.runtime.spool import spooling, temporary_directory
 from winnow.runtime.throttle import limiting_io
 from winnow.storage.places import Places
+from winnow.words import counted
 
 
 def new_run_id() -> str:
@@ -74,7 +75,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         request = replace(request, settings=settings)
         sc = spark.sparkContext
         weighing = partial(weigh, sc, now=request.now, progress=progress)
-        progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
+        progress.stage(f"looking at {counted(sum(len(d.partitions) for d in dirs), 'partition')}")
         with (
             seldom_collecting(),
             cancelling_jobs(sc, request.stop),

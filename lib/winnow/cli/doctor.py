@@ -15,6 +15,7 @@ from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settin
 from winnow.cli.out import Paper, complain, tell, tell_json, wrapped
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
+from winnow.cli.text.alike import alike
 from winnow.cli.text.doctor import bold, census_lines, listed, plain
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.cli.text.versions import by_the_rules, version_keys
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 8
 """Topics that are named one by one."""
+_FEW = 3
+"""Partitions with the same trouble that are named."""
 
 
 def run_doctor(request: CommandLine, *, deep: bool) -> int:
@@ -37,7 +40,7 @@ def run_doctor(request: CommandLine, *, deep: bool) -> int:
         now = now_of(request)
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
-        with spark_context() as spark:
+        with spark_context(quiet=request.quiet) as spark:
             from winnow import api  # noqa: PLC0415 - it loads numba
 
             with progress_on_stderr(quiet=request.quiet) as progress:
@@ -73,7 +76,11 @@ def command(advice: Advice, request: CommandLine) -> list[str]:
     """Return the words to type, with the log directories and settings that this run was given."""
     verb, *options = advice.arguments
     given = [
-        *(("--topic-configs", request.topic_configs) if request.topic_configs else ()),
+        *(
+            ("--topic-configs", request.topic_configs)
+            if request.topic_configs and "--topic-configs" not in options
+            else ()
+        ),
         *(word for file in request.server_properties for word in ("--server-properties", file)),
         *(("--allow-other-broker",) if request.allow_other_broker else ()),
         *(word for value in request.sets for word in ("--set", value)),
@@ -106,18 +113,19 @@ def _page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[Text]:
         yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}")
         yield plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
     yield wrapped(by_the_rules(found.kafka), width, indent=2)
-    yield from listed("What happened", [*_happened(found)])
+    yield from listed("What happened", [*_happened(found)], width)
     yield plain("")
     yield bold("What can be freed")
     yield from (plain(f"  {_gain(gain)}") for gain in found.gains)
     if not found.gains:
         yield plain(f"  nothing: the topics' settings allow none, at {moment(found.now)}")
-        yield from (plain(f"  {line}") for line in _unfreed_lines(found))
+        yield from (wrapped(line, width, indent=2, hang=2) for line in _unfreed_lines(found))
     yield from listed(
-        "Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue]
+        "Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue], width
     )
     if found.dead_cleaner:
-        yield plain(f"  Is the cleaner dead? {found.dead_cleaner}", style="yellow")
+        words = f"Is the cleaner dead? {found.dead_cleaner}"
+        yield wrapped(words, width, style="yellow", indent=2, hang=2)
     yield from listed(
         "Held back by open transactions",
         [
@@ -125,12 +133,14 @@ def _page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[Text]:
             f"{_when(h.last_seen)}"
             for h in found.held_back
         ],
+        width,
     )
     yield from listed(
         "Cleaner entries in the wrong log directory",
         [f"{m.topic}-{m.partition}: {m.words}" for m in found.misplaced],
+        width,
     )
-    yield from listed("Can't be cleaned in their current state", _trouble_lines(found))
+    yield from listed("Can't be cleaned in their current state", _trouble_lines(found), width)
     yield from listed(
         "Topics by bytes",
         [
@@ -138,14 +148,15 @@ def _page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[Text]:
             f"{t.policy or 'policy unknown'}"
             for t in found.topics
         ],
+        width,
     )
-    yield from census_lines(found)
+    yield from census_lines(found, width)
     if found.advice:
         yield plain("")
         yield bold("What to run next")
     for advice in found.advice:
         yield plain(f"  {shlex.join(command(advice, request))}")
-        yield plain(f"      {advice.why}", style="dim")
+        yield wrapped(advice.why, width, style="dim")
     if found.gains and any(disk.is_full or not disk.clean_shutdown for disk in found.disks):
         yield plain("  Then start the broker with its settings unchanged.")
 
@@ -160,9 +171,9 @@ def _happened(found: Diagnosis) -> Iterator[str]:
         if not disk.clean_shutdown:
             why = " A broker crashes when it can't write." if disk.is_full else ""
             yield (
-                f"{disk.log_dir} has no .kafka_cleanshutdown: the broker crashed or was "
-                f"killed.{why} "
-                "When it starts, it reads the end of each log and cuts off incomplete batches"
+                f"the broker crashed or was killed: {disk.log_dir} has no "
+                f".kafka_cleanshutdown.{why} When it starts, it reads the end of each log and "
+                "cuts off incomplete batches"
             )
 
 
@@ -189,13 +200,13 @@ def _overdue_line(now: int, overdue: Overdue) -> str:
 
 def _trouble_lines(found: Diagnosis) -> list[str]:
     """Group partitions by what is wrong. A cause that affects a whole directory is shown once."""
-    by_cause: dict[str, list[str]] = {}
-    for t in found.troubles:
-        by_cause.setdefault(t.error or t.reason, []).append(f"{t.topic}-{t.partition}")
     lines = []
-    for cause, names in sorted(by_cause.items(), key=lambda item: (-len(item[1]), item[0])):
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        lines.append(f"{shown}: {cause}")
+    for group in alike(
+        (t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in found.troubles
+    ):
+        rest = len(group.names) - _FEW
+        shown = ", ".join(group.names[:_FEW]) + (f" and {rest:,} more" if rest > 0 else "")
+        lines.append(f"{shown}: {group.words('--json')}")
     return lines
 
 

@@ -66,7 +66,11 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool, certificate: s
             check_place(certificate, request.log_dirs)
         ledger = ledger_of(request)
         clock.starts_spark()
-        with spark_session() as spark, signals.ask(stop, spark), clock.with_spark(spark):
+        with (
+            spark_session(quiet=request.quiet) as spark,
+            signals.ask(stop, spark),
+            clock.with_spark(spark),
+        ):
             from winnow import api  # noqa: PLC0415 - it loads numba
 
             with clock.progress(quiet=request.quiet) as progress:

@@ -64,7 +64,7 @@ def run_explain(asked: Asked, request: CommandLine) -> int:
         settings = parse_settings(request)
         key = key_bytes(asked)
         check_log_dirs(request.log_dirs)
-        with spark_context() as spark:
+        with spark_context(quiet=request.quiet) as spark:
             from winnow import api  # noqa: PLC0415 - it loads numba
 
             with progress_on_stderr(quiet=request.quiet) as progress:

@@ -27,7 +27,7 @@ def run_history(request: CommandLine, *, since: str | None) -> int:
         where = default_ledger(os.environ) if request.ledger is None else request.ledger
         check_ledger(where, ())
         begin = None if since is None else parse_now(since, option="--since")
-        with spark_session() as spark:
+        with spark_session(quiet=request.quiet) as spark:
             from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
 
             with progress_on_stderr(quiet=request.quiet) as progress:

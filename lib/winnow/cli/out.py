@@ -25,6 +25,8 @@ from winnow.words import one_line, printable, redacted
 PIPE_WIDTH = 100
 """Columns if there is no terminal to ask."""
 _INDENT = 6
+_SPINNER = 2
+"""Columns before a live line."""
 
 
 class Wrapped(Text):
@@ -32,16 +34,24 @@ class Wrapped(Text):
 
 
 def wrapped(
-    text: str, width: int, *, style: str = "", indent: int = _INDENT, break_on_hyphens: bool = False
+    text: str,
+    width: int,
+    *,
+    style: str = "",
+    indent: int = _INDENT,
+    hang: int = 0,
+    break_on_hyphens: bool = False,
 ) -> Wrapped:
-    """Wrap a paragraph to at least 40 columns."""
-    space = " " * indent
+    """Wrap a paragraph to at least 40 columns. `hang`: indent of the lines after the first one,
+    beyond its own. A word that is longer than a line, such as a path, stays whole.
+    """
     lines = textwrap.wrap(
         redacted(text),
         max(width, 40),
-        initial_indent=space,
-        subsequent_indent=space,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + hang),
         break_on_hyphens=break_on_hyphens,
+        break_long_words=False,
     )
     return Wrapped("\n".join(map(one_line, lines)), style=style)
 
@@ -114,11 +124,14 @@ class Errors:
         show(file=kept)
         self._write(kept.text)
 
-    def live(self, line: Callable[[], str]) -> Status | None:
-        """Return a line that is refreshed while it is shown; None if there is no terminal."""
-        if not self._console.is_terminal or self._console.is_dumb_terminal:
+    def live(self, line: Callable[[int], str]) -> Status | None:
+        """Return a line that is refreshed while it is shown; None if there is no terminal, or if it
+        must get no escape sequences. `line` returns the text for a number of columns.
+        """
+        console = self._console
+        if not console.is_terminal or console.is_dumb_terminal or _plain():
             return None
-        return self._console.status(_Live(line))
+        return console.status(_Live(lambda: line(console.width - _SPINNER)))
 
     def _write(self, text: str) -> None:
         self._stream.write(_shown(text))
@@ -251,20 +264,23 @@ class _Live:
         self._line = line
 
     def __rich__(self) -> Text:
-        return Text(one_line(redacted(self._line())))
+        return Text(one_line(redacted(self._line())), no_wrap=True, overflow="ellipsis")
 
 
 def _console(stream: TextIO | None, width: int | None) -> Console:
     """Return a console. Without a terminal, or with NO_COLOR, it has no colour and no attribute."""
-    plain = bool(os.environ.get("NO_COLOR"))
     return Console(
         file=stream,
         highlight=False,
         markup=False,
         emoji=False,
         width=width,
-        color_system=None if plain else "auto",
+        color_system=None if _plain() else "auto",
     )
+
+
+def _plain() -> bool:
+    return bool(os.environ.get("NO_COLOR"))
 
 
 def _shown(text: str) -> str:

@@ -97,7 +97,7 @@ def _after_crash(line: CommandLine, asked: Recovery, log_dirs: tuple[str, ...]) 
     """Recover what a broker would recover, or plan it."""
     settings = parse_settings(line)
     now = now_ms() if line.now is None else parse_now(line.now)
-    with spark_context() as spark, progress_on_stderr(quiet=line.quiet) as progress:
+    with spark_context(quiet=line.quiet) as spark, progress_on_stderr(quiet=line.quiet) as progress:
         from winnow.verbs.truncate.run import recover_unclean  # noqa: PLC0415 - likewise
         from winnow.verbs.truncate.values import TruncateRequest  # noqa: PLC0415 - it loads numba
 

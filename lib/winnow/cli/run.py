@@ -64,7 +64,11 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
         call = prepare(verb, request, now, stop, clock=clock, saved=saved or saving)
         place = place_of_report(verb, request)
         clock.starts_spark()
-        with spark_context() as spark, signals.ask(stop, spark), clock.with_spark(spark):
+        with (
+            spark_context(quiet=request.quiet) as spark,
+            signals.ask(stop, spark),
+            clock.with_spark(spark),
+        ):
             if verb == "clean":
                 with outlets(request, spark, complain) as reported:
                     result = call(spark)

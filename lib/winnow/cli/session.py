@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow import runtime
 from winnow.cli.out import complain
+from winnow.cli.text.progress import progress_on_stderr
 from winnow.errors import UsageError, WinnowError
 from winnow.resources import own_cache, resource
 from winnow.runtime.run_directory import begin_run_directory, run_directory, temporary_place
@@ -40,17 +41,18 @@ class ContextOnly:
 
 
 @contextmanager
-def spark_context() -> Iterator[ContextOnly]:
+def spark_context(*, quiet: bool = False) -> Iterator[ContextOnly]:
     """Start Spark for verbs that only run RDDs. Their modules are imported while the JVM starts
-    Spark.
+    Spark. `quiet`: show no progress.
     """
     from pyspark import SparkContext  # noqa: PLC0415 - a mistyped command must not wait for Spark
     from pyspark.errors.exceptions.captured import install_exception_handler  # noqa: PLC0415
 
     load = Thread(target=_load, name="winnow-load", daemon=True)
     load.start()
-    context = SparkContext.getOrCreate(_settings())
-    load.join()  # otherwise the first worker would compile kernels too
+    with _starting(quiet=quiet):
+        context = SparkContext.getOrCreate(_settings())
+        load.join()  # otherwise the first worker would compile kernels too
     # as a session does, so that an error in a worker has its own traceback
     install_exception_handler()
     try:
@@ -66,11 +68,19 @@ def _load() -> None:
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
-    """Start Spark for verbs that read tables."""
+def _starting(*, quiet: bool) -> Iterator[None]:
+    with progress_on_stderr(quiet=quiet) as progress:
+        progress.stage("starting Spark")
+        yield
+
+
+@contextmanager
+def spark_session(*, quiet: bool = False) -> Iterator[SparkSession]:
+    """Start Spark for verbs that read tables. `quiet`: show no progress."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    spark = SparkSession.builder.config(conf=_settings()).getOrCreate()
+    with _starting(quiet=quiet):
+        spark = SparkSession.builder.config(conf=_settings()).getOrCreate()
     try:
         yield spark
     finally:

@@ -37,7 +37,7 @@ def run_verify(request: CommandLine, check: Check) -> int:
         _refuse_mixed(check)
         text = _text(check)
         clock.starts_spark()
-        with _spark(check) as spark, clock.with_spark(spark):
+        with _spark(check, quiet=request.quiet) as spark, clock.with_spark(spark):
             with clock.progress(quiet=request.quiet) as progress:
                 result = _read(spark, request, check, progress)
             for note in result.notes:
@@ -70,8 +70,9 @@ def _text(check: Check) -> Any:  # noqa: ANN401 - a module with `to_json` and `s
     return text
 
 
-def _spark(check: Check) -> AbstractContextManager[Any]:
-    return spark_context() if check.key_hash is None else spark_session()
+def _spark(check: Check, *, quiet: bool) -> AbstractContextManager[Any]:
+    start = spark_context if check.key_hash is None else spark_session
+    return start(quiet=quiet)
 
 
 def _read(spark: Any, request: CommandLine, check: Check, progress: Progress) -> Any:  # noqa: ANN401

@@ -42,18 +42,26 @@ class Silence:
 
 @contextmanager
 def watched(
-    sc: SparkContext, progress: Progress, name: str, *, tasks: int, ticks: TickSheet | None = None
+    sc: SparkContext,
+    progress: Progress,
+    name: str,
+    *,
+    tasks: int,
+    items: int | None = None,
+    ticks: TickSheet | None = None,
 ) -> Iterator[None]:
     """Report the Spark jobs run inside the block to `progress`; together they have `tasks` tasks.
 
     In local mode, bytes are counted through `ticks` while tasks run. Otherwise tasks are counted as
-    they end. If the block succeeds, everything is reported as done.
+    they end, or the `items` that were dealt out to them evenly. If the block succeeds, everything
+    is reported as done.
     """
     group = f"winnow-{uuid.uuid4().hex}"
     in_bytes = ticks if (sc.master or "").startswith("local") else None
-    total = tasks if in_bytes is None else in_bytes.total
+    things = tasks if items is None else items
+    total = things if in_bytes is None else in_bytes.total
     if in_bytes is None:
-        progress.stage(name, total_tasks=tasks)
+        progress.stage(name, total_tasks=total)
     else:
         progress.stage(name, total_bytes=total)
     sc.setJobGroup(group, name)
@@ -68,7 +76,7 @@ def watched(
 
     def poll() -> None:
         while not finished.wait(_EVERY_S):
-            tell(_completed(sc, group) if in_bytes is None else in_bytes.done())
+            tell(_completed(sc, group) * things // tasks if in_bytes is None else in_bytes.done())
 
     watcher = threading.Thread(target=poll, name="winnow-watch", daemon=True)
     watcher.start()

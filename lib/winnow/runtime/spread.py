@@ -48,7 +48,14 @@ def spread(
     lists = packed(list(enumerate(items)), costs, tasks=tasks)
     with (
         TickSheet(weights) if weights else nullcontext() as sheet,
-        watched(sc, progress, name, tasks=tasks, ticks=sheet),
+        watched(
+            sc,
+            progress,
+            name,
+            tasks=tasks,
+            items=None if weights else len(items),
+            ticks=sheet,
+        ),
     ):
         work = partial(_each, do, None if sheet is None else sheet.path)
         done = dict(sc.parallelize(lists, tasks).mapPartitions(in_task(work)).collect())

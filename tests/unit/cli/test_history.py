@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -90,16 +90,17 @@ def test_text_has_tables_of_runs_and_partitions() -> None:
     assert shown(history) == [
         "2 runs over 3 partitions: 3.0 MiB freed (/ledger)",
         "",
-        "run  ended                 who  cleaned  left alone                     freed  took",
-        "r2   2026-11-21T22:26:40Z  u@h   2 of 3           0  3.0 MiB (+ 1.0 MiB kept)   4 s",
-        "r1   2026-11-21T22:26:40Z  u@h   2 of 3           1                       0 B   4 s",
+        "run                     freed  cleaned  left alone  took                 ended  who",
+        "r2   3.0 MiB (+ 1.0 MiB kept)   2 of 3           0   4 s  2026-11-21T22:26:40Z  u@h",
+        "r1                        0 B   2 of 3           1   4 s  2026-11-21T22:26:40Z  u@h",
         "",
-        "partition  log directory  runs    freed  last cleaned  last looked at  due by max lag",
-        "c-0        h:/kafka          2  1.0 MiB         never         1 h ago     overdue 2 h",
-        "b-0        h:/kafka          2  1.0 MiB       1 h ago         1 h ago          in 2 h",
-        "a-0        h:/kafka          2  1.0 MiB       1 h ago         1 h ago",
+        "Partitions in h:/kafka",
+        "partition  due by max lag  last cleaned    freed  runs  last looked at",
+        "c-0           overdue 2 h         never  1.0 MiB     2         1 h ago",
+        "b-0                in 2 h       1 h ago  1.0 MiB     2         1 h ago",
+        "a-0                             1 h ago  1.0 MiB     2         1 h ago",
         "",
-        "Left alone by the last run",
+        "Left alone by the last run: 1 partition",
         "  b-0: its CRC is wrong\\x1b[2J",
     ]
 
@@ -109,9 +110,9 @@ def test_erasures_have_their_own_table() -> None:
     assert told == [
         "0 runs over 0 partitions: 0 B freed, 2 erasures (/ledger)",
         "",
-        "erasure  ended                 who  keys found  records erased  left    freed  proven",
-        "r        2026-11-21T22:26:40Z  u@h      2 of 3              40     5  1.0 KiB     yes",
-        "s        2026-11-21T22:26:40Z  u@h      2 of 3              40     5  1.0 KiB      NO",
+        "erasure  proven  records erased  left  keys found    freed                 ended  who",
+        "r           yes              40     5      2 of 3  1.0 KiB  2026-11-21T22:26:40Z  u@h",
+        "s            NO              40     5      2 of 3  1.0 KiB  2026-11-21T22:26:40Z  u@h",
     ]
 
 
@@ -126,8 +127,31 @@ def test_long_tables_are_cut_with_a_count_of_the_rest() -> None:
         partitions=tuple(past_partition(f"t{number}") for number in range(MOST_PARTITIONS + 2)),
     )
     lines = shown(history)
-    assert "and 1 run more (--json has all of them)" in lines
-    assert lines[-1] == "and 2 partitions more (--json has all of them)"
+    assert "and 1 more run; --json has all" in lines
+    assert lines[-1] == "and 2 more partitions; --json has all"
+
+
+def test_tables_of_a_history_fit_80_columns() -> None:
+    name = "payments-service-eu-central-1-KSTREAM-AGGREGATE-STATE-STORE-0000000012-changelog"
+    many = tuple(
+        replace(
+            past_partition(f"{name}-{number}", due=NOW - 90 * HOUR, left_alone=f"{number} is open"),
+            log_dir=f"/srv/kafka/brokers/eu-central-1/disk-{number % 4}/log-dir",
+        )
+        for number in range(200)
+    )
+    run = replace(past_run("20261124T091536Z-810e6a79"), host="broker-07.kafka.example.org")
+    out = io.StringIO()
+    show(
+        History("/ledger", (run,), many, (past_erasure("20261124T091536Z-810e6a79"),)),
+        Paper(out, width=80),
+        now=NOW,
+    )
+    lines = out.getvalue().splitlines()
+    assert [line for line in lines if len(line) > 80 and name not in line] == []
+    assert len(lines) < 60
+    assert "overdue" in out.getvalue()
+    assert "(and 199 more like this; --json shows each)" in " ".join(out.getvalue().split())
 
 
 def test_json_keys_match_the_fields() -> None:

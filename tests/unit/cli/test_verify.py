@@ -59,7 +59,21 @@ def test_findings_show_place_message_and_meaning() -> None:
 def test_surplus_findings_of_a_kind_are_counted() -> None:
     lines = shown(*[CRC] * (MOST + 5))
     assert sum("81920" in line for line in lines) == MOST
-    assert any("... and 5 more of these" in line for line in lines)
+    assert any("... and 5 more of kind crc" in line for line in lines)
+
+
+def test_many_findings_of_many_partitions_fit_a_screen() -> None:
+    name = "payments-service-eu-central-1-KSTREAM-AGGREGATE-STATE-STORE-0000000012-changelog"
+    many = [
+        Scope("/d", f"{name}-{number}", name, number).finding(Kind.CRC, "", "wrong")
+        for number in range(2_000)
+    ]
+    out = io.StringIO()
+    show(result(*many), Paper(out, width=80))
+    lines = out.getvalue().splitlines()
+    assert len(lines) < 150
+    assert "... and 1,960 more of kind crc: --json has all" in lines
+    assert [line for line in lines if len(line) > 80 and name not in line] == []
 
 
 def test_findings_of_two_log_directories_show_the_directory() -> None:

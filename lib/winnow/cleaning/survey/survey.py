@@ -28,7 +28,7 @@ from winnow.logdir.names import (
 from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES, task_count
-from winnow.runtime.progress import Progress
+from winnow.runtime.progress import Progress, watched
 from winnow.runtime.spread import spread
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState
@@ -49,17 +49,26 @@ def list_partitions(
     """List the files of each partition, in the given order. Read what a broker recovers."""
     if not places:
         return []
-    return read_unflushed(sc, places, _list_files(sc, places), progress)
+    return read_unflushed(sc, places, _list_files(sc, places, progress), progress)
 
 
-def _list_files(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Failure]:
+def _list_files(
+    sc: SparkContext, places: Sequence[Place], progress: Progress
+) -> list[Listed | Failure]:
     tasks = task_count(
         len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
     )
     # Deal out partitions one by one: neighbours are of one topic, with active segments of similar
     # size.
     shares = [places[first::tasks] for first in range(tasks)]
-    listed = sc.parallelize(shares, tasks).mapPartitions(in_task(_list_some)).collect()
+    with watched(
+        sc,
+        progress,
+        f"looking at {counted(len(places), 'partition')}",
+        tasks=tasks,
+        items=len(places),
+    ):
+        listed = sc.parallelize(shares, tasks).mapPartitions(in_task(_list_some)).collect()
     found = [listed[number % tasks][number // tasks] for number in range(len(places))]
     for place, one in zip(places, found, strict=True):
         if isinstance(one, Listed) and one.logs:

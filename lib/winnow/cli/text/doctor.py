@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from winnow.cleaning.result import TOMBSTONE_AGES
+from winnow.cli.out import wrapped
 from winnow.verbs.doctor.values import Amount
 from winnow.words import counted, printable, size
 
@@ -18,15 +19,15 @@ MOST = 10
 """Lines in each list on the page. --json has all."""
 
 
-def listed(title: str, lines: Sequence[str]) -> Iterator[Text]:
-    """Yield the title and the lines; nothing if there are no lines."""
+def listed(title: str, lines: Sequence[str], width: int) -> Iterator[Text]:
+    """Yield the title and the lines, wrapped to `width`; nothing if there are no lines."""
     if not lines:
         return
     yield plain("")
     yield bold(title)
-    yield from (plain(f"  {line}") for line in lines[:MOST])
+    yield from (wrapped(line, width, indent=2, hang=2) for line in lines[:MOST])
     if len(lines) > MOST:
-        yield plain(f"  and {len(lines) - MOST} more: --json has all", style="dim")
+        yield plain(f"  and {len(lines) - MOST:,} more; --json has all", style="dim")
 
 
 def bold(text: str) -> Text:
@@ -37,7 +38,7 @@ def plain(text: str, *, style: str = "") -> Text:
     return Text(printable(text), style=style)
 
 
-def census_lines(found: Diagnosis) -> Iterator[Text]:
+def census_lines(found: Diagnosis, width: int) -> Iterator[Text]:
     """Yield what `doctor --deep` found: data without a key, and tombstones. Nothing if no records
     were read.
     """
@@ -50,19 +51,22 @@ def census_lines(found: Diagnosis) -> Iterator[Text]:
     yield from listed(
         "Records without a key, which compaction drops (S5.5)",
         [f"{_name(one)}  {_amount(one.keyless)}" for one in keyless],
+        width,
     )
     if not keyless:
         yield plain("")
         yield plain(
             f"No record without a key in {counted(len(census), 'partition')} of compacted topics"
         )
-    yield from _tombstones(census)
+    yield from _tombstones(census, width)
     yield from listed(
-        "Could not be read", [f"{_name(one)}: {one.error}" for one in found.census if one.error]
+        "Could not be read",
+        [f"{_name(one)}: {one.error}" for one in found.census if one.error],
+        width,
     )
 
 
-def _tombstones(census: list[Census]) -> Iterator[Text]:
+def _tombstones(census: list[Census], width: int) -> Iterator[Text]:
     ages = [_sum(column) for column in zip(*(one.tombstones for one in census), strict=True)]
     yield from listed(
         "Tombstones by age",
@@ -71,6 +75,7 @@ def _tombstones(census: list[Census]) -> Iterator[Text]:
             for age, many in zip(TOMBSTONE_AGES, ages, strict=False)
             if many.records
         ],
+        width,
     )
     horizons = (
         (
@@ -84,7 +89,9 @@ def _tombstones(census: list[Census]) -> Iterator[Text]:
         ),
     )
     yield from listed(
-        "Of these", [f"{_amount(many)}: {words}" for many, words in horizons if many.records]
+        "Of these",
+        [f"{_amount(many)}: {words}" for many, words in horizons if many.records],
+        width,
     )
     partitions = sorted(census, key=lambda one: -_sum(one.tombstones).bytes)
     yield from listed(
@@ -94,6 +101,7 @@ def _tombstones(census: list[Census]) -> Iterator[Text]:
             for one in partitions
             if _sum(one.tombstones).records
         ],
+        width,
     )
 
 

@@ -6,36 +6,28 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from winnow.cli.out import Paper, aligned
+from winnow.cli.out import Paper, aligned, wrapped
+from winnow.cli.text.alike import alike
+from winnow.cli.text.columns import Row, fitted
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 from winnow.words import counted, duration, moment, printable, size
 
 MOST_RUNS = 20
-MOST_PARTITIONS = 50
-RUN_HEAD = ("run", "ended", "who", "cleaned", "left alone", "freed", "took")
+MOST_PARTITIONS = 30
+MOST_REASONS = 8
+MOST_NAMES = 3
+RUN_HEAD = ("run", "freed", "cleaned", "left alone", "took", "ended", "who")
 ERASURE_HEAD = (
-    "erasure",
-    "ended",
-    "who",
-    "keys found",
-    "records erased",
-    "left",
-    "freed",
-    "proven",
+    *("erasure", "proven", "records erased", "left", "keys found"),
+    *("freed", "ended", "who"),
 )
 PARTITION_HEAD = (
-    "partition",
-    "log directory",
-    "runs",
-    "freed",
-    "last cleaned",
-    "last looked at",
-    "due by max lag",
+    *("partition", "log directory", "due by max lag", "last cleaned"),
+    *("freed", "runs", "last looked at"),
 )
-_WORDS = {RUN_HEAD: 3, ERASURE_HEAD: 3, PARTITION_HEAD: 2}
-"""Number of leading columns that hold words."""
-
-Row = tuple[str, ...]
+"""The most important columns first: the last ones are omitted where there is no room."""
+_NEEDED = 4
+"""Columns that are never omitted."""
 
 
 def show(history: History, paper: Paper, *, now: int) -> None:
@@ -47,48 +39,38 @@ def show(history: History, paper: Paper, *, now: int) -> None:
         f"{size(history.freed_bytes)} freed"
         f"{erased} ({printable(history.ledger)})",
     )
-    lines = [
-        *_section(RUN_HEAD, [_run(run) for run in runs], most=MOST_RUNS, noun="run"),
-        *_section(
-            ERASURE_HEAD,
-            [_erasure(one) for one in history.erasures],
-            most=MOST_RUNS,
-            noun="erasure",
-        ),
-        *_section(
-            PARTITION_HEAD,
-            [_partition(p, now) for p in partitions],
-            most=MOST_PARTITIONS,
-            noun="partition",
-        ),
-        *_left_alone(partitions),
-    ]
-    for line in lines:
+    width = paper.width
+    for line in (
+        *_section(RUN_HEAD, [_run(run) for run in runs], width, noun="run"),
+        *_section(ERASURE_HEAD, [_erasure(one) for one in history.erasures], width, noun="erasure"),
+        *_partitions(partitions, width, now),
+        *_left_alone(partitions, width),
+    ):
         paper.print(line)
 
 
 def _run(run: PastRun) -> Row:
     return (
         run.run_id,
+        size(run.freed_bytes) + (f" (+ {size(run.kept_bytes)} kept)" if run.kept_bytes else ""),
+        f"{run.cleaned:,} of {run.partitions:,}",
+        f"{run.left_alone:,}",
+        duration(run.ended - run.started),
         moment(run.ended),
         printable(f"{run.user}@{run.host}"),
-        f"{run.cleaned} of {run.partitions}",
-        str(run.left_alone),
-        size(run.freed_bytes) + (f" (+ {size(run.kept_bytes)} kept)" if run.kept_bytes else ""),
-        duration(run.ended - run.started),
     )
 
 
 def _erasure(one: PastErasure) -> Row:
     return (
         one.run_id,
+        "" if one.proven is None else "yes" if one.proven else "NO",
+        f"{one.records_erased:,}",
+        f"{one.records_left:,}",
+        f"{one.keys_found:,} of {one.keys:,}",
+        size(one.freed_bytes),
         moment(one.ended),
         printable(f"{one.user}@{one.host}"),
-        f"{one.keys_found} of {one.keys}",
-        str(one.records_erased),
-        str(one.records_left),
-        size(one.freed_bytes),
-        "" if one.proven is None else "yes" if one.proven else "NO",
     )
 
 
@@ -96,15 +78,15 @@ def _partition(p: PastPartition, now: int) -> Row:
     return (
         f"{p.topic}-{p.partition}",
         printable(f"{p.host}:{p.log_dir}"),
-        str(p.runs),
-        size(p.freed_bytes),
-        "never" if p.last_cleaned is None else _ago(p.last_cleaned, now),
-        _ago(p.last_run, now),
         ""
         if p.due is None
         else f"in {duration(p.due - now)}"
         if p.due > now
         else f"overdue {duration(now - p.due)}",
+        "never" if p.last_cleaned is None else _ago(p.last_cleaned, now),
+        size(p.freed_bytes),
+        str(p.runs),
+        _ago(p.last_run, now),
     )
 
 
@@ -116,14 +98,33 @@ def _urgency(p: PastPartition) -> tuple[bool, int, str, int]:
     return (p.due is None, p.due or 0, p.topic, p.partition)
 
 
-def _section(head: Row, rows: Sequence[Row], *, most: int, noun: str) -> Iterator[Text]:
-    """Yield a table after an empty line; nothing without rows. Columns of words come first, figures
-    are right-aligned.
+def _partitions(partitions: Sequence[PastPartition], width: int, now: int) -> Iterator[Text]:
+    """Yield the table of partitions. If all are in one log directory, it is named once."""
+    head: Row = PARTITION_HEAD
+    rows = [_partition(p, now) for p in partitions]
+    places = {row[1] for row in rows}
+    if len(places) != 1:
+        yield from _section(head, rows, width, noun="partition", names=2)
+        return
+    head, *rows = ((row[0], *row[2:]) for row in (head, *rows))
+    title = f"Partitions in {places.pop()}"
+    yield from _section(head, rows, width, noun="partition", title=title)
+
+
+def _section(
+    head: Row, rows: Sequence[Row], width: int, *, noun: str, names: int = 1, title: str = ""
+) -> Iterator[Text]:
+    """Yield a table after an empty line; nothing without rows. The first `names` columns are names,
+    the others figures, which are right-aligned.
     """
     if not rows:
         return
+    most = MOST_PARTITIONS if noun == "partition" else MOST_RUNS
     yield Text()
-    first, *lines = aligned((head, *rows[:most]), words=range(_WORDS[head]))
+    if title:
+        yield Text(title, style="bold")
+    table = fitted((head, *rows[:most]), width, names=names, needed=_NEEDED)
+    first, *lines = aligned(table, words=range(names))
     yield Text(first, style="bold")
     yield from map(Text, lines)
     yield from _more(len(rows) - most, noun)
@@ -131,13 +132,22 @@ def _section(head: Row, rows: Sequence[Row], *, most: int, noun: str) -> Iterato
 
 def _more(count: int, noun: str) -> Iterator[Text]:
     if count > 0:
-        yield Text(f"and {counted(count, noun)} more (--json has all of them)", style="dim")
+        yield Text(f"and {counted(count, f'more {noun}')}; --json has all", style="dim")
 
 
-def _left_alone(partitions: Sequence[PastPartition]) -> Iterator[Text]:
-    alone = [p for p in partitions if p.left_alone is not None]
-    if alone:
-        yield Text("\nLeft alone by the last run", style="bold")
-    for p in alone[:MOST_PARTITIONS]:
-        yield Text(printable(f"  {p.topic}-{p.partition}: {p.left_alone}"), style="yellow")
-    yield from _more(len(alone) - MOST_PARTITIONS, "partition")
+def _left_alone(partitions: Sequence[PastPartition], width: int) -> Iterator[Text]:
+    alone = [
+        (p.topic, f"{p.topic}-{p.partition}", printable(p.left_alone))
+        for p in partitions
+        if p.left_alone is not None
+    ]
+    if not alone:
+        return
+    yield Text(f"\nLeft alone by the last run: {counted(len(alone), 'partition')}", style="bold")
+    groups = alike(alone)
+    for group in groups[:MOST_REASONS]:
+        rest = len(group.names) - MOST_NAMES
+        more = f" and {rest:,} more" if rest > 0 else ""
+        names = f"{', '.join(group.names[:MOST_NAMES])}{more}"
+        yield wrapped(f"{names}: {group.words('--json')}", width, style="yellow", indent=2, hang=2)
+    yield from _more(len(groups) - MOST_REASONS, "reason")

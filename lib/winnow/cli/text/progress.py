@@ -96,8 +96,9 @@ class Progress:
             if self._stage.total is not None and self._stage.done >= self._stage.total:
                 self._stage.ended = self._clock()
 
-    def line(self) -> str:
-        """Return what is done now, how fast, the time left, and how long the run has taken.
+    def line(self, width: int | None = None) -> str:
+        """Return what is done now, how fast, the time left, and how long the run has taken. In a
+        line of `width` columns, the rate and then the time taken are omitted if there is no room.
 
         For example `compacting 3 partitions: 34 % of 1.2 GiB, 210.0 MiB/s, 4 s left (12 s)`. The
         time left is estimated from the stage's mean rate so far.
@@ -114,13 +115,14 @@ class Progress:
             if stage.in_bytes
             else f"{stage.done:,} of {stage.total:,}"
         )
-        parts = [f"{stage.name}: {count}"]
+        what, rate, left = f"{stage.name}: {count}", "", ""
         took = (now if stage.ended is None else stage.ended) - stage.began
         if stage.done and took > 0 and stage.in_bytes:
-            parts.append(f"{size(round(stage.done / took))}/s")
+            rate = f", {size(round(stage.done / took))}/s"
         if 0 < stage.done < stage.total and took >= ESTIMATE_AFTER_S:
-            parts.append(f"{_duration(took * (stage.total - stage.done) / stage.done)} left")
-        return f"{', '.join(parts)} {seconds}"
+            left = f", {_duration(took * (stage.total - stage.done) / stage.done)} left"
+        lines = f"{what}{rate}{left} {seconds}", f"{what}{left} {seconds}", f"{what}{left}"
+        return next((one for one in lines if width is None or len(one) <= width), lines[-1])
 
     def _log_lines(self) -> None:
         while not self._closed.wait(LOG_EVERY_S):

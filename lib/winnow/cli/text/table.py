@@ -13,6 +13,8 @@ from rich.text import Text
 
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.cli.out import Paper, aligned, wrapped
+from winnow.cli.text.alike import alike
+from winnow.cli.text.columns import Row, fitted
 from winnow.cli.text.versions import by_the_rules
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size
@@ -23,8 +25,6 @@ one.
 """
 MOST = 20
 """Partitions with work that get a line each. If there are more, only the largest do."""
-LEAST_NAME = 20
-"""Columns that the name of a partition gets at least."""
 _NEEDED = 5
 """Columns that are never omitted: up to what is freed."""
 HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty")
@@ -32,8 +32,6 @@ LEFT = (0, 1)
 """Columns of words. Columns of figures are right-aligned."""
 LEAST_WHY = 24
 """Least width of the column for reasons. If there is less room, it is omitted."""
-
-Row = tuple[str, ...]
 
 
 def show(result: RunResult, paper: Paper, *, everything: bool = False) -> None:
@@ -108,12 +106,17 @@ def _show_left_alone(
 ) -> None:
     if troubled:
         paper.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
-    groups = [*_grouped(troubled, replicas=_has_replicas(result)).items()]
+    replicas = _has_replicas(result)
+    groups = alike(
+        [(p.topic, _name(p, replicas=replicas), p.why) for p in sorted(troubled, key=_name_key)],
+        together=not everything and len(troubled) > FEW,
+    )
     shown = groups if everything else groups[:FEW]
-    for text, names in shown:
-        for part in textwrap.wrap(_named(names), paper.width - 2, break_on_hyphens=False):
+    for group in shown:
+        names = _named(group.names)
+        for part in textwrap.wrap(names, paper.width - 2, break_on_hyphens=False):
             paper.print(Text(f"  {part}", style="yellow"))
-        paper.print(wrapped(text, paper.width, break_on_hyphens=True))
+        paper.print(wrapped(group.words("--all"), paper.width, break_on_hyphens=True))
     if len(shown) < len(groups):
         paper.print(f"  {counted(len(groups) - len(shown), 'more reason')}; --all shows each.")
 
@@ -152,7 +155,7 @@ def _tell_rules(result: RunResult, paper: Paper) -> None:
 def _named(names: Sequence[str]) -> str:
     if len(names) <= FEW:
         return ", ".join(names)
-    return f"{len(names)} partitions: {', '.join(names[:FEW])} and {len(names) - FEW} more"
+    return f"{len(names):,} partitions: {', '.join(names[:FEW])} and {len(names) - FEW:,} more"
 
 
 def _title(result: RunResult, *, acting: int) -> str:
@@ -163,7 +166,7 @@ def _title(result: RunResult, *, acting: int) -> str:
         "has work to do" if planned and acting == 1 else "have work to do" if planned else "cleaned"
     )
     return (
-        f"{acting} of {counted(len(result.partitions), 'partition')} {what}, at "
+        f"{acting:,} of {counted(len(result.partitions), 'partition')} {what}, at "
         f"{moment(result.now)}"
     )
 
@@ -178,7 +181,9 @@ def _lines(
         return
     replicas = _has_replicas(result)
     rows = [_row(p, replicas=replicas) for p in shown]
-    head, *lines, sums = aligned(_fitted([HEAD, *rows, _sums(result)], width), words=LEFT)
+    head, *lines, sums = aligned(
+        fitted([HEAD, *rows, _sums(result)], width, needed=_NEEDED), words=LEFT
+    )
     left = width - len(head) - 2
     inline = result.verb != "plan" and left >= LEAST_WHY
     yield Text(f"{head}  why" if inline else head, style="bold")
@@ -192,27 +197,6 @@ def _lines(
         if result.verb == "plan" and with_reasons:
             yield wrapped(p.reason, width, style="dim", break_on_hyphens=True)
     yield Text(sums, style="bold")
-
-
-def _fitted(rows: Sequence[Row], width: int) -> list[Row]:
-    """Cut long names in the middle so that each row fits `width`. Where names would get too short,
-    the last columns are omitted.
-    """
-    columns, longest = len(HEAD), max(len(row[0]) for row in rows)
-    while True:
-        rest = sum(max(len(row[at]) for row in rows) + 2 for at in range(1, columns))
-        if width - rest >= min(longest, LEAST_NAME) or columns <= _NEEDED:
-            break
-        columns -= 1
-    return [(_cut(row[0], max(width - rest, LEAST_NAME)), *row[1:columns]) for row in rows]
-
-
-def _cut(name: str, width: int) -> str:
-    """Shorten a name in the middle. Its end has the number of the partition."""
-    if len(name) <= width:
-        return name
-    end = width // 2
-    return f"{name[: width - end - 1]}…{name[-end:]}"
 
 
 def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
@@ -295,7 +279,7 @@ def _sums(result: RunResult) -> Row:
     segments = sum(p.segments_before or 0 for p in known)
     segments_after = _sum(p.segments_after if p.acts else p.segments_before for p in known)
     return (
-        f"all {len(result.partitions)}",
+        f"all {len(result.partitions):,}",
         "",
         size(before),
         size(after),
@@ -322,15 +306,6 @@ def _name_key(p: PartitionResult) -> tuple[str, int, str]:
     return (p.topic, p.partition, p.log_dir)
 
 
-def _grouped(troubled: Sequence[PartitionResult], *, replicas: bool) -> dict[str, list[str]]:
-    """Group partitions by reason. A cause that affects a whole directory is shown once."""
-    counts = Counter(p.why for p in troubled)
-    groups: dict[str, list[str]] = {}
-    for p in sorted(troubled, key=lambda p: (-counts[p.why], p.why, *_name_key(p))):
-        groups.setdefault(p.why, []).append(_name(p, replicas=replicas))
-    return groups
-
-
 def _freed(before: int | None, after: int | None) -> str:
     if before is None or after is None:
         return "?"
@@ -340,4 +315,4 @@ def _freed(before: int | None, after: int | None) -> str:
 def _segments(before: int | None, after: int | None) -> str:
     if before is None:
         return "?"
-    return f"{before} -> {'?' if after is None else after}"
+    return f"{before:,} -> {'?' if after is None else f'{after:,}'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -15,10 +16,13 @@ from winnow.words import counted, printable, size
 
 if TYPE_CHECKING:
     from winnow.verbs.verify.findings import Checked, Finding
+    from winnow.verbs.verify.kinds import Kind
     from winnow.verbs.verify.verify import SweepResult
 
 MOST = 20
 """Findings of one kind in one partition that get their own lines. --json has all."""
+MOST_OF_KIND = 40
+"""Findings of one kind that get their own lines."""
 HEAD = ("kind", "file", "byte", "offsets")
 
 Row = tuple[str, ...]
@@ -63,25 +67,41 @@ def _title(result: SweepResult) -> str:
     partitions = {(f.log_dir, f.topic, f.partition) for f in result.findings if f.topic is not None}
     where = f" in {counted(len(partitions), 'partition')}" if partitions else ""
     mended = len(result.findings) - damage
-    rest = f", {mended} of them repaired by a broker when it starts" if mended else ""
+    rest = f", {mended:,} of them repaired by a broker when it starts" if mended else ""
     return f"{counted(len(result.findings), 'finding')}{where}{rest}"
 
 
 def _table(findings: Sequence[Finding], width: int) -> Iterator[Text]:
     several = len({finding.log_dir for finding in findings}) > 1
-    shown: list[tuple[Row, Finding | None]] = []
-    for _, found in groupby(findings, key=lambda f: (f.log_dir, f.topic, f.partition, f.kind)):
-        group = list(found)
-        shown += [(_row(finding, several=several), finding) for finding in group[:MOST]]
-        if len(group) > MOST:
-            more = f"... and {len(group) - MOST} more of these: --json has all"
-            shown.append(((group[0].kind, more, "", ""), None))
-    head, *lines = aligned([HEAD, *(row for row, _ in shown)], words=(0, 1))
+    shown, left = _chosen(findings)
+    rows = [HEAD, *(_row(finding, several=several) for finding in shown)]
+    head, *lines = aligned(rows, words=(0, 1))
+    narrow = len(head) > width or any(len(line) > width for line in lines)
+    if narrow:  # the name of the file has its own line
+        head, *lines = aligned([(row[0], *row[2:]) for row in rows], words=(0,))
     yield Text(head, style="bold")
-    for line, (_, finding) in zip(lines, shown, strict=True):
-        yield Text(line, style="red" if finding and finding.is_damage else "yellow")
-        if finding:
-            yield wrapped(printable(finding.message), width)
+    for line, row, finding in zip(lines, rows[1:], shown, strict=True):
+        style = "red" if finding.is_damage else "yellow"
+        yield Text(line, style=style)
+        if narrow:
+            yield wrapped(row[1], width, style=style, indent=4)
+        yield wrapped(printable(finding.message), width)
+    for kind, count in left.items():
+        yield Text(f"... and {count:,} more of kind {kind}: --json has all", style="yellow")
+
+
+def _chosen(findings: Sequence[Finding]) -> tuple[list[Finding], dict[Kind, int]]:
+    """Return the findings that are shown, and how many others each kind has."""
+    shown: list[Finding] = []
+    of_kind: Counter[Kind] = Counter()
+    for _, found in groupby(findings, key=lambda f: (f.log_dir, f.topic, f.partition, f.kind)):
+        for finding in [*found][:MOST]:
+            if of_kind[finding.kind] < MOST_OF_KIND:
+                of_kind[finding.kind] += 1
+                shown.append(finding)
+    left = Counter(finding.kind for finding in findings)
+    left.subtract(of_kind)
+    return shown, {kind: count for kind, count in left.items() if count}
 
 
 def _row(finding: Finding, *, several: bool) -> Row:
@@ -107,5 +127,5 @@ def _checked(checked: Checked) -> str:
     return (
         f"Checked: {counted(checked.partitions, 'partition')}, "
         f"{counted(checked.segments, 'segment')}, "
-        f"{size(checked.bytes)}, {checked.batches} batches, {checked.records} records"
+        f"{size(checked.bytes)}, {checked.batches:,} batches, {checked.records:,} records"
     )

@@ -26,11 +26,14 @@ def advise(
     troubles: Sequence[Trouble],
     misplaced: Sequence[MisplacedEntry],
     unread: Reading | None,
+    *,
+    have_broker_file: bool,
 ) -> tuple[Advice, ...]:
     """Return commands for `./spark-submit.sh`, without the log directories and the caller's
     options.
 
-    `unread` is the cost of reading all records; None if they were read.
+    `unread` is the cost of reading all records; None if they were read. `have_broker_file`: the
+    broker's properties file was given.
     """
     by_what = {gain.what: gain for gain in gains}
     found: list[Advice] = []
@@ -60,11 +63,13 @@ def advise(
         run("clean", *_topics({entry.topic for entry in moved}), why=why)
     unknown = {trouble.topic for trouble in troubles if trouble.rule == NO_POLICY}
     if unknown:
-        why = (
-            f"the cleanup policy of {counted(len(unknown), 'topic')} is unknown; "
-            "give the broker's properties file"
+        file, what = (
+            ("--topic-configs", "the topics' configs (`kafka-configs --describe`)")
+            if have_broker_file
+            else ("--server-properties", "the broker's properties file")
         )
-        run("plan", "--server-properties", "FILE", why=why)
+        why = f"the settings of {counted(len(unknown), 'topic')} are unknown; give {what}"
+        run("plan", file, "FILE", why=why)
     damaged = {trouble.topic for trouble in troubles if trouble.rule == DAMAGED}
     if damaged:
         why = "lists everything that is wrong with these topics, by file and byte"

@@ -117,7 +117,10 @@ def diagnose(
         troubles=troubles,
         misplaced=misplaced,
         dead_cleaner=_dead_cleaner(disks, overdue, request.now),
-        advice=advise(disks, gains, held, troubles, misplaced, None if deep else reading),
+        advice=advise(
+            *(disks, gains, held, troubles, misplaced, None if deep else reading),
+            have_broker_file=bool(request.settings.servers),
+        ),
         deep=reading,
         census=take_census(sc, compacted, now=request.now, progress=request.progress)
         if deep
@@ -327,8 +330,9 @@ def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -
         waiting = [o for o in overdue if o.log_dir == disk.log_dir]
         if not waiting:
             continue
+        where = f" in {disk.log_dir}" if len(disks) > 1 else ""
         many = (
-            f"{counted(len(waiting), 'partition')} in {disk.log_dir} "
+            f"{counted(len(waiting), 'partition')}{where} "
             f"{'is' if len(waiting) == 1 else 'are'} due"
         )
         if disk.cleaner_checkpoint_ms is None:

@@ -120,7 +120,7 @@ def erase_from(
     `keys` come from `different_keys`. `request.touch` is False for a dry run.
     """
     sc, progress = spark.sparkContext, request.progress
-    progress.stage(f"looking at {sum(len(d.partitions) for d in log_dirs)} partitions")
+    progress.stage(f"looking at {counted(sum(len(d.partitions) for d in log_dirs), 'partition')}")
     targets = find_targets(sc, log_dirs, request)
     looked_into = [target for target in targets if isinstance(target, Target)]
     shared = sc.broadcast(searchable(keys))

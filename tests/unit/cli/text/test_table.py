@@ -99,8 +99,8 @@ def test_skipped_partitions_are_grouped_by_reason() -> None:
 def test_reason_of_many_partitions_is_shown_once_with_a_count() -> None:
     result = run_of(*(left_alone("t", number) for number in range(2_000)))
     assert shown(result).partition("\n\n")[2].splitlines() == [
-        "Left alone: 2000 partitions",
-        "  2000 partitions: t-0, t-1, t-2, t-3, t-4, t-5, t-6, t-7 and 1992 more",
+        "Left alone: 2,000 partitions",
+        "  2,000 partitions: t-0, t-1, t-2, t-3, t-4, t-5, t-6, t-7 and 1,992 more",
         "      holds transactional batches",
     ]
 
@@ -216,13 +216,30 @@ def test_long_names_are_cut_in_the_middle_to_fit_80_columns() -> None:
     assert name not in row
 
 
+def test_reasons_that_differ_in_names_and_numbers_are_shown_once() -> None:
+    many = [
+        left_alone(f"t{n:03}", n, error=f"the policy of topic t{n:03} is unknown: see line {n}")
+        for n in range(300)
+    ]
+    few = shown(run_of(*many)).partition("\n\n")[2].splitlines()
+    assert few[0] == "Left alone: 300 partitions"
+    assert few[1].startswith("  300 partitions: t000-0, t001-1, ")
+    assert few[1].endswith("t007-7 and 292 more")
+    assert " ".join(" ".join(few[2:]).split()).endswith(
+        "the policy of topic t000 is unknown: see line 0 (and 299 more like this; --all shows each)"
+    )
+    out = io.StringIO()
+    show(run_of(*many), Paper(out, width=100), everything=True)
+    assert all(f"topic t{n:03} is unknown: see line {n}\n" in out.getvalue() for n in range(300))
+
+
 def test_more_than_twenty_partitions_share_their_reasons() -> None:
     result = run_of(
         *(
             partition("t", number, reason=f"dirty ratio 0.{number} is above x 0.5 ({number} B)")
             for number in range(1, 31)
         ),
-        *(left_alone(f"l{number}", error=f"why {number}") for number in range(12)),
+        *(left_alone(f"l{number}", error="why " + number * "x") for number in range(12)),
     )
     lines = shown(result, width=80).splitlines()
     assert "10 more partitions have a line with --all." in lines
