@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -14,6 +15,9 @@ import numpy as np
 import pytest
 
 from tests.spark.nights import CONFIGS, bytes_of, clean_night, write_day, write_many
+from tests.spark.runs import changes, files_of
+from winnow.api import learn_segments, verify
+from winnow.policy.sources import Settings, parse_topic_configs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -230,6 +234,29 @@ def test_after_an_unclean_shutdown_everything_is_read(twins: Twins) -> None:
         write_day(log_dir, 1, range(390, 400))
         (log_dir / ".kafka_cleanshutdown").unlink()
     assert twins.clean(1) == 0
+
+
+def test_what_is_known_is_rebuilt(twins: Twins) -> None:
+    twins.night(0, range(400))
+    shutil.rmtree(twins.summaries)
+    before = files_of(twins.log_dir)
+    settings = Settings(topic_configs=parse_topic_configs(CONFIGS))
+
+    def learn() -> int:
+        return learn_segments(
+            twins.spark,
+            [str(twins.log_dir)],
+            key_summaries=str(twins.summaries),
+            settings=settings,
+            least_summed_up=1,
+        )
+
+    verified = verify(twins.spark, [str(twins.log_dir)], key_summaries=str(twins.summaries))
+    assert verified.findings == ()
+    assert (learn(), learn()) == (8, 0)
+    assert changes(before, files_of(twins.log_dir)) == []
+    assert twins.night(1, [5, 395]) == 6
+    assert learn() == 0
 
 
 def test_a_crash_before_the_list_is_written_costs_only_a_read(twins: Twins) -> None:

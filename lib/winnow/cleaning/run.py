@@ -19,8 +19,7 @@ from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
-from winnow.cleaning.summaries.store import opened
-from winnow.logdir.listing import LogDir
+from winnow.cleaning.summaries.known import with_summaries
 from winnow.logdir.lock import locked
 from winnow.logdir.lock_reach import why_seen_here_only
 from winnow.runtime.cancel import cancelling_jobs
@@ -34,20 +33,6 @@ from winnow.words import counted
 
 def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
-
-
-def _with_summaries(request: Request, dirs: Sequence[LogDir]) -> Request:
-    """Return the request with the secret of the summaries; without summaries if tasks run
-    elsewhere, or if they can't be used.
-    """
-    where = request.key_summaries
-    if where is None or request.spool is None:
-        return replace(request, key_summaries=None)
-    found = opened(where, {d.path: map(str, d.partitions) for d in dirs})
-    if found is None:
-        return replace(request, key_summaries=None)
-    place, secret = found
-    return replace(request, key_summaries=place, secret=secret)
 
 
 def _marked(
@@ -82,7 +67,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             limiting_io(sc, throttle),
             spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
         ):
-            request = _with_summaries(replace(request, spool=spool), dirs)
+            request = with_summaries(replace(request, spool=spool), dirs)
             prepared = prepare(sc, dirs, request)
             if request.seen is not None:
                 request.seen(prepared, request)

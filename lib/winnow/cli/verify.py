@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import CommandLine, check_log_dirs, ledger_of
+from winnow.cli.options import CommandLine, check_log_dirs, key_summaries_of, ledger_of
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
@@ -88,5 +88,14 @@ def _read(spark: Any, request: CommandLine, check: Check, progress: Progress) ->
             topics=request.topics,
             progress=progress,
         )
-    read = api.compare_replicas if check.compare else api.verify
-    return read(spark, request.log_dirs, topics=request.topics, progress=progress)
+    if check.compare:
+        return api.compare_replicas(
+            spark, request.log_dirs, topics=request.topics, progress=progress
+        )
+    return api.verify(
+        spark,
+        request.log_dirs,
+        topics=request.topics,
+        key_summaries=key_summaries_of(request, ledger_of(request)),
+        progress=progress,
+    )

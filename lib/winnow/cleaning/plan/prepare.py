@@ -62,7 +62,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
             request,
         )
         for log_dir in log_dirs
-        for config_of in [_configs(log_dir, request)]
+        for config_of in [configs_of(log_dir, request)]
         for topic_partition in log_dir.partitions
         if request.wants(topic_partition.topic)
     ]
@@ -122,7 +122,7 @@ def look_again(
     )
 
 
-def _configs(log_dir: LogDir, request: Request) -> Callable[[str], TopicConfig | Unknown]:
+def configs_of(log_dir: LogDir, request: Request) -> Callable[[str], TopicConfig | Unknown]:
     """Return a function that resolves a topic's settings, once for all its partitions."""
     return cache(partial(request.settings.resolve, node_id=log_dir.meta.node_id))
 

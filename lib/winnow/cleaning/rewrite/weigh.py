@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
+from winnow.cleaning.rewrite.sum_up import sum_up
 from winnow.cleaning.rewrite.unread import counts_unread
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.scan.resolve import Survivors
@@ -38,6 +39,7 @@ def weigh_group(
     """Process the bytes of a group as `rewrite_group` does, without writing them."""
     if group.stays is not None:
         return WeighedGroup(**counts_unread(group, group.stays), segment=group.segments[0])
+    survivors = list(survivors)
     output = GroupOutput(job, group, survivors, now=now, cores=cores)
     held: list[Holdings | None] = []
     for number in group.splits:
@@ -47,13 +49,15 @@ def weigh_group(
             del data
         split_done(number)
     index, timeindex, txnindex = output.indexes()
+    unchanged = output.source.is_all(index, timeindex, txnindex)
     path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
     times = decode_time_index(timeindex, path, base_offset=group.base_offset)
     return WeighedGroup(
         **output.counts(
             added(held) if job.topic in INTERNAL_TOPICS else None,
-            unchanged=output.source.is_all(index, timeindex, txnindex),
+            unchanged=unchanged,
         ),
+        summary=sum_up(job, group, output, survivors) if unchanged else None,
         # The output inherits the age of its last source (S5.9).
         segment=replace(
             group.segments[-1],

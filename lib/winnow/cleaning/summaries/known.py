@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from winnow.cleaning.request import Request
 from winnow.cleaning.scan.segment_summary import SegmentSummary
-from winnow.cleaning.summaries.store import fitting, place_of
+from winnow.cleaning.summaries.store import fitting, opened, place_of
 from winnow.cleaning.survey.gather import NO_BATCHES
 from winnow.cleaning.survey.walk import SegmentWalk
+from winnow.logdir.listing import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.state import PartitionState
@@ -92,3 +94,17 @@ def still_fits(
     alone = {group[0].base_offset for group in plan.groups if len(group) == 1}
     cleaned = {segment.base_offset for segment in plan.segments}
     return plan.end_offset <= end_offset and unread & cleaned <= alone
+
+
+def with_summaries(request: Request, dirs: Sequence[LogDir]) -> Request:
+    """Return the request with the secret of the summaries; without summaries if tasks run
+    elsewhere, or if they can't be used.
+    """
+    where = request.key_summaries
+    if where is None or request.spool is None:
+        return replace(request, key_summaries=None)
+    found = opened(where, {d.path: map(str, d.partitions) for d in dirs})
+    if found is None:
+        return replace(request, key_summaries=None)
+    place, secret = found
+    return replace(request, key_summaries=place, secret=secret)

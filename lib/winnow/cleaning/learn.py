@@ -1,0 +1,120 @@
+"""Read clean segments that are not known yet, so that later runs may leave them unread. Changes
+nothing in a log directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
+from winnow.cleaning.plan.prepare import configs_of, list_known
+from winnow.cleaning.plan.prepared import Known, PartitionWork, known_or_left_alone, place_of
+from winnow.cleaning.plan.rounds import make_round, summed_up
+from winnow.cleaning.request import Request
+from winnow.cleaning.rewrite.compaction import run_weighing
+from winnow.cleaning.rewrite.weigh import WeighedGroup
+from winnow.cleaning.scan.job import CompactionJob, PartitionJob
+from winnow.cleaning.scan.segment_summary import SegmentSummary
+from winnow.cleaning.summaries.known import with_summaries
+from winnow.cleaning.summaries.store import fitting, record
+from winnow.cleaning.summaries.store import place_of as summaries_of
+from winnow.cleaning.survey.survey import walk_partitions
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.listing import LogDir
+from winnow.policy.plan import CompactionPlan
+from winnow.runtime.spool import spooling, temporary_directory
+from winnow.state import PartitionState
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+def learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> int:
+    """Sum up the clean segments of compacted topics. Return how many were not known before.
+
+    The caller holds the locks. Only topics with known settings are read, and only where all tasks
+    share this machine.
+    """
+    with spooling(sc.master, beside=temporary_directory(sc)) as spool:
+        request = with_summaries(replace(request, spool=spool), log_dirs)
+        where = request.key_summaries
+        if where is None:
+            return 0
+        known = [
+            item
+            for log_dir in log_dirs
+            for config_of in [configs_of(log_dir, request)]
+            for tp in log_dir.partitions
+            if request.wants(tp.topic) and tp.topic not in INTERNAL_TOPICS
+            for item in [
+                known_or_left_alone(
+                    place_of(log_dir, tp, request), log_dir, config_of(tp.topic), request
+                )
+            ]
+            if isinstance(item, Known) and item.config.cleanup_compact and log_dir.clean_shutdown
+        ]
+        items: list[PartitionWork] = []
+        for item, listed in list_known(sc, known, request):
+            work = decide_listed(item, listed, request)
+            plan = _plan(work.state, where, request) if isinstance(work, PartitionWork) else None
+            if isinstance(work, PartitionWork) and plan is not None:
+                items.append(replace(work, plan=replace(work.plan, compaction=plan)))
+        walk = partial(walk_partitions, sc, progress=request.progress)
+        jobs = []
+        for before, walked in zip(items, with_walks(items, request, walk), strict=True):
+            plan = before.plan.compaction
+            if isinstance(walked, PartitionWork) and plan is not None:
+                try:
+                    round_ = make_round(walked, plan, now=request.now, run_id="learn")
+                except FAILS_ONE_PARTITION:
+                    continue
+                jobs.append((before.state, summed_up(round_, request).job))
+        return _weigh(sc, jobs, request)
+
+
+def _plan(state: PartitionState, where: str, request: Request) -> CompactionPlan | None:
+    """Return a plan that cleans each clean segment that is not known yet, alone. None: there is
+    none.
+    """
+    end = state.cleaner_checkpoint
+    if end is None or not state.log_start_offset <= end <= state.log_end_offset:
+        return None
+    clean = [
+        segment
+        for segment, following in zip(state.segments, state.segments[1:], strict=False)
+        if following.base_offset <= end and segment.log_bytes >= max(1, request.least_summed_up)
+    ]
+    known = fitting(summaries_of(where, state.directory), state)
+    new = [(segment,) for segment in clean if segment.base_offset not in known]
+    if not new:
+        return None
+    first_not_clean = next(
+        (one.base_offset for one in state.segments if one.base_offset > new[-1][0].base_offset), end
+    )
+    return CompactionPlan(first_not_clean, first_not_clean, 0, 0, tuple(new))
+
+
+def _weigh(
+    sc: SparkContext, jobs: Sequence[tuple[PartitionState, PartitionJob]], request: Request
+) -> int:
+    if not jobs:
+        return 0
+    weighed = run_weighing(
+        sc, CompactionJob(request.now, request.secret, tuple(job for _, job in jobs)),
+        request.progress,
+    )  # fmt: skip
+    count = 0
+    for (state, job), groups in zip(jobs, weighed, strict=True):
+        new: list[SegmentSummary] = [
+            group.summary
+            for group in groups
+            if isinstance(group, WeighedGroup) and group.summary is not None
+        ]
+        if job.summaries is not None and new:
+            record(job.summaries, job.directory, [*fitting(job.summaries, state).values(), *new])
+            count += len(new)
+    return count
