@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow.cleaning.in_place import check_in_place
-from winnow.cleaning.learn import learn
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import LookOptions, Request, RunOptions
 from winnow.cleaning.result import RunResult
@@ -306,7 +305,6 @@ def verify(
     *,
     topics: Sequence[str] = (),
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-    key_summaries: str | None = None,
     progress: Progress | None = None,
 ) -> SweepResult:
     """Read every batch, record, index and side file of these log directories and report everything
@@ -314,54 +312,20 @@ def verify(
 
     Changes nothing. `topics`: globs. Empty: all topics, including Kafka's own. A batch that
     decompresses to more than `max_decompressed_bytes` is reported and not read
-    (`max.decompressed.message.bytes`). `key_summaries`: see `Request`; what is not known of clean
-    segments is read once more and kept there, if nothing is wrong. Raises UsageError for a
-    directory that is not a Kafka log directory, and LogDirInUseError if a broker is running on it.
+    (`max.decompressed.message.bytes`). Raises UsageError for a directory that is not a Kafka log
+    directory, and LogDirInUseError if a broker is running on it.
     """
     with ExitStack() as locks:
         found = find_log_dirs(Places(), log_dirs)
         for path in found:
             locks.enter_context(lock_to_read(path))
-        swept = sweep(
+        return sweep(
             spark.sparkContext,
             found,
             topics=topics,
             max_decompressed_bytes=max_decompressed_bytes,
             progress=progress or Silence(),
         )
-        if key_summaries is not None and not swept.findings:
-            learn_segments(
-                spark, found, topics=topics, key_summaries=key_summaries, progress=progress
-            )
-        return swept
-
-
-def learn_segments(
-    spark: WithContext,
-    log_dirs: Sequence[str],
-    *,
-    key_summaries: str,
-    settings: Settings | None = None,
-    topics: Sequence[str] = (),
-    least_summed_up: int | None = None,
-    progress: Progress | None = None,
-) -> int:
-    """Read clean segments that no run knows yet, so that `clean` with the same `key_summaries` may
-    leave them unread. Return how many were read. The caller holds the locks.
-    """
-    dirs = survey_log_dirs(Places(), [path for path in log_dirs if "://" not in path])
-    if not dirs:
-        return 0
-    found, _ = with_metadata(settings or Settings(), Places(), dirs)
-    options = {
-        "settings": found,
-        "now": now_ms(),
-        "topics": tuple(topics),
-        "key_summaries": key_summaries,
-        "least_summed_up": least_summed_up,
-        "progress": progress,
-    }
-    return learn(spark.sparkContext, dirs, Request.of(options, touch=False))
 
 
 def verify_key_hashes(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 
 from tests.spark.nights import CONFIGS, bytes_of, clean_night, write_day, write_many
 from tests.spark.runs import changes, files_of
-from winnow.api import learn_segments, verify
+from winnow.cleaning.learn import learn_segments
 from winnow.policy.sources import Settings, parse_topic_configs
 
 if TYPE_CHECKING:
@@ -208,6 +209,7 @@ def test_without_its_secret_nothing_is_known(
     twins: Twins, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     twins.night(0, range(400))
+    caplog.set_level(logging.INFO, "winnow")
     damage(twins.summaries / "secret")
     assert twins.night(1, range(390, 400)) == 0
     assert "can't be used" in caplog.text
@@ -244,15 +246,13 @@ def test_what_is_known_is_rebuilt(twins: Twins) -> None:
 
     def learn() -> int:
         return learn_segments(
-            twins.spark,
+            twins.spark.sparkContext,
             [str(twins.log_dir)],
             key_summaries=str(twins.summaries),
             settings=settings,
             least_summed_up=1,
         )
 
-    verified = verify(twins.spark, [str(twins.log_dir)], key_summaries=str(twins.summaries))
-    assert verified.findings == ()
     assert (learn(), learn()) == (8, 0)
     assert changes(before, files_of(twins.log_dir)) == []
     assert twins.night(1, [5, 395]) == 6

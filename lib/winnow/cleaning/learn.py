@@ -13,6 +13,7 @@ from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
 from winnow.cleaning.plan.prepare import configs_of, list_known
 from winnow.cleaning.plan.prepared import Known, PartitionWork, known_or_left_alone, place_of
 from winnow.cleaning.plan.rounds import make_round, summed_up
+from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.compaction import run_weighing
 from winnow.cleaning.rewrite.weigh import WeighedGroup
@@ -22,22 +23,55 @@ from winnow.cleaning.summaries.known import with_summaries
 from winnow.cleaning.summaries.store import fitting, record
 from winnow.cleaning.summaries.store import place_of as summaries_of
 from winnow.cleaning.survey.survey import walk_partitions
+from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.listing import LogDir
+from winnow.logdir.lock import locked
 from winnow.policy.plan import CompactionPlan
+from winnow.policy.sources import Settings
+from winnow.runtime.progress import Progress
 from winnow.runtime.spool import spooling, temporary_directory
 from winnow.state import PartitionState
+from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-def learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> int:
-    """Sum up the clean segments of compacted topics. Return how many were not known before.
+def learn_segments(
+    sc: SparkContext,
+    log_dirs: Sequence[str],
+    *,
+    key_summaries: str,
+    settings: Settings | None = None,
+    topics: Sequence[str] = (),
+    least_summed_up: int | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Read the clean segments that no run knows yet, so that a cleaning with these `key_summaries`
+    may leave them unread. Return how many were read.
+    """
+    local = [path for path in log_dirs if not is_remote(path)]
+    if not local:
+        return 0
+    with locked(local, to_change=False) as dirs:
+        found, _ = with_metadata(settings or Settings(), Places(), dirs)
+        options = {
+            "settings": found,
+            "now": now_ms(),
+            "topics": tuple(topics),
+            "key_summaries": key_summaries,
+            "least_summed_up": least_summed_up,
+            "progress": progress,
+        }
+        return _learn(sc, dirs, Request.of(options, touch=False))
 
-    The caller holds the locks. Only topics with known settings are read, and only where all tasks
-    share this machine.
+
+def _learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> int:
+    """Return how many segments were not known before. Only topics with known settings are read, and
+    only where all tasks share this machine.
     """
     with spooling(sc.master, beside=temporary_directory(sc)) as spool:
         request = with_summaries(replace(request, spool=spool), log_dirs)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context, spark_session
-from winnow.errors import UsageError
+from winnow.errors import UsageError, WinnowError
 
 if TYPE_CHECKING:
     from winnow.runtime.progress import Progress
@@ -77,6 +77,9 @@ def _spark(check: Check, *, quiet: bool) -> AbstractContextManager[Any]:
 
 def _read(spark: Any, request: CommandLine, check: Check, progress: Progress) -> Any:  # noqa: ANN401
     from winnow import api  # noqa: PLC0415 - it loads numba
+    from winnow.cleaning.learn import learn_segments  # noqa: PLC0415
+    from winnow.storage.places import Places  # noqa: PLC0415
+    from winnow.verbs.verify.log_dirs import find_log_dirs  # noqa: PLC0415
 
     if check.key_hash is not None:
         return api.verify_key_hashes(
@@ -92,10 +95,15 @@ def _read(spark: Any, request: CommandLine, check: Check, progress: Progress) ->
         return api.compare_replicas(
             spark, request.log_dirs, topics=request.topics, progress=progress
         )
-    return api.verify(
-        spark,
-        request.log_dirs,
-        topics=request.topics,
-        key_summaries=key_summaries_of(request, ledger_of(request)),
-        progress=progress,
-    )
+    swept = api.verify(spark, request.log_dirs, topics=request.topics, progress=progress)
+    summaries = key_summaries_of(request, ledger_of(request))
+    if summaries is not None and not swept.findings:
+        with suppress(WinnowError):  # a directory that can only be verified: nothing is learnt
+            learn_segments(
+                spark.sparkContext,
+                list(find_log_dirs(Places(), request.log_dirs)),
+                topics=request.topics,
+                key_summaries=summaries,
+                progress=progress,
+            )
+    return swept

@@ -70,7 +70,7 @@ def opened(
         for log_dir, partitions in log_dirs.items():
             _remove_others(_of_log_dir(place, log_dir), frozenset(partitions))
     except (OSError, ValueError) as error:
-        _log.warning("what is known of segments can't be used: %s", error)
+        _log.info("what is known of segments can't be used: %s", error)
         return None
     return place, (int.from_bytes(secret[:8], "big"), int.from_bytes(secret[8:], "big"))
 
@@ -94,7 +94,7 @@ def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
         with open(descriptor, "wb") as file:
             file.write(zlib.crc32(data).to_bytes(4, "big") + data)
     except OSError as error:
-        _log.warning("the keys of segment %d are not written: %s", base_offset, error)
+        _log.info("the keys of segment %d are not written: %s", base_offset, error)
         return None
     return os.path.basename(path)
 
@@ -125,7 +125,7 @@ def record(place: str, directory: str, found: Sequence[SegmentSummary]) -> None:
         os.rename(path, f"{place}/{_LIST}")
         _remove_others(place, {_LIST, *(one.file for one in found)})
     except OSError as error:
-        _log.warning("what is known of the segments of %s is not kept: %s", directory, error)
+        _log.info("what is known of the segments of %s is not kept: %s", directory, error)
 
 
 def fitting(place: str, state: PartitionState) -> dict[int, SegmentSummary]:
