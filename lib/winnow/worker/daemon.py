@@ -43,12 +43,12 @@ def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
     """Exit quietly when the JVM closes the socket: it knows why. Spark would print a traceback."""
 
     def worker(*args: object) -> int:
+        # Spark's file still has what it could not write. When Python frees the file, it tries once
+        # more, and prints the error from version 3.13 on.
+        sys.unraisablehook = report_unless_hung_up
         try:
             return work(*args)
         except BrokenPipeError:
-            # Spark's file still has what it could not write. When Python frees the file, it tries
-            # once more, and prints the error from version 3.13 on.
-            sys.unraisablehook = report_unless_hung_up
             return 1
 
     return worker
