@@ -131,7 +131,8 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
         ),
         goes_on=lambda: request.stop.reason is None,
     )
-    request.progress.stage("deciding", total_tasks=len(chosen))
+    if chosen:
+        request.progress.stage("deciding", total_tasks=len(chosen))
     result = list(decided)
     for (number, item), walks in zip(chosen, walked, strict=True):
         request.progress.advance(1)
