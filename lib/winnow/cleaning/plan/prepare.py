@@ -198,7 +198,7 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
             item.walks or (), item.plan.compaction, known[item.state.directory].end_offset
         )
     }
-    redone = _walk_with(sc, [*again.values()], {}, request)
+    redone = _walk_with(sc, [*again.values()], {}, request) if again else []
     for number, item in zip(again, redone, strict=True):
         result[number] = item
     return result
