@@ -89,6 +89,15 @@ def _one_at_a_time(original: Callable[..., Any]) -> Callable[..., Any]:
     return commits_at_once
 
 
+def _in_the_foreground(original: Callable[..., Any]) -> Callable[..., Any]:
+    def in_background(pieces: Any, *, at_once: int) -> Any:
+        if at_once > 1:
+            _note()
+        return original(pieces, at_once=1)
+
+    return in_background
+
+
 SWITCHES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "winnow.cleaning.scan.prefetch.prefetch_of": _no_prefetch,
     "winnow.runtime.cores.in_order": _alone,
@@ -97,6 +106,7 @@ SWITCHES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "winnow.storage.io_counters.count_io": _no_count,
     "winnow.runtime.spool.spooling": _no_spool,
     "winnow.cleaning.space.commits_at_once": _one_at_a_time,
+    "winnow.runtime.side_by_side.in_background": _in_the_foreground,
 }
 """Every optimisation, by the function that turns it off (docs/architecture.md lists them)."""
 

@@ -122,6 +122,42 @@ def test_lost_prefetched_keys_affect_only_their_partition(
     assert stray_files(log_dir) == []
 
 
+def test_segment_that_fails_when_read_back_affects_only_its_partition(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task writes further small segments while it syncs and reads back the ones before."""
+    log_dir = two_partitions(tmp_path / "d")
+    more = [f"more-{number}" for number in range(16)]
+    for name in more:
+        add_partition(log_dir, name, "c-tomb-0")
+
+    def with_wrong_end(
+        sc: SparkContext, job: CompactionJob, progress: Progress
+    ) -> list[list[Outcome]]:
+        partitions = [
+            replace(partition, end_offset=1)
+            if partition.directory.endswith("fails-0")
+            else partition
+            for partition in job.partitions
+        ]
+        return run_compaction(sc, replace(job, partitions=tuple(partitions)), progress)
+
+    monkeypatch.setattr(compact_module, "run_compaction", with_wrong_end)
+    before = files_of(log_dir / "fails-0")
+    results = by_name(run(clean, spark, log_dir, sets=SETS))
+    assert "last offset" in (results["fails-0"].error or "")
+    assert results["fails-0"].actions == ("none",)
+    assert changes(before, files_of(log_dir / "fails-0")) == []
+    logs = {
+        name: {path.name: path.read_bytes() for path in sorted((log_dir / name).glob("*.log"))}
+        for name in ("fine-0", *more)
+    }
+    for name in more:
+        assert (results[name].actions, results[name].error) == (("compacted",), None)
+        assert logs[name] == logs["fine-0"]
+    assert stray_files(log_dir) == []
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own."""

@@ -25,9 +25,14 @@ SETS = (
     "*:min.cleanable.dirty.ratio=0",
     "*:internal.segment.bytes=100000000",
 )
-"""Each partition becomes one segment. Five are an odd number for two cores: one core helps."""
-SOURCES = ("c-lz4-0", "c-zstd-0", "c-gzip-0", "c-snappy-0", "c-multi-0")
-"""All compressed: only those are written on several cores."""
+"""Each partition becomes one segment. Seven are one more than tasks for two cores: the last task
+writes two, and the other core helps.
+"""
+SOURCES = {
+    **{name: name for name in ("c-lz4-0", "c-zstd-0", "c-gzip-0", "c-snappy-0")},
+    **{f"c-multi-{number}": "c-multi-0" for number in range(3)},
+}
+"""All compressed: only those are written on several cores. The smallest are last."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Cleaned:
 
 def cleaned(spark: SparkSession, path: Path) -> Cleaned:
     log_dir = new_log_dir(path)
-    for source in SOURCES:
-        add_partition(log_dir, source, source)
+    for name, source in SOURCES.items():
+        add_partition(log_dir, name, source)
     results = by_name(run(clean, spark, log_dir, sets=SETS))
     same = {name: replace(result, log_dir="") for name, result in results.items()}
     files = files_of(log_dir)

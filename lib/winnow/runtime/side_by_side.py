@@ -6,7 +6,8 @@ sync of a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from typing import TypeVar
 
@@ -44,6 +45,29 @@ def side_by_side(
             pool.shutdown(wait=False, cancel_futures=True)
             _wait_for([future for future in futures if not future.cancelled()])
     return [future.result() for future in futures]
+
+
+def in_background(pieces: Iterable[Callable[[], _T]], *, at_once: int) -> Iterator[_T]:
+    """Call each piece in a thread while this thread makes the next one. Yield the results in the
+    given order.
+
+    `at_once`: the most pieces under way, or with results that wait. With 1 no thread is started.
+
+    If a piece raises, or the caller stops early, no further piece begins, and none is under way any
+    more when this ends.
+    """
+    if at_once <= 1:
+        for piece in pieces:
+            yield piece()
+        return
+    begun: deque[Future[_T]] = deque()
+    with ThreadPoolExecutor(at_once, thread_name_prefix="winnow-in-background") as pool:
+        for piece in pieces:
+            begun.append(pool.submit(piece))
+            if len(begun) == at_once:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
 
 
 def _wait_for(futures: Sequence[Future[_T]]) -> None:

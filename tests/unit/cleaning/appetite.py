@@ -51,7 +51,7 @@ def clean(directory: Path, limit: int) -> None:
         blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
     ]
     os.makedirs(job.staging, exist_ok=True)
-    rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)
+    rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)()
 
 
 def read(directory: Path) -> None:

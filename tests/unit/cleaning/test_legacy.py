@@ -44,7 +44,7 @@ def compacted(job: PartitionJob) -> RewrittenGroup:
     blobs = [
         blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
     ]
-    return rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)
+    return rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)()
 
 
 def left_in(directory: Path, group: RewrittenGroup) -> list[Record]:

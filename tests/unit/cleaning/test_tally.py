@@ -72,7 +72,7 @@ def cleaned(directory: Path) -> RewrittenGroup:
         for bucket, blob in scan_split(job, number, SECRET):
             buckets.setdefault(bucket, []).append(blob)
     kept = [some for blobs in buckets.values() for some in resolve_bucket(blobs)]
-    return rewrite_group(job, job.groups[0], kept, now=NOW)
+    return rewrite_group(job, job.groups[0], kept, now=NOW)()
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
 import pytest
 
 from winnow.runtime import side_by_side as module
-from winnow.runtime.side_by_side import side_by_side
+from winnow.runtime.side_by_side import in_background, side_by_side
 
 _LONG_S = 30
 
@@ -103,3 +103,71 @@ def test_interrupts_wait_for_what_is_under_way(monkeypatch: pytest.MonkeyPatch) 
         side_by_side([slow, lambda: None, *[slow] * 100], at_once=2, done=interrupt)
     assert 1 <= len(ended) <= 2
     assert interrupts == 0
+
+
+def test_piece_in_the_background_ends_after_the_next_one_was_made() -> None:
+    second_made = threading.Event()
+
+    def first() -> str:
+        assert second_made.wait(_LONG_S)
+        return "first"
+
+    def pieces() -> Iterator[Callable[[], str]]:
+        yield first
+        second_made.set()
+        yield lambda: "second"
+
+    assert list(in_background(pieces(), at_once=2)) == ["first", "second"]
+
+
+@pytest.mark.parametrize("at_once", [2, 3])
+def test_so_many_pieces_are_in_the_background_and_no_more(at_once: int) -> None:
+    made = taken = most = 0
+
+    def pieces() -> Iterator[Callable[[], int]]:
+        nonlocal made, most
+        for number in range(10):
+            most = max(most, made - taken)
+            made += 1
+            yield partial(abs, number)
+
+    results = []
+    for result in in_background(pieces(), at_once=at_once):
+        results.append(result)
+        taken += 1
+    assert results == list(range(10))
+    assert most == at_once - 1  # beside the one that is made
+
+
+def test_one_in_the_background_starts_no_thread() -> None:
+    here = threading.get_ident()
+    assert list(in_background([threading.get_ident] * 3, at_once=1)) == [here] * 3
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_nothing_is_in_the_background_after_an_error_or_an_early_end(*, early: bool) -> None:
+    failed, ended, made = threading.Event(), threading.Event(), []
+
+    def failing() -> None:
+        failed.set()
+        if not early:
+            raise RuntimeError("one fails")
+
+    def slow() -> None:
+        assert failed.wait(_LONG_S)
+        ended.set()
+
+    def pieces() -> Iterator[Callable[[], None]]:
+        for piece in (failing, slow, slow, slow):
+            made.append(piece)
+            yield piece
+
+    results = in_background(pieces(), at_once=2)
+    if early:
+        next(results)
+        results.close()  # type: ignore[attr-defined]
+    else:
+        with pytest.raises(RuntimeError, match="one fails"):
+            next(results)
+    assert ended.is_set()
+    assert made == [failing, slow]

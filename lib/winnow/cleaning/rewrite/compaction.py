@@ -7,6 +7,9 @@ Opaque blobs travel, so these are RDDs: SQL would gain nothing and take half the
 Every item is sent to the task assigned to it beforehand: the key of each pair is a task number,
 which `partitionBy` uses unchanged.
 
+While a small segment is synced and read back, its task writes the next ones: with thousands of
+small partitions, a task mostly waits for syncs.
+
 A failure concerns one partition. It travels like data, to each group of that partition, and is
 returned instead of their outcomes.
 """
@@ -18,46 +21,49 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from winnow.cleaning.rewrite.assign import Assignment, At, assign
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.cleaning.rewrite.weigh import WeighedGroup, weigh_group
-from winnow.cleaning.scan.job import BUCKET_RECORDS, CompactionJob, GroupJob, PartitionJob
+from winnow.cleaning.scan.job import CompactionJob, GroupJob, PartitionJob
 from winnow.cleaning.scan.prefetch import blobs_of
 from winnow.cleaning.scan.resolve import Survivors, resolve_bucket
 from winnow.cleaning.scan.scan import KeyBlob, scan_split
-from winnow.errors import (
-    FAILS_ONE_PARTITION,
-)
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.cores import Cores, one_of
 from winnow.runtime.failure import Failure, failure
-from winnow.runtime.packing import ITEM_BYTES, TASKS_PER_CORE, left_over, pack, task_count
+from winnow.runtime.packing import TASKS_PER_CORE
 from winnow.runtime.progress import Progress, watched
+from winnow.runtime.side_by_side import in_background
 from winnow.runtime.spool import spooling, temporary_directory
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
+from winnow.storage.throttle import current_throttle
+from winnow.storage.urls import is_remote
 from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
 
-_SCAN_BYTES = 2**28
-_REWRITE_BYTES = 2**30
-"""Maximal log bytes of a task, if there are more tasks than cores."""
-_SPOOLED_BUCKETS = 16
-"""Maximal buckets of a task: with few keys, a bucket takes less time than a task costs."""
+_SMALL_BYTES = 2**23
+_SMALL_AT_ONCE = 8
+"""Groups of so few log bytes are synced and read back while the task writes others. Together they
+need as much memory as one split.
+"""
 
 
-_At = tuple[int, int]
-"""Number of a partition in the job, and of a split, bucket or group in the partition."""
 _Item = KeyBlob | Failure
 _Kept = Survivors | Failure
 Outcome = RewrittenGroup | Failure
 _Group_co = TypeVar("_Group_co", covariant=True)
+_Value = TypeVar("_Value")
 
 
 class _LastStage(Protocol[_Group_co]):
-    """Processes one group, once its surviving records are known."""
+    """Processes one group, once its surviving records are known. Returns the rest of the work: it
+    needs little memory or time of a core, and any thread may do it.
+    """
 
     def __call__(
         self,
@@ -68,24 +74,7 @@ class _LastStage(Protocol[_Group_co]):
         now: int,
         split_done: Callable[[int], None],
         cores: Cores | None,
-    ) -> _Group_co: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Assignment:
-    """Which task does what, decided on the driver from sizes."""
-
-    split_task: dict[_At, int]
-    """Only of splits without prefetched keys."""
-    bucket_task: dict[_At, int]
-    group_task: dict[_At, int]
-    scan_tasks: int
-    resolve_tasks: int
-    rewrite_tasks: int
-    cores: Cores | None
-    """Shared among the rewrites, if any is `helped`."""
-    helped: frozenset[int]
-    """Rewrite tasks that end when other cores are idle, which then help with their groups."""
+    ) -> Callable[[], _Group_co]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +82,16 @@ class _Ticks:
     """Marks pieces of work as done: first each split scanned, then each split rewritten."""
 
     path: str
-    pieces: dict[_At, int]
+    pieces: dict[At, int]
 
-    def scanned(self, split: _At) -> None:
+    def scanned(self, split: At) -> None:
         tick(self.path, self.pieces[split])
 
-    def finished(self, split: _At) -> None:
+    def finished(self, split: At) -> None:
         tick(self.path, len(self.pieces) + self.pieces[split])
 
 
-_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, _Ticks, str | None]]"
+_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, Assignment, _Ticks, str | None]]"
 """The last item is the directory for blobs (`winnow.runtime.spool`)."""
 
 
@@ -115,7 +104,15 @@ def run_weighing(
     sc: SparkContext, job: CompactionJob, progress: Progress
 ) -> list[list[WeighedGroup | Failure]]:
     """Do as `run_compaction`, without writing: return what each group would become."""
-    return _run(sc, job, "weighing", weigh_group, progress)
+    return _run(sc, job, "weighing", _weigh, progress)
+
+
+def _weigh(*args: Any, **named: Any) -> Callable[[], WeighedGroup]:  # noqa: ANN401 - as they come
+    return partial(_same, weigh_group(*args, **named))
+
+
+def _same(value: _Value) -> _Value:
+    return value
 
 
 def _run(
@@ -142,7 +139,7 @@ def _run_with(
     progress: Progress,
 ) -> list[list[_Group_co | Failure]]:
     job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
-    assignment = _assign(job, sc.defaultParallelism, spool)
+    assignment = assign(job, sc.defaultParallelism, spool)
     ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(_splits(job))})
     shared = sc.broadcast((job, assignment, ticks, spool))
     stages = (
@@ -165,7 +162,7 @@ def _run_with(
 
 
 def _scanned(
-    sc: SparkContext, shared: _Shared, assignment: _Assignment
+    sc: SparkContext, shared: _Shared, assignment: Assignment
 ) -> RDD[tuple[int, tuple[int, int, _Item]]]:
     """Return what resolve tasks are sent. Prefetched keys are not: the task knows their files."""
     if not assignment.scan_tasks:
@@ -178,7 +175,7 @@ def _scanned(
 
 
 def _scan(
-    shared: _Shared, items: Iterable[list[_At]]
+    shared: _Shared, items: Iterable[list[At]]
 ) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
     """Yield (resolve task, (partition, bucket, keys)). A failure goes to the first bucket."""
     job, assignment, ticks, spool = shared.value
@@ -192,7 +189,7 @@ def _scan(
 
 
 def _read_ahead(
-    job: CompactionJob, assignment: _Assignment, task: int
+    job: CompactionJob, assignment: Assignment, task: int
 ) -> Iterator[tuple[int, int, _Item]]:
     """Yield the prefetched keys of a resolve task, and a failure for keys that can't be read."""
     mine: dict[int, list[int]] = defaultdict(list)
@@ -215,7 +212,7 @@ def _resolve(
 ) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
     """Yield (rewrite task, (partition, group, survivors)). A failure goes to each group."""
     job, assignment, _, spool = shared.value
-    blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
+    blobs: dict[At, list[KeyBlob]] = defaultdict(list)
     for partition, bucket, item in chain(
         (item for _, item in items), _read_ahead(job, assignment, task)
     ):
@@ -245,11 +242,11 @@ def _finish(
     last_stage: _LastStage[_Group_co],
     task: int,
     items: Iterable[tuple[int, tuple[int, int, _Kept]]],
-) -> Iterator[tuple[_At, _Group_co | Failure]]:
+) -> Iterator[tuple[At, _Group_co | Failure]]:
     """Yield ((partition, group), outcome) for every group of this task."""
     job, assignment, ticks, _ = shared.value
-    kept: dict[_At, list[Survivors]] = defaultdict(list)
-    failed: dict[_At, Failure] = {}
+    kept: dict[At, list[Survivors]] = defaultdict(list)
+    failed: dict[At, Failure] = {}
     for _, (partition, group, item) in items:
         if isinstance(item, Failure):
             failed[partition, group] = item
@@ -258,15 +255,17 @@ def _finish(
     own, shared_out = (
         (None, assignment.cores) if task in assignment.helped else (assignment.cores, None)
     )
-    for at in sorted(group for group, where in assignment.group_task.items() if where == task):
-        partition, group = at
+    mine = sorted(group for group, where in assignment.group_task.items() if where == task)
+
+    def begin(at: At) -> Callable[[], _Group_co | Failure]:
+        """Process a group, and return what remains to be done of it."""
         if at in failed:
-            yield at, failed[at]
-            continue
+            return partial(_same, failed[at])
+        partition, group = at
+        work = job.partitions[partition]
         try:
-            work = job.partitions[partition]
             with one_of(own):
-                outcome: _Group_co | Failure = last_stage(
+                rest = last_stage(
                     work,
                     work.groups[group],
                     kept.pop(at, []),
@@ -274,65 +273,37 @@ def _finish(
                     split_done=partial(_finished, ticks, partition),
                     cores=shared_out,
                 )
+                if _waits_apart(work, work.groups[group]):
+                    return partial(_outcome, rest)
+                return partial(_same, _outcome(rest))
         except FAILS_ONE_PARTITION as error:
-            outcome = failure(error)
-        yield at, outcome
+            return partial(_same, failure(error))
+
+    outcomes = in_background(map(begin, mine), at_once=min(_SMALL_AT_ONCE, len(mine)))
+    yield from zip(mine, outcomes, strict=True)
+
+
+def _waits_apart(work: PartitionJob, group: GroupJob) -> bool:
+    """Return whether the task goes on while this group is synced and read back."""
+    return (
+        sum(segment.log_bytes for segment in group.segments) <= _SMALL_BYTES
+        and not is_remote(work.staging)
+        and current_throttle() is None  # other threads know no throttle
+    )
+
+
+def _outcome(rest: Callable[[], _Group_co]) -> _Group_co | Failure:
+    try:
+        return rest()
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
 
 
 def _finished(ticks: _Ticks, partition: int, split: int) -> None:
     ticks.finished((partition, split))
 
 
-def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignment:
-    splits, buckets, groups, written = {}, {}, {}, {}
-    for number, partition in enumerate(job.partitions):
-        for at, split in enumerate(partition.splits):
-            if split.keys is None:
-                splits[number, at] = split.end - split.start
-        for bucket in range(partition.buckets):
-            buckets[number, bucket] = partition.records // partition.buckets
-        for at, group in enumerate(partition.groups):
-            read = () if group.stays else group.segments
-            groups[number, at] = sum(segment.log_bytes for segment in read)
-            # Fewer of the older records survive. The latest groups write the most, so they begin
-            # first.
-            written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
-    scan_tasks = 0
-    if splits:
-        scan_tasks = task_count(
-            sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism
-        )
-    resolve_tasks = task_count(
-        sum(buckets.values()),
-        per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
-        items=len(buckets),
-        parallelism=parallelism,
-        worth=BUCKET_RECORDS,
-    )
-    rewrite_tasks = task_count(
-        sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism
-    )
-    rewrites = {at: groups[at] + written[at] + ITEM_BYTES for at in groups}
-    group_task = _spread(rewrites, rewrite_tasks)
-    helped: list[int] = []
-    if spool is not None:
-        loads = [0] * rewrite_tasks
-        for rewritten, task in group_task.items():
-            loads[task] += rewrites[rewritten]
-        helped = left_over(loads, cores=parallelism)
-    return _Assignment(
-        split_task=_spread(splits, scan_tasks, each=ITEM_BYTES),
-        bucket_task=_spread(buckets, resolve_tasks),
-        group_task=group_task,
-        scan_tasks=scan_tasks,
-        resolve_tasks=resolve_tasks,
-        rewrite_tasks=rewrite_tasks,
-        cores=Cores(spool, parallelism) if spool is not None and helped else None,
-        helped=frozenset(helped),
-    )
-
-
-def _splits(job: CompactionJob) -> Iterator[_At]:
+def _splits(job: CompactionJob) -> Iterator[At]:
     for number, partition in enumerate(job.partitions):
         for at in range(len(partition.splits)):
             yield number, at
@@ -361,12 +332,8 @@ def _halves(job: CompactionJob) -> list[int]:
     return [*scans, *(size - scan for size, scan in zip(sizes, scans, strict=True))]
 
 
-def _spread(weights: dict[_At, int], tasks: int, *, each: int = 0) -> dict[_At, int]:
-    return dict(zip(weights, pack(list(weights.values()), tasks=tasks, each=each), strict=True))
-
-
-def _by_task(placed: dict[_At, int], tasks: int) -> Sequence[list[_At]]:
-    lists: list[list[_At]] = [[] for _ in range(tasks)]
+def _by_task(placed: dict[At, int], tasks: int) -> Sequence[list[At]]:
+    lists: list[list[At]] = [[] for _ in range(tasks)]
     for item, task in sorted(placed.items()):
         lists[task].append(item)
     return lists

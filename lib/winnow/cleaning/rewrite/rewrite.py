@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
@@ -60,9 +61,12 @@ def rewrite_group(
     now: int,
     split_done: Callable[[int], None] = lambda _: None,
     cores: Cores | None = None,
-) -> RewrittenGroup:
-    """Write the output segment of one group into the staging directory and verify it. Nothing is
-    written as long as the output is the beginning of the only source.
+) -> Callable[[], RewrittenGroup]:
+    """Write the log of one group's output segment into the staging directory. Nothing is written as
+    long as the output is the beginning of the only source.
+
+    Return the rest of the work: it syncs and verifies the segment. It takes little memory and may
+    be called in another thread. It must be called.
 
     `split_done`: called with the number of each split that has been read and written. `cores`: see
     `GroupOutput`.
@@ -72,7 +76,7 @@ def rewrite_group(
     """
     began = time.monotonic()
     if group.stays is not None:
-        return RewrittenGroup(
+        unread = RewrittenGroup(
             **counts_unread(group, group.stays),
             sources=group.segments,
             staged=None,
@@ -80,6 +84,7 @@ def rewrite_group(
             bytes_staged=0,
             duration_ms=0,
         )
+        return lambda: unread
     survivors = list(survivors)
     output = GroupOutput(job, group, survivors, now=now, cores=cores)
     first, last = (
@@ -90,7 +95,7 @@ def rewrite_group(
     pieces = _pieces(output, group, first, split_done)
     piece = next(pieces, None)
     if piece is None and output.source.is_all(*output.indexes()):
-        return RewrittenGroup(
+        unchanged = RewrittenGroup(
             **output.counts(
                 _holdings(first, output.log_bytes, group.base_offset, job.topic), unchanged=True
             ),
@@ -101,9 +106,12 @@ def rewrite_group(
             bytes_staged=0,
             duration_ms=ms_since(began),
         )
-    with staged_segment(Places(), job.staging, group.base_offset) as staged:
+        return lambda: unchanged
+    with ExitStack() as files:
+        staged = files.enter_context(staged_segment(Places(), job.staging, group.base_offset))
         mtime_ns = source_mtime_ns(Places(), last)
-        with staged.log(limit=group.log_limit, mtime_ns=mtime_ns) as log:
+        with ExitStack() as written:
+            log = written.enter_context(staged.log(limit=group.log_limit, mtime_ns=mtime_ns))
             while piece is not None:
                 log.write(piece)
                 piece = None  # it is large
@@ -111,42 +119,50 @@ def rewrite_group(
                 # them. The sync at the end then has less to wait for.
                 drop_cached(log.path)
                 piece = next(pieces, None)
-        index, timeindex, txnindex = output.indexes()
-        staged.add_indexes(index, timeindex, txnindex)
-        staged.take_over_attributes(first, mtime_ns, txnindex=False)
-        meant = Meant(
-            base_offset=group.base_offset,
-            end_offset=job.end_offset,
-            log_bytes=output.log_bytes,
-            records=output.header_records,
-            index_interval_bytes=job.index_interval_bytes,
-            segment_index_bytes=job.segment_index_bytes,
-            without_horizons=(txnindex or b"")
-            if not job.delete_horizons or delete_horizon(now, job.delete_retention_ms) is None
-            else None,
-        )
-        checksums = verify_staged(staged.paths, meant)
-        entries = staged.entries()
-        return RewrittenGroup(
-            **output.counts(
-                _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic),
-                unchanged=False,
-            ),
-            summary=sum_up(job, group, output, survivors),
-            sources=group.segments,
-            staged=StagedGroup(
+            synced = written.pop_all()
+        verified = files.pop_all()
+
+    def finish() -> RewrittenGroup:
+        with verified:
+            synced.close()
+            index, timeindex, txnindex = output.indexes()
+            staged.add_indexes(index, timeindex, txnindex)
+            staged.take_over_attributes(first, mtime_ns, txnindex=False)
+            meant = Meant(
                 base_offset=group.base_offset,
-                sources=tuple(group.segments),
-                paths=staged.paths,
-                checksums=checksums,
-                entries=entries,
-            ),
-            segment=_in_place(group.base_offset, staged.paths[LOG], entries, timeindex)
-            if is_remote(staged.paths[LOG])
-            else None,
-            bytes_staged=sum(entry.size for entry in entries.values()),
-            duration_ms=ms_since(began),
-        )
+                end_offset=job.end_offset,
+                log_bytes=output.log_bytes,
+                records=output.header_records,
+                index_interval_bytes=job.index_interval_bytes,
+                segment_index_bytes=job.segment_index_bytes,
+                without_horizons=(txnindex or b"")
+                if not job.delete_horizons or delete_horizon(now, job.delete_retention_ms) is None
+                else None,
+            )
+            checksums = verify_staged(staged.paths, meant)
+            entries = staged.entries()
+            return RewrittenGroup(
+                **output.counts(
+                    _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic),
+                    unchanged=False,
+                ),
+                summary=sum_up(job, group, output, survivors),
+                sources=group.segments,
+                staged=StagedGroup(
+                    base_offset=group.base_offset,
+                    sources=tuple(group.segments),
+                    paths=staged.paths,
+                    checksums=checksums,
+                    entries=entries,
+                ),
+                segment=_in_place(group.base_offset, staged.paths[LOG], entries, timeindex)
+                if is_remote(staged.paths[LOG])
+                else None,
+                bytes_staged=sum(entry.size for entry in entries.values()),
+                duration_ms=ms_since(began),
+            )
+
+    return finish
 
 
 def _in_place(

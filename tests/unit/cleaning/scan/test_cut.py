@@ -127,7 +127,7 @@ def test_splits_that_keep_no_records_are_skipped(
     second = job.splits[1]
     damaged = log[: second.start] + b"\xff" * (second.end - second.start) + log[second.end :]
     (directory / segment_file(0, LOG)).write_bytes(damaged)
-    group = rewrite_group(job, job.groups[0], kept, now=NOW)
+    group = rewrite_group(job, job.groups[0], kept, now=NOW)()
     assert [one.offset for one in records_in(Path(group.staged.paths[LOG]).read_bytes())] == [
         0,
         3,
@@ -146,7 +146,7 @@ def test_batch_that_changed_since_its_header_was_read_is_refused(
     assert len(other) == third.end - third.start
     (directory / segment_file(0, LOG)).write_bytes(log[: third.start] + other)
     with pytest.raises(CorruptLogError, match="changed while it was being read"):
-        rewrite_group(job, job.groups[0], kept, now=NOW)
+        rewrite_group(job, job.groups[0], kept, now=NOW)()
 
 
 @settings(deadline=None, max_examples=60)

@@ -226,7 +226,7 @@ def cleaned(job: PartitionJob) -> list[RewrittenGroup]:
             buckets.setdefault(bucket, []).append(blob)
     kept: list[Survivors] = [s for blobs in buckets.values() for s in resolve_bucket(blobs)]  # type: ignore[arg-type]
     return [
-        rewrite_group(job, group, [s for s in kept if s.split in group.splits], now=NOW)
+        rewrite_group(job, group, [s for s in kept if s.split in group.splits], now=NOW)()
         for group in job.groups
     ]
 

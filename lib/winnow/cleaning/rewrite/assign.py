@@ -1,0 +1,92 @@
+"""Assign the work of a compaction to tasks, on the driver, from sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winnow.cleaning.scan.job import BUCKET_RECORDS, CompactionJob
+from winnow.runtime.cores import Cores
+from winnow.runtime.packing import ITEM_BYTES, left_over, pack, task_count
+
+_SCAN_BYTES = 2**28
+_REWRITE_BYTES = 2**30
+"""Maximal log bytes of a task, if there are more tasks than cores."""
+_SPOOLED_BUCKETS = 16
+"""Maximal buckets of a task: with few keys, a bucket takes less time than a task costs."""
+
+
+At = tuple[int, int]
+"""Number of a partition in the job, and of a split, bucket or group in the partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which task does what."""
+
+    split_task: dict[At, int]
+    """Only of splits without prefetched keys."""
+    bucket_task: dict[At, int]
+    group_task: dict[At, int]
+    scan_tasks: int
+    resolve_tasks: int
+    rewrite_tasks: int
+    cores: Cores | None
+    """Shared among the rewrites, if any is `helped`."""
+    helped: frozenset[int]
+    """Rewrite tasks that end when other cores are idle, which then help with their groups."""
+
+
+def assign(job: CompactionJob, parallelism: int, spool: str | None) -> Assignment:
+    """Assign each split, bucket and group. `parallelism`: cores. `spool`: see
+    `winnow.runtime.spool`.
+    """
+    splits, buckets, groups, written = {}, {}, {}, {}
+    for number, partition in enumerate(job.partitions):
+        for at, split in enumerate(partition.splits):
+            if split.keys is None:
+                splits[number, at] = split.end - split.start
+        for bucket in range(partition.buckets):
+            buckets[number, bucket] = partition.records // partition.buckets
+        for at, group in enumerate(partition.groups):
+            read = () if group.stays else group.segments
+            groups[number, at] = sum(segment.log_bytes for segment in read)
+            # Fewer of the older records survive. The latest groups write the most, so they begin
+            # first.
+            written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
+    scan_tasks = 0
+    if splits:
+        scan_tasks = task_count(
+            sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism
+        )
+    resolve_tasks = task_count(
+        sum(buckets.values()),
+        per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
+        items=len(buckets),
+        parallelism=parallelism,
+        worth=BUCKET_RECORDS,
+    )
+    rewrite_tasks = task_count(
+        sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism
+    )
+    rewrites = {at: groups[at] + written[at] + ITEM_BYTES for at in groups}
+    group_task = _spread(rewrites, rewrite_tasks)
+    helped: list[int] = []
+    if spool is not None:
+        loads = [0] * rewrite_tasks
+        for rewritten, task in group_task.items():
+            loads[task] += rewrites[rewritten]
+        helped = left_over(loads, cores=parallelism)
+    return Assignment(
+        split_task=_spread(splits, scan_tasks, each=ITEM_BYTES),
+        bucket_task=_spread(buckets, resolve_tasks),
+        group_task=group_task,
+        scan_tasks=scan_tasks,
+        resolve_tasks=resolve_tasks,
+        rewrite_tasks=rewrite_tasks,
+        cores=Cores(spool, parallelism) if spool is not None and helped else None,
+        helped=frozenset(helped),
+    )
+
+
+def _spread(weights: dict[At, int], tasks: int, *, each: int = 0) -> dict[At, int]:
+    return dict(zip(weights, pack(list(weights.values()), tasks=tasks, each=each), strict=True))
