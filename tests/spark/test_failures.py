@@ -94,22 +94,33 @@ def test_source_changed_during_the_run_is_not_replaced(spark: SparkSession, tmp_
 def test_lost_prefetched_keys_affect_only_their_partition(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
 ) -> None:
-    """`left`: the number of bytes that remain of their files."""
+    """`left`: the number of bytes that remain of them. Others may be in the same files."""
     log_dir = two_partitions(tmp_path / "d")
     for number in range(8):  # or one segment would outweigh all others
         add_partition(log_dir, f"more-{number}", "c-4p-1")
+    lost = tmp_path / "winnow-spool-lost"
+    if left:
+        lost.write_bytes(bytes(left))
 
     def losing_keys(
         sc: SparkContext, job: CompactionJob, progress: Progress
     ) -> list[list[Outcome]]:
+        partitions = list(job.partitions)
         (failing,) = (
-            partition for partition in job.partitions if partition.directory.endswith("fails-0")
+            number
+            for number, partition in enumerate(partitions)
+            if partition.directory.endswith("fails-0")
         )
-        paths = [split.keys.path for split in failing.splits if split.keys is not None]
-        assert paths
-        for path in paths:
-            os.truncate(path, left) if left else os.unlink(path)
-        return run_compaction(sc, job, progress)
+        splits = partitions[failing].splits
+        assert any(split.keys for split in splits)
+        partitions[failing] = replace(
+            partitions[failing],
+            splits=tuple(
+                replace(split, keys=split.keys and replace(split.keys, path=str(lost), start=0))
+                for split in splits
+            ),
+        )
+        return run_compaction(sc, replace(job, partitions=tuple(partitions)), progress)
 
     monkeypatch.setattr(compact_module, "run_compaction", losing_keys)
     before = files_of(log_dir / "fails-0")

@@ -3,6 +3,8 @@
 
 The shuffle copies each byte through two Python workers, two pipes and the JVM. Where all tasks
 share a machine, only the location of a blob travels.
+
+Each process appends to one file in turn: thousands of small blobs do not need a file each.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
+_FILE_BYTES = 2**26
+"""A file of this size is complete: the next blob begins another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
@@ -46,6 +51,8 @@ class StoredKeys:
     """The keys of a split, in a file, prefetched by the walk (`winnow.cleaning.scan.prefetch`)."""
 
     path: str
+    start: int
+    """Where they begin in the file."""
     first_dirty_offset: int
     """Offsets at or above it were treated as dirty."""
     buckets: int
@@ -79,28 +86,53 @@ def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[B
     """Store rows `bounds[i]` to `bounds[i + 1]` of a contiguous array, each as a blob."""
     if directory is None:
         return [array[start:end].tobytes() for start, end in pairwise(bounds)]
-    path = written(directory, [array])
+    whole = written(directory, [array])
     row = array.nbytes // max(1, len(array))
-    return [Spooled(path, start * row, (end - start) * row) for start, end in pairwise(bounds)]
+    return [
+        Spooled(whole.path, whole.start + start * row, (end - start) * row)
+        for start, end in pairwise(bounds)
+    ]
 
 
-def written(directory: str, arrays: Iterable[Array]) -> str:
-    """Write a new file with the bytes of contiguous arrays and return its path. On failure, remove
-    the file and raise OSError, which names it.
+def written(directory: str, arrays: Iterable[Array]) -> Spooled:
+    """Write the bytes of contiguous arrays and return where they are. On failure, remove them and
+    raise OSError, which names the file.
     """
-    descriptor, path = tempfile.mkstemp(dir=directory)
-    try:
-        with open(descriptor, "wb", buffering=0) as file:
+    descriptor, path = _next_file(directory)
+    with open(descriptor, "wb", buffering=0) as file:
+        start = file.seek(0, os.SEEK_END)
+        try:
             for array in arrays:
                 left = array.reshape(-1).view(np.uint8).data
                 while left:
                     left = left[file.write(left) :]
-    except OSError as error:
-        error.filename = path  # errors of a descriptor name no file
-        with suppress(OSError):
-            os.unlink(path)
-        raise
-    return path
+        except OSError as error:
+            error.filename = path  # errors of a descriptor name no file
+            with suppress(OSError):
+                file.truncate(start)
+                if not start:
+                    os.unlink(path)
+            raise
+        end = file.tell()
+    if end < _FILE_BYTES:
+        _begun[directory, os.getpid()] = path
+    return Spooled(path, start, end - start)
+
+
+_begun: dict[tuple[str, int], str] = {}
+"""By directory and process: a file with room. A worker may be forked at any time."""
+
+
+def _next_file(directory: str) -> tuple[int, str]:
+    """Return a file of this process to append to, opened, and its path. It is not kept open: the
+    end of the job removes it, and its space must be free then.
+    """
+    path = _begun.pop((directory, os.getpid()), None)
+    _begun.clear()  # directories of earlier jobs
+    if path is not None:
+        with suppress(OSError):  # a new one is as good
+            return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), path
+    return tempfile.mkstemp(dir=directory)
 
 
 def joined(blobs: Sequence[Blob], dtype: type[np.generic]) -> Array:

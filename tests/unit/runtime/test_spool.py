@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import resource
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winnow.runtime.spool import Spooled, joined, spooling, stored
+from winnow.runtime import spool
+from winnow.runtime.spool import Spooled, joined, spooling, stored, written
 
 BOUNDS = st.lists(st.integers(0, 50), min_size=1, max_size=9).map(sorted)
 
@@ -41,6 +45,61 @@ def test_truncated_file_is_an_error(tmp_path: Path) -> None:
     Path(blob.path).write_bytes(bytes(30))
     with pytest.raises(OSError, match="10 bytes are missing before byte 40"):
         joined([blob], np.uint32)
+
+
+def test_small_blobs_of_a_process_share_a_file(tmp_path: Path) -> None:
+    rows = [np.full(5, number) for number in range(20)]
+    blobs = [written(str(tmp_path), [row]) for row in rows]
+    assert len({*tmp_path.iterdir()}) == 1
+    for row, blob in zip(rows, blobs, strict=True):
+        assert np.array_equal(joined([blob], np.int64), row)
+
+
+def test_blob_begins_a_file_after_one_that_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "_FILE_BYTES", 30)
+    blobs = [written(str(tmp_path), [np.full(2, number)]) for number in range(4)]
+    assert [blob.start for blob in blobs] == [0, 16, 0, 16]
+    assert np.array_equal(joined(blobs, np.int64), np.repeat(np.arange(4), 2))
+
+
+def test_threads_and_forks_have_files_of_their_own(tmp_path: Path) -> None:
+    def fill(number: int) -> list[Spooled]:
+        return [written(str(tmp_path), [np.full(7, number)]) for _ in range(50)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(fill, range(4))]
+    child = os.fork()
+    if not child:
+        fill(9)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    found.append(fill(4))
+    for number, blobs in enumerate(found):
+        assert (joined(blobs, np.int64) == number).all()
+
+
+def test_failed_write_leaves_earlier_blobs_and_no_bytes(tmp_path: Path) -> None:
+    first = written(str(tmp_path), [np.arange(10)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(OSError, match=str(tmp_path)):
+            written(str(tmp_path), [np.arange(10)])
+        with pytest.raises(OSError, match=str(tmp_path)):
+            written(str(tmp_path), [np.arange(100)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.stat().st_size for path in tmp_path.iterdir()] == [80]
+    second = written(str(tmp_path), [np.arange(3)])
+    assert np.array_equal(joined([first, second], np.int64), [*range(10), *range(3)])
+
+
+def test_removed_file_is_followed_by_another(tmp_path: Path) -> None:
+    os.unlink(written(str(tmp_path), [np.arange(3)]).path)
+    blob = written(str(tmp_path), [np.arange(4)])
+    assert np.array_equal(joined([blob], np.int64), np.arange(4))
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*,4]"])

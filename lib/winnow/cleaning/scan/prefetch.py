@@ -196,7 +196,7 @@ def keys_of_split(directory: str, split: Split, prefetch: Prefetch) -> StoredKey
 
 
 def _stored(prefetch: Prefetch, split: Split, parts: Sequence[PackedKeys]) -> StoredKeys | None:
-    """Store in one file each part's bucket starts, hashes and numbers, then the tombstones' hashes.
+    """Store together each part's bucket starts, hashes and numbers, then the tombstones' hashes.
     None if they are more than the buckets are made for, or need too much space. Raises OSError.
     """
     wanted = prefetch.wanted
@@ -204,14 +204,16 @@ def _stored(prefetch: Prefetch, split: Split, parts: Sequence[PackedKeys]) -> St
     room = free_bytes(prefetch.spool) - prefetch.least_free
     if keys > prefetch.most_keys * (split.end - split.start) or keys * _KEY_BYTES > room:
         return None
-    return StoredKeys(
-        path=written(
-            prefetch.spool,
-            (
-                *(array for part in parts for array in (part.starts, part.hashes, part.numbers)),
-                *(part.tombstones for part in parts),
-            ),
+    stored = written(
+        prefetch.spool,
+        (
+            *(array for part in parts for array in (part.starts, part.hashes, part.numbers)),
+            *(part.tombstones for part in parts),
         ),
+    )
+    return StoredKeys(
+        path=stored.path,
+        start=stored.start,
         first_dirty_offset=wanted.first_dirty_offset,
         buckets=wanted.buckets,
         parts=tuple((part.dirty, len(part.numbers)) for part in parts),
@@ -247,7 +249,7 @@ def blobs_of(keys: StoredKeys, split: int, buckets: Sequence[int]) -> Iterator[t
 
     Raises OSError for a file that is too short.
     """
-    at = 0
+    at = keys.start
     for dirty, count in keys.parts:
         starts = joined([Spooled(keys.path, at, 8 * (keys.buckets + 1))], np.int64).tolist()
         hashes = at + 8 * len(starts)
@@ -271,7 +273,7 @@ def upper_halves(keys: StoredKeys, *, dirty: bool) -> Keys:
     """Return the upper halves of the hashes of a split, of its dirty or of its clean part. Raises
     OSError for a file that is too short.
     """
-    at, found = 0, [np.empty(0, np.uint64)]
+    at, found = keys.start, [np.empty(0, np.uint64)]
     for is_dirty, count in keys.parts:
         at += 8 * (keys.buckets + 1)
         if is_dirty == dirty:
@@ -283,5 +285,5 @@ def upper_halves(keys: StoredKeys, *, dirty: bool) -> Keys:
 
 def tombstones_of(keys: StoredKeys) -> Keys:
     """Return the upper halves of the hashes of dirty keys whose last record is a tombstone."""
-    at = sum(8 * (keys.buckets + 1) + 20 * count for _, count in keys.parts)
+    at = keys.start + sum(8 * (keys.buckets + 1) + 20 * count for _, count in keys.parts)
     return joined([Spooled(keys.path, at, 8 * keys.tombstones)], np.uint64)

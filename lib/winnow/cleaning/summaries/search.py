@@ -292,8 +292,12 @@ def _ask(
             answers |= {(number, at): _Answer(0, 0) for at in search.asked}
             continue
         spool = search.prefetch.spool
-        path = written(spool, [search.unsettled, search.tombstones])
-        parts = Spooled(path, 0, 8 * counts[0]), Spooled(path, 8 * counts[0], 8 * counts[1])
+        both = written(spool, [search.unsettled, search.tombstones])
+        tombstones = both.start + 8 * counts[0]
+        parts = (
+            replace(both, size=8 * counts[0]),
+            Spooled(both.path, tombstones, 8 * counts[1]),
+        )
         for at in search.asked:
             summary = search.known.segments[search.state.segments[at].base_offset]
             questions[number, at] = _Question(search.known.place, summary, *parts)

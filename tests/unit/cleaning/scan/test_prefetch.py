@@ -23,6 +23,7 @@ from winnow.cleaning.scan.prefetch import (
     Prefetch,
     blobs_of,
     prefetch_of,
+    tombstones_of,
     with_usable_keys,
 )
 from winnow.cleaning.scan.scan import KeyBlob, KeysWanted, scan_split
@@ -266,6 +267,9 @@ def test_keeper_accepts_splits_one_by_one_or_together(tmp_path: Path) -> None:
     assert keepers[0].done == len(log)
 
 
-def _content(split: Split) -> bytes:
-    assert split.keys is not None
-    return Path(split.keys.path).read_bytes()
+def _content(split: Split) -> tuple[list[bytes], bytes]:
+    keys = split.keys
+    assert keys is not None
+    blobs = [blob for _, blob in blobs_of(keys, 0, range(keys.buckets))]
+    parts = [joined([part], np.uint8).tobytes() for b in blobs for part in (b.hashes, b.numbers)]
+    return parts, tombstones_of(keys).tobytes()
