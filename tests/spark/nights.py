@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,16 +87,24 @@ def bytes_of(log_dir: Path) -> dict[str, bytes]:
     }
 
 
-def write_many(log_dir: Path, keys: NDArray[np.int64]) -> None:
-    """Append a record of about 40 bytes for each key, and roll."""
+def write_many(log_dir: Path, keys: NDArray[np.int64], *, tombstones: int = 0) -> None:
+    """Append a record of about 40 bytes for each key, and roll. The first ones are tombstones."""
     config = SegmentConfig(segment_bytes=2**20, index_interval_bytes=512)
     with LogDirWriter(log_dir, clock=lambda: FIRST) as writer:
         log = writer.partition("t", 0, config)
         for at in range(0, len(keys), 1000):
             log.append_records(
                 [
-                    Record(0, FIRST, b"%06d" % key, b"x" * 20)
+                    Record(0, FIRST, b"%06d" % key, None if at < tombstones else b"x" * 20)
                     for key in keys[at : at + 1000].tolist()
                 ]
             )
         log.roll()
+
+
+def forget_unique(path: Path) -> None:
+    """Take out of a list of summaries that each key has one record."""
+    told = json.loads(path.read_text().splitlines()[0])
+    assert told["unique"] is not None
+    body = json.dumps(told | {"unique": None})
+    path.write_text(f"{body}\n{zlib.crc32(body.encode())}\n")

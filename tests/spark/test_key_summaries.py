@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests.spark.nights import CONFIGS, bytes_of, clean_night, write_day, write_many
+from tests.spark.nights import CONFIGS, bytes_of, clean_night, forget_unique, write_day, write_many
 from tests.spark.runs import changes, files_of
 from winnow.cleaning.learn import learn_segments
 from winnow.policy.sources import Settings, parse_topic_configs
@@ -99,20 +99,43 @@ def test_random_nights(twins: Twins) -> None:
     assert unread > 40
 
 
+@pytest.mark.parametrize("proven", [True, False])
 def test_dirty_keys_are_settled_by_the_segment_that_has_them(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, *, proven: bool
 ) -> None:
-    """With so many dirty keys, each summary seems to have some of them."""
+    """With so many dirty keys, each summary seems to have some of them. `proven`: Winnow has
+    cleaned all of the clean part, so a key has one record there.
+    """
     twins = Twins(spark, tmp_path)
     configs = CONFIGS.replace("segment.bytes=4096", "segment.bytes=1048576")
     for log_dir in (twins.log_dir, twins.other):
         write_many(log_dir, np.arange(400_000))
     twins.clean(0, configs=configs)
+    if not proven:
+        [path] = twins.summaries.glob("*/*/t-0/segments.json")
+        forget_unique(path)
     closed = len(list(twins.log_dir.glob("t-0/*.log"))) - 1
     for log_dir in (twins.log_dir, twins.other):
-        write_many(log_dir, np.arange(280_000, 400_000))
+        write_many(log_dir, np.arange(280_000, 400_000), tombstones=40_000)
     unread = twins.clean(1, configs=configs)
-    assert 0.7 * closed - 1 <= unread <= 0.7 * closed
+    if proven:
+        assert 0.7 * closed - 1 <= unread <= 0.7 * closed
+    else:
+        assert unread < 0.3 * closed, "tombstones are looked for everywhere"
+
+
+def test_a_key_that_the_clean_part_has_twice_is_deleted_everywhere(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Somebody has raised the checkpoint over a part that nobody has cleaned."""
+    twins = Twins(spark, tmp_path)
+    for log_dir in (twins.log_dir, twins.other):
+        write_day(log_dir, 0, [*range(400), 3, *range(400, 460)])
+        (log_dir / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 350\n")
+    twins.clean(0)
+    twins.night(1, [455], deleted=(3,))
+    twins.clean(5)
+    assert b"key-3\x80" not in b"".join(bytes_of(twins.log_dir).values())
 
 
 def _same_size(path: Path) -> None:

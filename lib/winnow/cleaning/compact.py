@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,9 +29,8 @@ from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup
 from winnow.cleaning.scan.job import CompactionJob, PartitionJob
-from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.space import Room, commits_at_once, fitting, no_space, room_for, within
-from winnow.cleaning.summaries.store import record
+from winnow.cleaning.summaries.store import UniqueKeys, record
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.logdir.commit.journal import leave_journal, with_staged
@@ -227,7 +226,7 @@ def _commit(
             )
             remove_staging(request.storage, job.staging)
             if job.summaries is not None:
-                record(job.summaries, job.directory, [*_summaries((*done, *wave))])
+                _sum_up(job, job.summaries, (*done, *wave))
             placed = [group.segment for group in (*done, *wave) if group.segment is not None]
             cleaned = replace(state_now(item, placed), cleaner_checkpoint=job.end_offset)
             plan = (
@@ -252,8 +251,15 @@ def _commit(
     )
 
 
-def _summaries(groups: Sequence[RewrittenGroup]) -> Iterator[SegmentSummary]:
-    yield from (group.summary for group in groups if group.summary is not None)
+def _sum_up(job: PartitionJob, place: str, groups: Sequence[RewrittenGroup]) -> None:
+    """Keep what is known now of the segments of a round, all of which are in place."""
+    bases = [group.base_offset for group in groups]
+    record(
+        place,
+        job.directory,
+        [group.summary for group in groups if group.summary is not None],
+        unique=UniqueKeys.of(job.directory, job.end_offset, bases) if job.unique_keys else None,
+    )
 
 
 def _took_ms(round_: Round, groups: Sequence[RewrittenGroup]) -> int:

@@ -20,7 +20,7 @@ from winnow.cleaning.rewrite.weigh import WeighedGroup
 from winnow.cleaning.scan.job import CompactionJob, PartitionJob
 from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.summaries.known import with_summaries
-from winnow.cleaning.summaries.store import fitting, record
+from winnow.cleaning.summaries.store import fitting, read_unique, record
 from winnow.cleaning.summaries.store import place_of as summaries_of
 from winnow.cleaning.survey.survey import walk_partitions
 from winnow.clock import now_ms
@@ -149,6 +149,11 @@ def _weigh(
             if isinstance(group, WeighedGroup) and group.summary is not None
         ]
         if job.summaries is not None and new:
-            record(job.summaries, job.directory, [*fitting(job.summaries, state).values(), *new])
+            record(
+                job.summaries,
+                job.directory,
+                [*fitting(job.summaries, state).values(), *new],
+                unique=read_unique(job.summaries),
+            )
             count += len(new)
     return count

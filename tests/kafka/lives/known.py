@@ -6,21 +6,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from winnow.cleaning.summaries.store import read_list, record, stamps_of
+from winnow.cleaning.summaries.store import (
+    UniqueKeys,
+    read_list,
+    read_unique,
+    record,
+    stamps_of,
+)
 
 
 @contextmanager
 def still_known(summaries: Path | None, partition: Path) -> Iterator[None]:
     """What fits before the block still fits after it."""
+    directory = str(partition)
     places = [] if summaries is None else list(summaries.glob(f"*/*/{partition.name}"))
     fitting = {
         place: [
             summary
             for summary, stamps in read_list(str(place)).values()
-            if stamps_of(str(partition), summary.base_offset) == stamps
+            if stamps_of(directory, summary.base_offset) == stamps
         ]
         for place in places
     }
+    unique = {
+        place: found
+        for place in places
+        for found in [read_unique(str(place))]
+        if found is not None and found.holds(directory, found.stamps, end=found.end)
+    }
     yield
-    for place, summaries_of in fitting.items():
-        record(str(place), str(partition), summaries_of)
+    for place, found in fitting.items():
+        before = unique.get(place)
+        now = None if before is None else UniqueKeys.of(directory, before.end, before.stamps)
+        record(str(place), directory, found, unique=now)

@@ -10,6 +10,7 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.scan.prefetch import with_usable_keys
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
+from winnow.cleaning.summaries.known import has_unique_keys
 from winnow.cleaning.summaries.store import place_of
 from winnow.cleaning.survey.transactions import Transactions
 from winnow.java_long import clamped
@@ -119,8 +120,16 @@ def summed_up(round_: Round, request: Request) -> Round:
     if request.key_summaries is None or job.topic in INTERNAL_TOPICS:
         return round_
     place = place_of(request.key_summaries, job.directory)
+    item = round_.item
+    unique = item.goes_on is None and has_unique_keys(place, item.state, job.first_dirty_offset)
     return replace(
-        round_, job=replace(job, summaries=place, least_summed_up=request.least_summed_up)
+        round_,
+        job=replace(
+            job,
+            summaries=place,
+            unique_keys=unique,
+            least_summed_up=request.least_summed_up,
+        ),
     )
 
 

@@ -112,6 +112,8 @@ class PartitionJob:
     """The transaction indexes of the log, dtype ABORTED."""
     summaries: str | None = None
     """Directory for the summaries of its groups (`cleaning.summaries`). None: none are made."""
+    unique_keys: bool = False
+    """Whether each key will be known to have one record below `end_offset`."""
     least_summed_up: int = 0
     """Log bytes that an output must have at least to be summed up."""
 

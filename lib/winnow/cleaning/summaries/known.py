@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from winnow.cleaning.request import Request
 from winnow.cleaning.scan.segment_summary import SegmentSummary
-from winnow.cleaning.summaries.store import fitting, opened, place_of
+from winnow.cleaning.summaries.store import fitting, opened, place_of, read_unique
 from winnow.cleaning.survey.gather import NO_BATCHES
 from winnow.cleaning.survey.walk import SegmentWalk
 from winnow.logdir.listing import LogDir
@@ -26,6 +26,8 @@ class KnownSegments:
     """The end of the dirty range."""
     segments: Mapping[int, SegmentSummary] = field(default_factory=dict)
     """By base offset, those that stay unless a dirty record has one of their keys."""
+    unique: bool = False
+    """Whether each key is known to have one record in the clean part (`has_unique_keys`)."""
 
 
 def known_of(
@@ -61,7 +63,19 @@ def known_of(
         and summary.next_offset <= ends[base]
         and (summary.index_interval_bytes, summary.segment_index_bytes) == settings
     }
-    return KnownSegments(place, plan.end_offset, segments)
+    unique = has_unique_keys(place, state, plan.first_dirty_offset)
+    return KnownSegments(place, plan.end_offset, segments, unique=unique)
+
+
+def has_unique_keys(place: str, state: PartitionState, first_dirty_offset: int) -> bool:
+    """Return whether each key is known to have one record in the clean part: because there is none,
+    or because runs of Winnow alone have cleaned all of it.
+    """
+    clean = [s.base_offset for s in state.segments if s.base_offset < first_dirty_offset]
+    unique = read_unique(place) if clean else None
+    return not clean or (
+        unique is not None and unique.holds(state.directory, clean, end=first_dirty_offset)
+    )
 
 
 def as_walk(summary: SegmentSummary) -> SegmentWalk:

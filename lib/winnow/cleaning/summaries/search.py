@@ -3,9 +3,9 @@
 The dirty part is read first. Then each summary is asked for the dirty keys. Some always seem to be
 there, for a summary errs once in 16,384 keys. But a key has one record in the clean part. So the
 segments that surely have dirty keys are read, those keys are settled, and the others are asked
-again for the rest. This is not done for keys whose last record is a tombstone: each segment that
-may have one of them is read. A tombstone is removed some day, and what it deletes must be gone
-before that.
+again for the rest. Keys whose last record is a tombstone are only settled if runs of Winnow have
+cleaned the whole clean part, so that a second record is impossible. Otherwise each segment that may
+have one of them is read. A tombstone is removed some day, and what it deletes must be gone before.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def _add(search: _Search, segments: Sequence[int]) -> bool:
     ]
     if sum(n for keys in stored for is_dirty, n in keys.parts if is_dirty) > _MOST_DIRTY:
         return False
-    tombstones = [tombstones_of(keys) for keys in stored]
+    tombstones = [] if search.known.unique else [tombstones_of(keys) for keys in stored]
     search.tombstones = np.unique(np.concatenate([search.tombstones, *tombstones]))
     dirty = [upper_halves(keys, dirty=True) for keys in stored]
     unsettled = np.unique(np.concatenate([search.unsettled, *dirty]))

@@ -21,9 +21,9 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 _LIST = "segments.json"
 _SECRET = "secret"  # noqa: S105 - a name
-_FORMAT = 1
+_FORMAT = 2
 _NAME = 24
 """Digits of a directory's name."""
 _OURS = re.compile(r"[0-9a-f]{24}|.+-[0-9]+|[0-9]+-[^-]+\.keys|\.list-.+")
@@ -48,6 +48,28 @@ MOST_KEYS = 2**24
 """Keys of a segment. More are not summed up: they would take too much memory at once."""
 _STAMPED = (LOG, INDEX, TIMEINDEX)
 Stamps: TypeAlias = list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKeys:
+    """Each key has one record in these segments, which are all below `end`."""
+
+    end: int
+    stamps: Mapping[int, Stamps | None]
+    """By base offset, what `stamps_of` returned."""
+
+    @classmethod
+    def of(cls, directory: str, end: int, bases: Iterable[int]) -> Self:
+        return cls(end, {base: stamps_of(directory, base) for base in bases})
+
+    def holds(self, directory: str, bases: Iterable[int], *, end: int) -> bool:
+        """Return whether the segments at `bases`, all below `end`, are among these and the same. A
+        part of them has unique keys as well.
+        """
+        found = {base: stamps_of(directory, base) for base in bases}
+        return end <= self.end and all(
+            stamps is not None and stamps == self.stamps.get(base) for base, stamps in found.items()
+        )
 
 
 def opened(
@@ -108,16 +130,29 @@ def read_keys(place: str, summary: SegmentSummary) -> Keys | None:
     return None
 
 
-def record(place: str, directory: str, found: Sequence[SegmentSummary]) -> None:
+def record(
+    place: str,
+    directory: str,
+    found: Sequence[SegmentSummary],
+    *,
+    unique: UniqueKeys | None = None,
+) -> None:
     """Make `found` the list of a partition. Call this once its segments are in place.
 
-    `directory`: of the partition itself. Files of other segments are removed.
+    `directory`: of the partition itself. Files of other segments are removed. `unique`: set if each
+    key is known to have one record in the clean part.
     """
     try:
         if not found and not os.path.isdir(place):
             return
         listed = [asdict(one) | {"stamps": stamps_of(directory, one.base_offset)} for one in found]
-        body = json.dumps({"format": _FORMAT, "segments": listed})
+        body = json.dumps(
+            {
+                "format": _FORMAT,
+                "segments": listed,
+                "unique": None if unique is None else [unique.end, [*unique.stamps.items()]],
+            }
+        )
         _check_private(place)
         descriptor, path = tempfile.mkstemp(prefix=".list-", dir=place)
         with open(descriptor, "w") as file:
@@ -148,20 +183,29 @@ def read_list(place: str) -> dict[int, tuple[SegmentSummary, Stamps]]:
     if it is missing or damaged.
     """
     names = [field.name for field in fields(SegmentSummary)]
+    return {
+        one["base_offset"]: (SegmentSummary(**{n: one[n] for n in names}), one["stamps"])
+        for one in _told(place).get("segments", ())
+    }
+
+
+def read_unique(place: str) -> UniqueKeys | None:
+    """Return how far each key was known to have one record, and in which files."""
+    found = _told(place).get("unique")
+    return None if found is None else UniqueKeys(found[0], dict(found[1]))
+
+
+def _told(place: str) -> dict[str, Any]:
+    """Return the list of a partition as it was written; nothing if it is missing or damaged."""
     try:
         _check_private(place)
         body, _, checksum = _bytes(f"{place}/{_LIST}", _MOST_LIST_BYTES).decode().partition("\n")
         if int(checksum) != zlib.crc32(body.encode()):
             return {}
-        told = json.loads(body)
-        if told["format"] != _FORMAT:
-            return {}
-        return {
-            one["base_offset"]: (SegmentSummary(**{n: one[n] for n in names}), one["stamps"])
-            for one in told["segments"]
-        }
-    except (OSError, ValueError, KeyError, TypeError):
+        told: dict[str, Any] = json.loads(body)
+    except (OSError, ValueError):
         return {}
+    return told if told["format"] == _FORMAT else {}
 
 
 def stamps_of(directory: str, base_offset: int) -> Stamps | None:
