@@ -265,9 +265,8 @@ def _add(search: _Search, segments: Sequence[int]) -> bool:
     search.tombstones = np.unique(np.concatenate([search.tombstones, *tombstones]))
     dirty = [upper_halves(keys, dirty=True) for keys in stored]
     unsettled = np.unique(np.concatenate([search.unsettled, *dirty]))
-    for keys in stored:
-        unsettled = _without(unsettled, upper_halves(keys, dirty=False))
-    search.unsettled = _without(unsettled, search.tombstones)
+    clean = np.concatenate([_NONE, *(upper_halves(keys, dirty=False) for keys in stored)])
+    search.unsettled = _without(_without(unsettled, clean), search.tombstones)
     return True
 
 
