@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -79,10 +79,10 @@ def test_disk_full_at_driver_write_leaves_log_unchanged(
     before = files_of(log_dir)
     create = LocalStorage.create
 
-    def full(self: LocalStorage, path: str, data: bytes) -> None:
+    def full(self: LocalStorage, path: str, data: bytes, **named: Any) -> None:
         if path.startswith(str(disk)) and path.endswith("/round.json.tmp"):
             fill(disk)
-        create(self, path, data)
+        create(self, path, data, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalStorage, "create", full)

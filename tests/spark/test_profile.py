@@ -65,7 +65,7 @@ def test_session_is_unchanged_after_a_profile(spark: SparkSession, small: Path) 
         run(plan, spark, small, sets=SETS, progress=profiler)
     assert sc.getJobTags() == before
     first = profiler.profile()
-    assert first.phases[0].name == "looking at 1 partitions"
+    assert first.phases[0].name == "looking at 1 partition"
     # What ran later has no part in it.
     run(plan, spark, small, sets=SETS)
     again = profiler.profile()

@@ -117,11 +117,11 @@ class _Slow(LocalStorage):
         self.writes = self.syncs = 0
         self._fails_at = fails_at
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
         self.writes += 1
         self.begun.set()
         assert self.go_on.wait(30)
-        super().create(path, data)
+        super().create(path, data, mtime_ns=mtime_ns)
 
     def fsync_dir(self, path: str) -> None:
         time.sleep(0.005)

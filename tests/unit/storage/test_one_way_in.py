@@ -83,6 +83,7 @@ ALLOWED = {
     "storage/creating.py": "relative to a descriptor of the guarded way",
     "storage/local.py": "relative to a descriptor of the guarded way",
     "storage/output_file.py": "results and reports, which are in no log directory",
+    "cleaning/summaries/store.py": "the user's own directory beside the ledger",
     "runtime/run_directory.py": "the private directory of the run",
     "runtime/cores.py": "the private directory of the run",
     "runtime/ticks.py": "the private directory of the run",

@@ -262,12 +262,18 @@ def _add(search: _Search, segments: Sequence[int]) -> bool:
     if sum(n for keys in stored for is_dirty, n in keys.parts if is_dirty) > _MOST_DIRTY:
         return False
     tombstones = [] if search.known.unique else [tombstones_of(keys) for keys in stored]
-    search.tombstones = np.unique(np.concatenate([search.tombstones, *tombstones]))
+    search.tombstones = _unique([search.tombstones, *tombstones])
     dirty = [upper_halves(keys, dirty=True) for keys in stored]
-    unsettled = np.unique(np.concatenate([search.unsettled, *dirty]))
+    unsettled = _unique([search.unsettled, *dirty])
     clean = np.concatenate([_NONE, *(upper_halves(keys, dirty=False) for keys in stored)])
     search.unsettled = _without(_without(unsettled, clean), search.tombstones)
     return True
+
+
+def _unique(some: Sequence[Keys]) -> Keys:
+    """Return all keys, ascending, each once. `np.unique` takes 30 times as long here."""
+    keys: Keys = np.sort(np.concatenate(some))
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
 
 def _without(keys: Keys, others: Keys) -> Keys:

@@ -73,8 +73,8 @@ def test_copy_that_reads_back_differently_is_refused(state: PartitionState) -> N
     class Failing(LocalStorage):
         """A disk that stores other bytes than it was given."""
 
-        def create(self, path: str, data: bytes) -> None:
-            super().create(path, data[:-1] + b"?")
+        def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
+            super().create(path, data[:-1] + b"?", mtime_ns=mtime_ns)
 
     with pytest.raises(VerificationError, match="differs from the original"):
         set_aside(Failing(), state, damaged(state), run_id=RUN, now=7)
