@@ -22,6 +22,7 @@ HOW_TO = (
     "disk-full",
     "recover",
     "schedule",
+    "nightly",
     "notebook",
     "erase",
     "read-topics",
@@ -72,6 +73,9 @@ def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) 
         crash(Path(instead[LOG_DIR]))
     if page == "read-topics":
         add_orders(Path(instead[LOG_DIR]))
+    if page == "nightly":
+        damage(Path(instead[LOG_DIR]) / "c-tomb-0")
+        instead |= configure(place, instead)
     reader = Reader(spark, place, instead=instead)
     reader.follow(DOCS / "how-to" / f"{page}.md")
 
@@ -82,6 +86,29 @@ def crash(log_dir: Path) -> None:
     (log_dir / "recovery-point-offset-checkpoint").write_bytes(b"")
     active = max((log_dir / "d-time-0").glob("*.log"))
     active.write_bytes(active.read_bytes() + bytes(range(100)))
+
+
+def damage(partition: Path) -> None:
+    """Flip a byte of the first batch's records."""
+    segment = min(partition.glob("*.log"))
+    changed = bytearray(segment.read_bytes())
+    changed[100] ^= 255
+    segment.write_bytes(changed)
+
+
+def configure(place: Path, instead: dict[str, str]) -> dict[str, str]:
+    """Write the page's file of options. Return real paths for the names in it."""
+    more = {
+        "/etc/winnow.toml": str(place / "winnow.toml"),
+        "/etc/kafka/server.properties": str(place / "server.properties"),
+        "/var/lib/node_exporter": str(place),
+    }
+    (options,) = blocks(DOCS / "how-to" / "nightly.md", "toml")
+    text = options.text
+    for word, mine in (instead | more).items():
+        text = text.replace(word, mine)
+    (place / "winnow.toml").write_text(text, encoding="utf-8")
+    return more
 
 
 def add_orders(log_dir: Path) -> None:
