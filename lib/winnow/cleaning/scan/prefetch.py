@@ -29,6 +29,8 @@ from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows
 
 Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
+Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
+"""uint64[n, 2], as `RecordColumns.hash`."""
 
 _log = logging.getLogger(__name__)
 
@@ -269,16 +271,16 @@ def blobs_of(keys: StoredKeys, split: int, buckets: Sequence[int]) -> Iterator[t
                 )
 
 
-def upper_halves(keys: StoredKeys, *, dirty: bool) -> Keys:
-    """Return the upper halves of the hashes of a split, of its dirty or of its clean part. Raises
-    OSError for a file that is too short.
+def hashes_of(keys: StoredKeys, *, dirty: bool) -> Hashes:
+    """Return the hashes of a split, uint64[n, 2], of its dirty or of its clean part. Raises OSError
+    for a file that is too short.
     """
-    at, found = keys.start, [np.empty(0, np.uint64)]
+    at, found = keys.start, [np.empty((0, 2), np.uint64)]
     for is_dirty, count in keys.parts:
         at += 8 * (keys.buckets + 1)
         if is_dirty == dirty:
             hashes = joined([Spooled(keys.path, at, 16 * count)], np.uint64)
-            found.append(hashes.reshape(-1, 2)[:, 1])
+            found.append(hashes.reshape(-1, 2))
         at += 20 * count
     return np.concatenate(found)
 

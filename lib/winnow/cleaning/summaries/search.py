@@ -20,11 +20,12 @@ import numpy as np
 
 from winnow.cleaning.scan.cut import Split
 from winnow.cleaning.scan.prefetch import (
+    Hashes,
     Keys,
     Prefetch,
+    hashes_of,
     keys_of_split,
     tombstones_of,
-    upper_halves,
 )
 from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.summaries.known import KnownSegments, as_walk
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _At = tuple[int, int]
 """Number of a partition, and of a segment in it."""
-_MOST_DIRTY = 2**25
+_MOST_DIRTY = 2**24
 """Dirty keys of a partition. With more, every segment has some, and asking takes long."""
 _ROUNDS = 4
 """How often the summaries are asked. What then still seems to have dirty keys is read."""
@@ -54,7 +55,10 @@ _SURE = 32
 """Keys that must seem to be there above twice the expected number of errors."""
 _SCAN_BYTES = 2**28
 _ASK_BYTES = 2**26
-_NONE: Keys = np.empty(0, np.uint64)
+_NO_KEYS: Keys = np.empty(0, np.uint64)
+_NO_HASHES: Hashes = np.empty((0, 2), np.uint64)
+_AT_ONCE = 2**22
+"""Keys of the clean part that are in memory at once, unless a split has more."""
 
 
 @dataclass(slots=True)
@@ -68,8 +72,8 @@ class _Search:
     """By number of the segment. Those of known segments say that they stay, until one is read."""
     asked: list[int]
     """Numbers of the segments whose summaries are asked next."""
-    unsettled: Keys
-    """Dirty keys that were not found in the clean part yet, ascending."""
+    unsettled: Hashes
+    """Dirty keys that were not found in the clean part yet: ascending by `upper`."""
     tombstones: Keys
     """Dirty keys whose last record is a tombstone, ascending."""
 
@@ -141,8 +145,8 @@ def walk_what_may_change(
             prefetch=scans[states[number].directory],
             walks={at: walked[number, at] for at in range(len(states[number].segments))},
             asked=[at for other, at in stays if other == number],
-            unsettled=_NONE,
-            tombstones=_NONE,
+            unsettled=_NO_HASHES,
+            tombstones=_NO_KEYS,
         )
         for number in sorted({number for number, _ in stays})
     }
@@ -174,7 +178,7 @@ def _search(
             maybe = {at: answers[number, at] for at in search.asked}
             search.asked = [at for at, answer in maybe.items() if answer is None or _any(answer)]
             sure = [at for at in search.asked if _surely(maybe[at], search.walks[at], search)]
-            if sure:
+            if sure and len(sure) <= len(maybe) // 2:
                 new += [(number, at) for at in sure]
                 search.asked = [at for at in search.asked if at not in sure]
             else:
@@ -263,10 +267,19 @@ def _add(search: _Search, segments: Sequence[int]) -> bool:
         return False
     tombstones = [] if search.known.unique else [tombstones_of(keys) for keys in stored]
     search.tombstones = _unique([search.tombstones, *tombstones])
-    dirty = [upper_halves(keys, dirty=True) for keys in stored]
-    unsettled = _unique([search.unsettled, *dirty])
-    clean = np.concatenate([_NONE, *(upper_halves(keys, dirty=False) for keys in stored)])
-    search.unsettled = _without(_without(unsettled, clean), search.tombstones)
+    dirty = [hashes_of(keys, dirty=True) for keys in stored]
+    unsettled = _sorted(np.concatenate([search.unsettled, *dirty]))
+    if len(search.tombstones):
+        at = np.searchsorted(search.tombstones, unsettled[:, 1])
+        at = np.minimum(at, len(search.tombstones) - 1)
+        unsettled = unsettled[search.tombstones[at] != unsettled[:, 1]]
+    some: list[Hashes] = []
+    for number, keys in enumerate(stored, 1):
+        some.append(hashes_of(keys, dirty=False))
+        if number == len(stored) or sum(map(len, some)) > _AT_ONCE:
+            unsettled = _without(unsettled, _sorted(np.concatenate(some)))
+            some = []
+    search.unsettled = unsettled
     return True
 
 
@@ -276,12 +289,20 @@ def _unique(some: Sequence[Keys]) -> Keys:
     return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
 
-def _without(keys: Keys, others: Keys) -> Keys:
-    if not len(others) or not len(keys):
-        return keys
-    there = np.sort(others)
-    at = np.minimum(np.searchsorted(there, keys), len(there) - 1)
-    left: Keys = keys[there[at] != keys]
+def _sorted(hashes: Hashes) -> Hashes:
+    """Return the hashes in ascending order of their upper halves; of equal neighbours, one."""
+    ordered: Hashes = hashes[np.argsort(hashes[:, 1])]
+    if len(ordered):
+        ordered = ordered[np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))]
+    return ordered
+
+
+def _without(hashes: Hashes, others: Hashes) -> Hashes:
+    """Return `hashes` without those of `others`, both `_sorted`. All 128 bits must be the same."""
+    if not len(others) or not len(hashes):
+        return hashes
+    at = np.minimum(np.searchsorted(others[:, 1], hashes[:, 1]), len(others) - 1)
+    left: Hashes = hashes[(others[at] != hashes).any(axis=1)]
     return left
 
 
@@ -297,7 +318,8 @@ def _ask(
             answers |= {(number, at): _Answer(0, 0) for at in search.asked}
             continue
         spool = search.prefetch.spool
-        both = written(spool, [search.unsettled, search.tombstones])
+        upper = np.ascontiguousarray(search.unsettled[:, 1])
+        both = written(spool, [upper, search.tombstones])
         tombstones = both.start + 8 * counts[0]
         parts = (
             replace(both, size=8 * counts[0]),
