@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from winnow.cli.text.versions import by_the_rules, version_keys
 from winnow.logdir.names import LOG, segment_file
 from winnow.verbs.truncate.values import RecoveredDir, RecoveredLog, TruncateResult
 from winnow.words import counted, size
@@ -16,6 +17,7 @@ def to_json(result: TruncateResult) -> list[dict[str, Any]]:
         {
             "log_dir": log_dir.path,
             "run_id": result.run_id,
+            **version_keys(result.kafka),
             "truncated": result.truncated,
             "marker_written": log_dir.marked,
             "left_out": log_dir.left_out,
@@ -68,6 +70,8 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
 def lines(result: TruncateResult) -> Iterator[str]:
     for log_dir in result.log_dirs:
         yield from _of_dir(log_dir, result)
+    if result.log_dirs:
+        yield by_the_rules(result.kafka)
 
 
 def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:

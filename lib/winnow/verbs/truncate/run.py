@@ -95,6 +95,7 @@ def recover_unclean(
         truncated=request.truncate,
         log_dirs=tuple(done),
         clean=tuple(log_dir.path for log_dir in dirs if log_dir.clean_shutdown),
+        kafka=settings.kafka,
         notes=(*settings.notes(), *notes),
     )
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from winnow.logdir.commit.truncation import Truncation
 from winnow.policy.sources import Settings
+from winnow.policy.versions import KnownVersion
 from winnow.state import TopicPartition
 
 
@@ -101,6 +102,8 @@ class TruncateResult:
     log_dirs: tuple[RecoveredDir, ...]
     clean: tuple[str, ...]
     """Paths of directories with the marker: nothing to do there."""
+    kafka: KnownVersion
+    """Whose rules were used."""
     notes: tuple[str, ...] = ()
 
     @property
