@@ -163,7 +163,8 @@ def _start_java(settings: SparkConf) -> Any:  # noqa: ANN401 - py4j has no types
     except PySparkRuntimeError as error:
         with suppress(OSError):  # if Java itself failed, its messages are above
             told = Path(run_directory(), "java-failed").read_text(encoding="utf-8")
-            raise WinnowError(told.rstrip(".\n")) from error
+            # The sentence of java.sh says what to do.
+            raise WinnowError(told.rstrip(".\n"), hint=None) from error
         raise WinnowError("Java did not start", hint="The message above says why.") from error
 
 

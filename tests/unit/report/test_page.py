@@ -90,4 +90,4 @@ def test_page_of_twenty_thousand_partitions_is_small() -> None:
     told = text_of(page)
     assert "20,000" in told
     assert "380 other topics" in told
-    assert "and 1970 reasons more" in told
+    assert "and 1,970 reasons more" in told

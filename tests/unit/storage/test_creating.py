@@ -83,6 +83,7 @@ CREATE = {
     "ledger/delta.py",
     "ledger/fetch_jars.py",
     "compiled.py",  # kernels, for all users of the installation
+    "cleaning/summaries/store.py",  # for the user of the run alone, beside the ledger
     # in the private directory of the run
     "runtime/cores.py",
 }
