@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tests.disks import MIB, disk_or_skip
 from tests.spark.nights import CONFIGS, bytes_of, clean_night, forget_unique, write_day, write_many
 from tests.spark.runs import changes, files_of
 from winnow.cleaning.learn import learn_segments
+from winnow.cleaning.summaries.store import opened
 from winnow.policy.sources import Settings, parse_topic_configs
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def test_a_tombstone_reaches_every_segment_that_has_its_key(twins: Twins) -> Non
     assert names.count(b"key-120") == names.count(b"key-121") - 1 == 0
 
 
-def test_random_nights(twins: Twins) -> None:
+def test_random_nights_leave_what_a_run_that_reads_everything_leaves(twins: Twins) -> None:
     random = Random(26)
     twins.night(0, range(300))
     unread = 0
@@ -238,14 +240,31 @@ def test_without_its_secret_nothing_is_known(
     assert "can't be used" in caplog.text
 
 
-def test_with_a_new_secret_nothing_is_known(twins: Twins) -> None:
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        for _ in range(2 * MIB // 4096):
+            file.write(bytes(4096))
+
+
+def test_a_full_disk_leaves_no_part_of_a_secret(tmp_path: Path) -> None:
+    with disk_or_skip(tmp_path / "disk", mib=1) as disk:
+        place = str(disk / "key-summaries")
+        filler = disk / "filler"
+        with pytest.raises(OSError, match="No space"):
+            _fill(filler)
+        assert opened(place, {}) is None
+        filler.unlink()
+        assert opened(place, {}) is not None
+
+
+def test_a_lost_secret_makes_a_run_read_everything(twins: Twins) -> None:
     twins.night(0, range(400))
     (twins.summaries / "secret").unlink()
     assert twins.night(1, [5]) == 0
     assert twins.night(2, [5]) == 7
 
 
-def test_other_indexes_are_written_when_a_setting_changes(twins: Twins) -> None:
+def test_another_index_interval_makes_a_run_read_everything(twins: Twins) -> None:
     twins.night(0, range(400))
     for log_dir in (twins.log_dir, twins.other):
         write_day(log_dir, 1, range(390, 400))

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
-from winnow.cleaning.plan.prepare import configs_of, list_known
-from winnow.cleaning.plan.prepared import Known, PartitionWork, known_or_left_alone, place_of
+from winnow.cleaning.plan.prepare import list_known, requested
+from winnow.cleaning.plan.prepared import Known, PartitionWork
 from winnow.cleaning.plan.rounds import make_round, summed_up
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
@@ -20,8 +20,7 @@ from winnow.cleaning.rewrite.weigh import WeighedGroup
 from winnow.cleaning.scan.job import CompactionJob, PartitionJob
 from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.summaries.known import with_summaries
-from winnow.cleaning.summaries.store import fitting, read_unique, record
-from winnow.cleaning.summaries.store import place_of as summaries_of
+from winnow.cleaning.summaries.store import fitting, place_of, read_list, record
 from winnow.cleaning.survey.survey import walk_partitions
 from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION
@@ -50,8 +49,8 @@ def learn_segments(
     least_summed_up: int | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Read the clean segments that no run knows yet, so that a cleaning with these `key_summaries`
-    may leave them unread. Return how many were read.
+    """Sum up the clean segments that have no summary yet. A later cleaning need not read them if it
+    has the same `key_summaries`. Return how many were summed up.
     """
     local = [path for path in log_dirs if not is_remote(path)]
     if not local:
@@ -80,16 +79,11 @@ def _learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> in
             return 0
         known = [
             item
-            for log_dir in log_dirs
-            for config_of in [configs_of(log_dir, request)]
-            for tp in log_dir.partitions
-            if request.wants(tp.topic) and tp.topic not in INTERNAL_TOPICS
-            for item in [
-                known_or_left_alone(
-                    place_of(log_dir, tp, request), log_dir, config_of(tp.topic), request
-                )
-            ]
-            if isinstance(item, Known) and item.config.cleanup_compact and log_dir.clean_shutdown
+            for item in requested(log_dirs, request)
+            if isinstance(item, Known)
+            and item.config.cleanup_compact
+            and item.log_dir.clean_shutdown
+            and item.place.topic_partition.topic not in INTERNAL_TOPICS
         ]
         items: list[PartitionWork] = []
         for item, listed in list_known(sc, known, request):
@@ -122,7 +116,7 @@ def _plan(state: PartitionState, where: str, request: Request) -> CompactionPlan
         for segment, following in zip(state.segments, state.segments[1:], strict=False)
         if following.base_offset <= end and segment.log_bytes >= max(1, request.least_summed_up)
     ]
-    known = fitting(summaries_of(where, state.directory), state)
+    known = fitting(read_list(place_of(where, state.directory)), state)
     new = [(segment,) for segment in clean if segment.base_offset not in known]
     if not new:
         return None
@@ -149,11 +143,12 @@ def _weigh(
             if isinstance(group, WeighedGroup) and group.summary is not None
         ]
         if job.summaries is not None and new:
+            kept = read_list(job.summaries)
             record(
                 job.summaries,
                 job.directory,
-                [*fitting(job.summaries, state).values(), *new],
-                unique=read_unique(job.summaries),
+                [*fitting(kept, state).values(), *new],
+                unique=kept.unique,
             )
             count += len(new)
     return count

@@ -6,13 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from winnow.cleaning.summaries.store import (
-    UniqueKeys,
-    read_list,
-    read_unique,
-    record,
-    stamps_of,
-)
+from winnow.cleaning.summaries.store import UniqueKeys, read_list, record, stamps_of
 
 
 @contextmanager
@@ -20,18 +14,19 @@ def still_known(summaries: Path | None, partition: Path) -> Iterator[None]:
     """What fits before the block still fits after it."""
     directory = str(partition)
     places = [] if summaries is None else list(summaries.glob(f"*/*/{partition.name}"))
+    kept = {place: read_list(str(place)) for place in places}
     fitting = {
         place: [
             summary
-            for summary, stamps in read_list(str(place)).values()
+            for summary, stamps in one.segments.values()
             if stamps_of(directory, summary.base_offset) == stamps
         ]
-        for place in places
+        for place, one in kept.items()
     }
     unique = {
         place: found
-        for place in places
-        for found in [read_unique(str(place))]
+        for place, one in kept.items()
+        for found in [one.unique]
         if found is not None and found.holds(directory, found.stamps, end=found.end)
     }
     yield

@@ -54,18 +54,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
             for topic_partition in log_dir.partitions
             if request.wants(topic_partition.topic)
         )
-    prepared = [
-        known_or_left_alone(
-            place_of(log_dir, topic_partition, request),
-            log_dir,
-            config_of(topic_partition.topic),
-            request,
-        )
-        for log_dir in log_dirs
-        for config_of in [configs_of(log_dir, request)]
-        for topic_partition in log_dir.partitions
-        if request.wants(topic_partition.topic)
-    ]
+    prepared = requested(log_dirs, request)
     if request.touch:
         prepared = _with_gathered_entries(prepared, log_dirs, request)
     request.stop.check()
@@ -77,6 +66,22 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
         request.progress.advance(1)
     del listed, prepared  # with many partitions they use more memory than the walks
     return _walk(sc, decided, request)
+
+
+def requested(log_dirs: Sequence[LogDir], request: Request) -> list[LeftAlone | Known]:
+    """Return every requested partition with its settings, or why it is skipped."""
+    return [
+        known_or_left_alone(
+            place_of(log_dir, topic_partition, request),
+            log_dir,
+            config_of(topic_partition.topic),
+            request,
+        )
+        for log_dir in log_dirs
+        for config_of in [_configs(log_dir, request)]
+        for topic_partition in log_dir.partitions
+        if request.wants(topic_partition.topic)
+    ]
 
 
 def _with_gathered_entries(
@@ -122,7 +127,7 @@ def look_again(
     )
 
 
-def configs_of(log_dir: LogDir, request: Request) -> Callable[[str], TopicConfig | Unknown]:
+def _configs(log_dir: LogDir, request: Request) -> Callable[[str], TopicConfig | Unknown]:
     """Return a function that resolves a topic's settings, once for all its partitions."""
     return cache(partial(request.settings.resolve, node_id=log_dir.meta.node_id))
 

@@ -11,7 +11,7 @@ from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.scan.prefetch import with_usable_keys
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
 from winnow.cleaning.summaries.known import has_unique_keys
-from winnow.cleaning.summaries.store import place_of
+from winnow.cleaning.summaries.store import place_of, read_list
 from winnow.cleaning.survey.transactions import Transactions
 from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
@@ -112,16 +112,18 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
 
 
 def summed_up(round_: Round, request: Request) -> Round:
-    """Return the same round. If the request wants it, its outputs are summed up for later runs.
+    """Return the same round. Its outputs are summed up for later runs, if the request wants that.
 
-    The holders of keys in Kafka's own topics are counted by reading them all.
+    Kafka's own topics are always read whole: a run counts the holders of their keys.
     """
     job = round_.job
     if request.key_summaries is None or job.topic in INTERNAL_TOPICS:
         return round_
     place = place_of(request.key_summaries, job.directory)
     item = round_.item
-    unique = item.goes_on is None and has_unique_keys(place, item.state, job.first_dirty_offset)
+    unique = item.goes_on is None and has_unique_keys(
+        read_list(place), item.state, job.first_dirty_offset
+    )
     return replace(
         round_,
         job=replace(

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from winnow.cleaning.request import Request
 from winnow.cleaning.scan.segment_summary import SegmentSummary
-from winnow.cleaning.summaries.store import fitting, opened, place_of, read_unique
-from winnow.cleaning.survey.gather import NO_BATCHES
-from winnow.cleaning.survey.walk import SegmentWalk
+from winnow.cleaning.summaries.store import Kept, fitting, opened, place_of, read_list
+from winnow.cleaning.survey.walk import SegmentWalk, not_walked
 from winnow.logdir.listing import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
@@ -44,9 +43,10 @@ def known_of(
     Nobody needs its producers. It has the indexes that a cleaning would write now. After an unclean
     shutdown, nothing is known.
     """
-    place = place_of(key_summaries, state.directory)
     if state.recovered is not None or state.trusted_end is not None:
         return KnownSegments()
+    place = place_of(key_summaries, state.directory)
+    kept = read_list(place)
     alone = {group[0].base_offset for group in plan.groups if len(group) == 1}
     ends = {
         segment.base_offset: following.base_offset
@@ -56,41 +56,35 @@ def known_of(
     settings = config.index_interval_bytes, config.segment_index_bytes
     segments = {
         base: summary
-        for base, summary in fitting(place, state).items()
+        for base, summary in fitting(kept, state).items()
         if base in alone
         and state.log_start_offset <= base
         and ends.get(base, last + 1) <= last
         and summary.next_offset <= ends[base]
         and (summary.index_interval_bytes, summary.segment_index_bytes) == settings
     }
-    unique = has_unique_keys(place, state, plan.first_dirty_offset)
+    unique = has_unique_keys(kept, state, plan.first_dirty_offset)
     return KnownSegments(place, plan.end_offset, segments, unique=unique)
 
 
-def has_unique_keys(place: str, state: PartitionState, first_dirty_offset: int) -> bool:
+def has_unique_keys(kept: Kept, state: PartitionState, first_dirty_offset: int) -> bool:
     """Return whether each key is known to have one record in the clean part: because there is none,
     or because runs of Winnow alone have cleaned all of it.
     """
     clean = [s.base_offset for s in state.segments if s.base_offset < first_dirty_offset]
-    unique = read_unique(place) if clean else None
     return not clean or (
-        unique is not None and unique.holds(state.directory, clean, end=first_dirty_offset)
+        kept.unique is not None
+        and kept.unique.holds(state.directory, clean, end=first_dirty_offset)
     )
 
 
 def as_walk(summary: SegmentSummary) -> SegmentWalk:
     """Return what a walk would find in a segment that is not read."""
-    return SegmentWalk(
-        base_offset=summary.base_offset,
+    return replace(
+        not_walked(summary.base_offset),
         next_offset=summary.next_offset,
         batches=summary.batches,
         records=summary.records,
-        control=False,
-        transactional=False,
-        legacy=False,
-        guessed=False,
-        splits=(),
-        last_batches=NO_BATCHES,
         first_live=summary.first_batch,
         stays=summary,
     )

@@ -32,9 +32,10 @@ class Shape:
             self.first_batch = int(rows["base_offset"][0])
         self.next_offset = int(rows["last_offset"][-1]) + 1
         self.batches += len(rows)
-        self.stays &= not (
-            tombstones
-            or bool((rows["attributes"] & _CHANGES).any())
-            or bool((rows["magic"] != MAX_MAGIC).any())
-            or bool((rows["record_count"] < 1).any())
+        self.stays = (
+            self.stays
+            and not tombstones
+            and not (rows["attributes"] & _CHANGES).any()
+            and not (rows["magic"] != MAX_MAGIC).any()
+            and not (rows["record_count"] < 1).any()
         )

@@ -21,9 +21,9 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.summaries.truncated import Keys, packed, size_of
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.state import PartitionState
+from winnow.storage.output_file import read_output, write_output
 from winnow.storage.places import Places
 
 _log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ _SECRET = "secret"  # noqa: S105 - a name
 _FORMAT = 2
 _NAME = 24
 """Digits of a directory's name."""
-_OURS = re.compile(r"[0-9a-f]{24}|.+-[0-9]+|[0-9]+-[^-]+\.keys|\.list-.+")
+_OURS = re.compile(r"[0-9a-f]{24}|.+-[0-9]+|[0-9]+-[^-]+\.keys|\.winnow-.+\.tmp")
 _MOST_LIST_BYTES = 2**26
 _LEAST_FREE = 2**30
 """Bytes that must remain free where summaries are: the next to be full would be the ledger."""
@@ -52,7 +53,7 @@ Stamps: TypeAlias = list[list[int]]
 
 @dataclass(frozen=True, slots=True)
 class UniqueKeys:
-    """Each key has one record in these segments, which are all below `end`."""
+    """Segments below offset `end`. Each key has one record in all of them together."""
 
     end: int
     stamps: Mapping[int, Stamps | None]
@@ -63,13 +64,23 @@ class UniqueKeys:
         return cls(end, {base: stamps_of(directory, base) for base in bases})
 
     def holds(self, directory: str, bases: Iterable[int], *, end: int) -> bool:
-        """Return whether the segments at `bases`, all below `end`, are among these and the same. A
-        part of them has unique keys as well.
+        """Return whether all segments at `bases`, which lie below `end`, are among these and
+        unchanged. Then their keys are unique, too.
         """
         found = {base: stamps_of(directory, base) for base in bases}
         return end <= self.end and all(
             stamps is not None and stamps == self.stamps.get(base) for base, stamps in found.items()
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The list of a partition, as it was written; empty if it is missing or damaged."""
+
+    segments: Mapping[int, tuple[SegmentSummary, Stamps]] = field(default_factory=dict)
+    """By base offset, with what `stamps_of` returned then."""
+    unique: UniqueKeys | None = None
+    """Set if each key was known to have one record in the clean part."""
 
 
 def opened(
@@ -112,9 +123,14 @@ def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
         if space.f_bavail * space.f_frsize - size_of(len(keys)) < _LEAST_FREE:
             return None
         data = packed(keys).tobytes()
+        # Without a sync, unlike `write_output`: a damaged file is not used.
         descriptor, path = tempfile.mkstemp(prefix=f"{base_offset}-", suffix=".keys", dir=place)
-        with open(descriptor, "wb") as file:
-            file.write(zlib.crc32(data).to_bytes(4, "big") + data)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(zlib.crc32(data).to_bytes(4, "big") + data)
+        except OSError:
+            os.unlink(path)
+            raise
     except OSError as error:
         _log.info("the keys of segment %d are not written: %s", base_offset, error)
         return None
@@ -154,20 +170,17 @@ def record(
             }
         )
         _check_private(place)
-        descriptor, path = tempfile.mkstemp(prefix=".list-", dir=place)
-        with open(descriptor, "w") as file:
-            file.write(f"{body}\n{zlib.crc32(body.encode())}\n")
-        os.rename(path, f"{place}/{_LIST}")
+        write_output(f"{place}/{_LIST}", f"{body}\n{zlib.crc32(body.encode())}\n".encode())
         _remove_others(place, {_LIST, *(one.file for one in found)})
     except OSError as error:
         _log.info("what is known of the segments of %s is not kept: %s", directory, error)
 
 
-def fitting(place: str, state: PartitionState) -> dict[int, SegmentSummary]:
+def fitting(kept: Kept, state: PartitionState) -> dict[int, SegmentSummary]:
     """Return, by base offset, the summaries that fit the segments as they are now: their files have
     the same inode, size, mtime and ctime. Nobody can set the ctime.
     """
-    listed = read_list(place)
+    listed = kept.segments
     return {
         segment.base_offset: listed[segment.base_offset][0]
         for segment in state.segments
@@ -178,34 +191,26 @@ def fitting(place: str, state: PartitionState) -> dict[int, SegmentSummary]:
     }
 
 
-def read_list(place: str) -> dict[int, tuple[SegmentSummary, Stamps]]:
-    """Return the list of a partition by base offset, with what `stamps_of` returned then; nothing
-    if it is missing or damaged.
-    """
-    names = [field.name for field in fields(SegmentSummary)]
-    return {
-        one["base_offset"]: (SegmentSummary(**{n: one[n] for n in names}), one["stamps"])
-        for one in _told(place).get("segments", ())
-    }
-
-
-def read_unique(place: str) -> UniqueKeys | None:
-    """Return how far each key was known to have one record, and in which files."""
-    found = _told(place).get("unique")
-    return None if found is None else UniqueKeys(found[0], dict(found[1]))
-
-
-def _told(place: str) -> dict[str, Any]:
-    """Return the list of a partition as it was written; nothing if it is missing or damaged."""
+def read_list(place: str) -> Kept:
+    names = [one.name for one in fields(SegmentSummary)]
     try:
         _check_private(place)
         body, _, checksum = _bytes(f"{place}/{_LIST}", _MOST_LIST_BYTES).decode().partition("\n")
         if int(checksum) != zlib.crc32(body.encode()):
-            return {}
-        told: dict[str, Any] = json.loads(body)
-    except (OSError, ValueError):
-        return {}
-    return told if told["format"] == _FORMAT else {}
+            return Kept()
+        told = json.loads(body)
+        if told["format"] != _FORMAT:
+            return Kept()
+        unique = told["unique"]
+        return Kept(
+            {
+                one["base_offset"]: (SegmentSummary(**{n: one[n] for n in names}), one["stamps"])
+                for one in told["segments"]
+            },
+            None if unique is None else UniqueKeys(unique[0], dict(unique[1])),
+        )
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return Kept()
 
 
 def stamps_of(directory: str, base_offset: int) -> Stamps | None:
@@ -250,10 +255,8 @@ def _secret(path: str) -> bytes:
     """Return the secret in a file; create it if there is none. Raises ValueError for a file of
     another size.
     """
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(16))
+    if not os.path.lexists(path):
+        write_output(path, secrets.token_bytes(16))
     data = _bytes(path, 16)
     if len(data) != 16:
         message = f"{path} has {len(data)} bytes, not 16; remove its directory"
@@ -262,10 +265,10 @@ def _secret(path: str) -> bytes:
 
 
 def _bytes(path: str, most: int) -> bytes:
-    """Return a file of at most `most` bytes. Raises OSError for a longer one and for a link."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        data = file.read(most + 1)
+    """Return a file of at most `most` bytes. Raises OSError for a longer one and for anything but a
+    regular file.
+    """
+    data = read_output(path, most=most + 1)
     if len(data) > most:
         message = f"{path} has more than {most} bytes"
         raise OSError(message)
