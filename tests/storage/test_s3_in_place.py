@@ -467,27 +467,29 @@ def test_reader_notices_that_a_listed_file_was_replaced_or_removed(
     assert reader.read_bytes(f"{root}/b") == b"again"
 
 
-def test_reader_that_forgets_its_listing_reads_a_replaced_segment(
-    storage: S3Storage, reader: S3Storage, root: str
-) -> None:
+def _replaced_after_listing(storage: S3Storage, reader: S3Storage, root: str) -> str:
+    """Return the path of an object that another writer replaced after the reader's listing."""
     path = f"{root}/0.log"
     storage.create(path, b"old")
     reader.list_dir(root)
     storage.unlink(path)
     storage.create(path, b"new one")
+    return path
+
+
+def test_reader_that_forgets_its_listing_reads_a_replaced_segment(
+    storage: S3Storage, reader: S3Storage, root: str
+) -> None:
+    path = _replaced_after_listing(storage, reader, root)
     assert reader.read_bytes(path) == b"old", "as it was listed"
     reader.forget()
     assert reader.read_bytes(path) == b"new one"
 
 
-def test_old_listing_is_not_used(
+def test_a_listing_that_is_too_old_is_read_again(
     storage: S3Storage, reader: S3Storage, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = f"{root}/0.log"
-    storage.create(path, b"old")
-    reader.list_dir(root)
-    storage.unlink(path)
-    storage.create(path, b"new one")
+    path = _replaced_after_listing(storage, reader, root)
     monkeypatch.setattr(memory, "GOOD_S", 0.0)
     assert reader.read_bytes(path) == b"new one"
 

@@ -236,7 +236,7 @@ def drive_both(rounds: tuple[Round, Round], bucket: TakingTurns, url: str) -> bo
         *(pytest.param(name, 1, marks=pytest.mark.slow) for name in SCHEDULES),
     ],
 )
-def test_two_rounds_killed_at_any_request_end_as_if_each_were_alone(
+def test_two_rounds_killed_at_any_request_end_like_one_after_the_other(
     two_rounds: tuple[Round, Round], s3: str, tmp_path: Path, schedule: str, every: int
 ) -> None:
     disk = tmp_path / "disk"

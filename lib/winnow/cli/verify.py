@@ -77,9 +77,6 @@ def _spark(check: Check, *, quiet: bool) -> AbstractContextManager[Any]:
 
 def _read(spark: Any, request: CommandLine, check: Check, progress: Progress) -> Any:  # noqa: ANN401
     from winnow import api  # noqa: PLC0415 - it loads numba
-    from winnow.cleaning.learn import learn_segments  # noqa: PLC0415
-    from winnow.storage.places import Places  # noqa: PLC0415
-    from winnow.verbs.verify.log_dirs import find_log_dirs  # noqa: PLC0415
 
     if check.key_hash is not None:
         return api.verify_key_hashes(
@@ -96,14 +93,25 @@ def _read(spark: Any, request: CommandLine, check: Check, progress: Progress) ->
             spark, request.log_dirs, topics=request.topics, progress=progress
         )
     swept = api.verify(spark, request.log_dirs, topics=request.topics, progress=progress)
-    summaries = key_summaries_of(request, ledger_of(request))
-    if summaries is not None and not swept.findings:
-        with suppress(WinnowError):  # a directory that can only be verified: nothing is learnt
-            learn_segments(
-                spark.sparkContext,
-                list(find_log_dirs(Places(), request.log_dirs)),
-                topics=request.topics,
-                key_summaries=summaries,
-                progress=progress,
-            )
+    if not swept.findings:
+        _learn(spark, request, progress)
     return swept
+
+
+def _learn(spark: Any, request: CommandLine, progress: Progress) -> None:  # noqa: ANN401
+    """Sum up what is sound, for later cleanings."""
+    from winnow.cleaning.learn import learn_segments  # noqa: PLC0415 - it loads numba
+    from winnow.storage.places import Places  # noqa: PLC0415
+    from winnow.verbs.verify.log_dirs import find_log_dirs  # noqa: PLC0415
+
+    summaries = key_summaries_of(request, ledger_of(request))
+    if summaries is None:
+        return
+    with suppress(WinnowError):  # a directory that can only be verified
+        learn_segments(
+            spark.sparkContext,
+            find_log_dirs(Places(), request.log_dirs),
+            topics=request.topics,
+            key_summaries=summaries,
+            progress=progress,
+        )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _FILE_BYTES = 2**26
-"""A file of this size is complete: the next blob begins another one."""
+"""A file that has grown to this size is full. The next blob begins another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Survivors:
     split: int
     numbers: Blob
     keys: Blob | None = None
-    """uint64[n], if they are wanted: the upper halves of the hashes of their keys."""
+    """uint64[n]: the upper halves of the hashes of their keys. None: nobody wants them."""
 
 
 def resolve_bucket(

@@ -23,5 +23,5 @@ class SegmentSummary:
     file: str
     """Name of the file with its keys (`winnow.cleaning.summaries.truncated`)."""
     index_interval_bytes: int
-    """Its indexes are those of this setting, and of the next."""
     segment_index_bytes: int
+    """The two settings that its indexes were written with."""

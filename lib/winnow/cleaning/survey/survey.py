@@ -198,7 +198,7 @@ def walk_segments(
 
 
 class _Walk:
-    """Makes walks, and reads what those of a task need at once, where requests may overlap."""
+    """Walks segments. On S3 it first reads what all walks of a task need, side by side."""
 
     def __call__(self, work: partial[SegmentWalk]) -> SegmentWalk:
         return work()

@@ -54,7 +54,7 @@ def show(result: RunResult, paper: Paper, *, everything: bool = False) -> None:
         loses = ("loses" if unchanged == 1 else "lose") if result.verb == "plan" else "lost"
         unread = sum(p.segments_unread or 0 for p in active)
         known = (
-            f" {unread} of them {_were(unread)} not read: an earlier run knew." if unread else ""
+            f" {unread} of them {_were(unread)} not read: their keys were known." if unread else ""
         )
         paper.print(f"\n{counted(unchanged, 'segment')} {loses} nothing: not rewritten.{known}")
     for line in _deletes_more(active):
