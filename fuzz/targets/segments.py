@@ -12,13 +12,13 @@ from fuzz.scratch import directory, storage, written
 from fuzz.targets.base import LIMIT, Target, require
 from fuzz.targets.batches import sealed
 from tests.fixtures.data import unpacked
-from winnow.cleaning.survey.walk import TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SWAP
+from winnow.survey.walk import TransactionsWanted, walk_segment
 from winnow.verbs.inspect.files import describe_file, list_directory
 from winnow.verbs.inspect.values import Problem
 from winnow.verbs.verify.directories import PartitionPlace, check_directory

@@ -32,6 +32,8 @@ from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_to_read, locked
 from winnow.logdir.survey import check_one_node
 from winnow.policy.sources import Settings
+from winnow.recovery.runs.run import recover_log_dirs
+from winnow.recovery.runs.values import RecoverResult
 from winnow.report.certificate import Circumstances, certified, check_place
 from winnow.report.read_certificate import read_certificate
 from winnow.runtime.cancel import cancelling_jobs
@@ -48,8 +50,6 @@ from winnow.verbs.erase.values import EraseResult
 from winnow.verbs.explain.explain import Question, explain_partition, home_of
 from winnow.verbs.explain.values import Explanation
 from winnow.verbs.output.run import Destinations, elsewhere_of, run_anywhere
-from winnow.verbs.recover.run import recover_log_dirs
-from winnow.verbs.recover.values import RecoverResult
 from winnow.verbs.verify.key_hashes import KeyHashResult, check_key_hashes
 from winnow.verbs.verify.log_dirs import find_log_dirs
 from winnow.verbs.verify.verify import SweepResult, sweep
@@ -391,7 +391,7 @@ def recover(
     """Repair what a crash left, undo a run that kept what it replaced, or purge what it kept. Needs
     no Spark.
 
-    See `winnow.verbs.recover.run.recover_log_dirs`.
+    See `winnow.recovery.runs.run.recover_log_dirs`.
     """
     return recover_log_dirs(
         log_dirs, topics=topics, undo_run=undo_run, purge_run=purge_run, dry_run=dry_run

@@ -38,8 +38,8 @@ _IMPORT = re.compile(
 _ALL_OF_API = _PACKAGE / "__init__.py"
 _RUN_DIRECTORY = "WINNOW_RUN_DIR"
 _WITH_KERNELS = (
-    "cleaning/scan/cut_kernel.py",
-    "cleaning/scan/last_offsets.py",
+    "scan/cut_kernel.py",
+    "scan/last_offsets.py",
     "cleaning/summaries/truncated.py",
     "logdir/fast_listing.py",
     "logdir/indexes/kernels.py",

@@ -29,9 +29,9 @@ from winnow.logdir.names import (
     SNAPSHOT,
     segment_file,
 )
+from winnow.recovery.runs.run import recover_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
-from winnow.verbs.recover.run import recover_log_dirs
 from winnow.wire.plain import Record
 
 pytestmark = pytest.mark.spark

@@ -24,8 +24,8 @@ from winnow.cli.text.erase import lines
 from winnow.logdir.commit.kept import RUN_JSON, close_kept, read_kept
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, TXNINDEX
 from winnow.policy.sources import Settings, parse_topic_set
+from winnow.recovery.runs.values import Action
 from winnow.storage.local import LocalStorage
-from winnow.verbs.recover.values import Action
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

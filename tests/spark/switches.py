@@ -99,7 +99,7 @@ def _in_the_foreground(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 SWITCHES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "winnow.cleaning.scan.prefetch.prefetch_of": _no_prefetch,
+    "winnow.scan.prefetch.prefetch_of": _no_prefetch,
     "winnow.runtime.cores.in_order": _alone,
     "winnow.logdir.fast_listing.list_sound": _nothing_is_usual,
     "winnow.wire.kernels.c_codecs._library": _no_library,

@@ -30,9 +30,9 @@ from tests.spark.runs import (
 )
 from winnow.cleaning import compact as compact_module
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
-from winnow.cleaning.scan.job import CompactionJob
 from winnow.errors import NoSpaceError
 from winnow.runtime.progress import Progress
+from winnow.scan.job import CompactionJob
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import free_bytes
 

@@ -33,13 +33,13 @@ from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, STAGING_PREFIX
+from winnow.recovery.runs.run import recover_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.contract import COMMIT_RECORD, Storage
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import open_tree
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.storage import S3Storage
-from winnow.verbs.recover.run import recover_log_dirs
 
 BASES = (0, 5, 10, 15, 20)
 KEPT = {1, 4, 7, 13, 14, 16}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from winnow.cleaning.scan.chunks import counted
-from winnow.cleaning.scan.cut import _most_records
 from winnow.logdir.indexes.kernels import Array
+from winnow.scan.chunks import counted
+from winnow.scan.cut import _most_records
 from winnow.storage.small_files import _FLAGS
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL, is_wrapper
 from winnow.wire.buffers import Rows

@@ -1,4 +1,4 @@
-"""The simple, slow twin of `winnow.cleaning.scan.last_offsets`: last offset per key with a
+"""The simple, slow twin of `winnow.scan.last_offsets`: last offset per key with a
 dictionary.
 """
 

@@ -13,14 +13,14 @@ import pytest
 
 from tests.crash import logs
 from winnow.errors import CorruptLogError, failure_of
+from winnow.recovery.runs.run import recover_log_dirs
+from winnow.recovery.runs.values import PartitionRecovery
 from winnow.runtime.failure import failure
 from winnow.storage.contract import Entry
 from winnow.storage.local import LocalStorage
-from winnow.verbs.recover.run import recover_log_dirs
-from winnow.verbs.recover.values import PartitionRecovery
 
 LIB = Path(__file__).resolve().parents[2] / "lib" / "winnow"
-ROOMS = ("cleaning", "verbs", "kafka_log", "runtime")
+ROOMS = ("cleaning", "survey", "scan", "verbs", "recovery", "kafka_log", "runtime")
 OTHERS = {"cleaning/plan/settings.py", "verbs/verify/logs.py", "verbs/inspect/directories.py"}
 """The first reads the metadata log of a broker, once per run. The others say at which byte a
 file can't be read.

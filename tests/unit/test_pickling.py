@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from winnow.cleaning.survey.walk import SegmentWalk, TransactionsWanted, not_walked
 from winnow.policy.transaction_runs import NO_RUNS
 from winnow.state import Segment, TopicPartition
+from winnow.survey.walk import SegmentWalk, TransactionsWanted, not_walked
 
 SEGMENT = Segment(7, 1, 2, 3, None, 5, -1, -2, log_stamp=(8, 9))
 

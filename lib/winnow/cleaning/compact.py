@@ -28,7 +28,6 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup
-from winnow.cleaning.scan.job import CompactionJob, PartitionJob
 from winnow.cleaning.space import Room, commits_at_once, fitting, no_space, room_for, within
 from winnow.cleaning.summaries.store import UniqueKeys, record
 from winnow.clock import ms_since
@@ -42,6 +41,7 @@ from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.suspects import each_survived
+from winnow.scan.job import CompactionJob, PartitionJob
 from winnow.storage.places import learn
 from winnow.words import counted
 

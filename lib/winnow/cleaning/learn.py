@@ -17,11 +17,8 @@ from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.compaction import run_weighing
 from winnow.cleaning.rewrite.weigh import WeighedGroup
-from winnow.cleaning.scan.job import CompactionJob, PartitionJob
-from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.summaries.known import with_summaries
 from winnow.cleaning.summaries.store import fitting, place_of, read_list, record
-from winnow.cleaning.survey.survey import walk_partitions
 from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.listing import LogDir
@@ -30,9 +27,12 @@ from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
 from winnow.runtime.spool import spooling, temporary_directory
+from winnow.scan.job import CompactionJob, PartitionJob
+from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
+from winnow.survey.survey import walk_partitions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult, Setting
-from winnow.cleaning.scan.job import PartitionJob
 from winnow.cleaning.seed import seed_bytes
 from winnow.cleaning.space import Room, needed_bytes, no_space, waves
 from winnow.cleaning.tight import measure
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import failure
+from winnow.scan.job import PartitionJob
 from winnow.storage.places import Places, free_bytes
 
 

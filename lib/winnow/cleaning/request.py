@@ -96,7 +96,7 @@ class Request:
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Silence)
     spool: str | None = None
-    """Directory for prefetched keys (`winnow.cleaning.scan.prefetch`). None: not prefetched."""
+    """Directory for prefetched keys (`winnow.scan.prefetch`). None: not prefetched."""
     secret: tuple[int, int] = field(
         default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
     )

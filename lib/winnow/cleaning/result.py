@@ -9,6 +9,7 @@ from typing import Literal
 
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError, WinnowError
 from winnow.policy.versions import ANY_VERSION, KnownVersion
+from winnow.scan.values import Holder
 
 COMPACTED = "compacted"
 RETAINED = "retained"
@@ -23,20 +24,6 @@ class Setting:
     value: str
     source: str
     is_default: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """A group or a transactional id, and its share of a partition of Kafka's own topics.
-
-    Bytes are those on disk, batch headers included. `_after` is None where only a run can find it.
-    """
-
-    name: str
-    records_before: int
-    bytes_before: int
-    records_after: int | None
-    bytes_after: int | None
 
 
 CODES: Mapping[str, str] = MappingProxyType(
@@ -110,7 +97,7 @@ class Output:
     base_offset: int
     bytes: int
     checksum: int
-    """`winnow.cleaning.tally.batches_checksum`."""
+    """`winnow.scan.cut.batches_checksum`."""
     sources: tuple[int, ...]
     """Base offsets of the segments that it replaces."""
 
@@ -129,7 +116,7 @@ class SegmentFate:
     largest_timestamp: int
     fate: Fate
     checksum: int | None = None
-    """Of a segment that compaction read: `winnow.cleaning.tally.batches_checksum`."""
+    """Of a segment that compaction read: `winnow.scan.cut.batches_checksum`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

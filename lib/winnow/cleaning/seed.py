@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
-from winnow.cleaning.scan.job import PartitionJob
 from winnow.logdir.commit.unchanged import check_unchanged
 from winnow.logdir.names import INDEX, TIMEINDEX, segment_file
+from winnow.scan.job import PartitionJob
 from winnow.state import Segment
 from winnow.storage.contract import Storage
 

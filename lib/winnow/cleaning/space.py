@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from winnow.cleaning.request import Request
-from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.errors import NoSpaceError
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.policy.config import TopicConfig
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import Failure
+from winnow.scan.job import GroupJob, PartitionJob
 from winnow.state import Segment
 from winnow.storage.places import KEEP_FREE_BYTES, Places, free_bytes
 from winnow.words import size

@@ -1,8 +1,7 @@
-"""Count while a group is rewritten: why records are dropped, and a checksum over batches."""
+"""Count why records are dropped while a group is rewritten."""
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ from numpy.typing import NDArray
 from winnow.cleaning.result import TOMBSTONE_AGES_MS, RecordsRemoved
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Rows
-
-_SUMMED = np.dtype([("base_offset", ">i8"), ("size", ">i4"), ("crc", ">u4")])
 
 
 def removed_records(
@@ -38,18 +35,6 @@ def removed_records(
     return RecordsRemoved(
         superseded=superseded, tombstones=tombstones, aborted=aborted, markers=markers
     )
-
-
-def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
-    """Return the CRC-32 over base offset (8 bytes), size (4) and CRC (4) of each batch of `rows`
-    (dtype BATCH), big-endian. `before`: the checksum of the preceding batches.
-
-    A batch's own CRC covers its records, and each has been checked.
-    """
-    summed = np.empty(len(rows), _SUMMED)
-    for name in _SUMMED.names or ():
-        summed[name] = rows[name]
-    return zlib.crc32(summed.tobytes(), before)
 
 
 _LIMITS = np.array(TOMBSTONE_AGES_MS, np.int64)

@@ -26,7 +26,7 @@ from winnow.runtime.failure import Failure, failure
 from winnow.state import TopicPartition
 
 if TYPE_CHECKING:
-    from winnow.cleaning.scan.job import PartitionJob
+    from winnow.scan.job import PartitionJob
 
 
 @dataclass(frozen=True, slots=True)

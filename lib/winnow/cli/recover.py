@@ -17,11 +17,11 @@ from winnow.cli.text import truncate as truncate_text
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.errors import UsageError
-from winnow.verbs.recover.values import Action, PartitionRecovery, RecoverResult
+from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
 from winnow.words import counted, moment, size
 
 if TYPE_CHECKING:
-    from winnow.verbs.truncate.values import TruncateResult
+    from winnow.recovery.logs.values import TruncateResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def _check(asked: Recovery) -> None:
 
 
 def _recovered(line: CommandLine, asked: Recovery) -> RecoverResult:
-    from winnow.verbs.recover.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
+    from winnow.recovery.runs.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
 
     with progress_on_stderr(quiet=line.quiet) as progress:
 
@@ -98,8 +98,8 @@ def _after_crash(line: CommandLine, asked: Recovery, log_dirs: tuple[str, ...]) 
     settings = parse_settings(line)
     now = now_ms() if line.now is None else parse_now(line.now)
     with spark_context(quiet=line.quiet) as spark, progress_on_stderr(quiet=line.quiet) as progress:
-        from winnow.verbs.truncate.run import recover_unclean  # noqa: PLC0415 - likewise
-        from winnow.verbs.truncate.values import TruncateRequest  # noqa: PLC0415 - it loads numba
+        from winnow.recovery.logs.run import recover_unclean  # noqa: PLC0415 - likewise
+        from winnow.recovery.logs.values import TruncateRequest  # noqa: PLC0415 - it loads numba
 
         request = TruncateRequest(
             settings=settings,

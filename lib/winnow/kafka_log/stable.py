@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from winnow.cleaning.survey.gather import Gatherer, aborted_rows
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, TornLogError, read_batches
 from winnow.logdir.indexes.txnindex import AbortedTransaction, read_txn_index
@@ -24,6 +23,7 @@ from winnow.logdir.names import SNAPSHOT, TXNINDEX, base_offset_of, segment_file
 from winnow.logdir.snapshots import read_snapshot
 from winnow.policy.transactions import ABORTED, DATA
 from winnow.storage.contract import Storage
+from winnow.survey.gather import Gatherer, aborted_rows
 from winnow.wire.control import ControlType
 from winnow.wire.walk import MAX_BASE_OFFSET
 

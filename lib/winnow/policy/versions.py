@@ -137,7 +137,7 @@ _IDLE = "unit/policy/test_sources.py"
 _EXPIRATION = "producer_expiration"
 _JARS = "kafka/judge/test_settings_of_versions.py"
 _GROUPING = "unit/policy/test_grouping.py"
-_OPEN = "unit/cleaning/survey/test_transactions.py"
+_OPEN = "unit/survey/test_transactions.py"
 TRANSACTIONAL_ID, PRODUCER_ID = "transactional.id.expiration.ms", "producer.id.expiration.ms"
 
 

@@ -48,7 +48,7 @@ Blob: TypeAlias = bytes | Spooled
 
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
-    """The keys of a split, in a file, prefetched by the walk (`winnow.cleaning.scan.prefetch`)."""
+    """The keys of a split, in a file, prefetched by the walk (`winnow.scan.prefetch`)."""
 
     path: str
     start: int

@@ -17,13 +17,13 @@ from winnow.cleaning.plan.prepared import PartitionWork, Prepared
 from winnow.cleaning.plan.settings import io_rate
 from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.request import Request
-from winnow.cleaning.scan.job import PartitionJob
-from winnow.cleaning.survey.survey import walk_partitions
-from winnow.cleaning.survey.walk import SegmentWalk
 from winnow.logdir.lock import locked
 from winnow.runtime.failure import Failure
 from winnow.runtime.throttle import limiting_io
+from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
+from winnow.survey.survey import walk_partitions
+from winnow.survey.walk import SegmentWalk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

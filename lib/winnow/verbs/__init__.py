@@ -1,4 +1,4 @@
-"""Every verb except `plan` and `clean`: one package for each verb.
+"""Every verb except `plan`, `clean` and `recover`: one package for each verb.
 
-They may import the pipeline (`clean`). The pipeline must not import them.
+They may import the pipeline (`cleaning`). The pipeline must not import them.
 """

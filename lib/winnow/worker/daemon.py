@@ -28,7 +28,7 @@ def main() -> None:
     from pyspark import daemon, worker  # noqa: F401, PLC0415
 
     from winnow.cleaning.rewrite import compaction  # noqa: F401, PLC0415
-    from winnow.cleaning.survey import survey  # noqa: F401, PLC0415
+    from winnow.survey import survey  # noqa: F401, PLC0415
     from winnow.worker.warm_up import ensure_compiled, warm_up  # noqa: PLC0415
 
     ensure_compiled()

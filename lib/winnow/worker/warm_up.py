@@ -10,11 +10,11 @@ import sys
 def warm_up() -> None:
     """Call each package's kernels on tiny input of exactly the types that real input has."""
     # Not at the top: importing this module must not pay for numba.
-    from winnow.cleaning.scan import cut  # noqa: PLC0415
-    from winnow.cleaning.scan import last_offsets as kernels  # noqa: PLC0415
     from winnow.cleaning.summaries import truncated  # noqa: PLC0415
     from winnow.logdir import fast_listing  # noqa: PLC0415
     from winnow.logdir.indexes import index  # noqa: PLC0415
+    from winnow.scan import cut  # noqa: PLC0415
+    from winnow.scan import last_offsets as kernels  # noqa: PLC0415
     from winnow.storage import small_files  # noqa: PLC0415
     from winnow.wire import warm_up as wire  # noqa: PLC0415
 

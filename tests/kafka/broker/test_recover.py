@@ -15,9 +15,9 @@ from tests.kafka.judge.broker import Broker
 from winnow.clock import now_ms
 from winnow.logdir.names import CLEAN_SHUTDOWN, METADATA_TOPIC
 from winnow.policy.sources import Settings
-from winnow.verbs.truncate.finish import MARKER
-from winnow.verbs.truncate.run import recover_unclean
-from winnow.verbs.truncate.values import TruncateRequest
+from winnow.recovery.logs.finish import MARKER
+from winnow.recovery.logs.run import recover_unclean
+from winnow.recovery.logs.values import TruncateRequest
 
 pytestmark = pytest.mark.spark
 

@@ -20,9 +20,9 @@ from tests.kafka.recover.compare import differences
 from winnow.api import clean
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.recovery.logs.run import recover_dir
+from winnow.recovery.logs.values import TruncateRequest
 from winnow.storage.places import Places
-from winnow.verbs.truncate.run import recover_dir
-from winnow.verbs.truncate.values import TruncateRequest
 
 
 @dataclass(frozen=True, slots=True)

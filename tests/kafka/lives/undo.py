@@ -18,7 +18,7 @@ from winnow.logdir.names import (
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
 )
-from winnow.verbs.recover.values import PartitionRecovery
+from winnow.recovery.runs.values import PartitionRecovery
 
 Content = Mapping[str, tuple[bytes, int]]
 """By file name: bytes, and the time of logs."""

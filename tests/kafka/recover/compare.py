@@ -24,10 +24,10 @@ from winnow.logdir.names import (
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings, parse_set
+from winnow.recovery.logs.run import recover_dir
+from winnow.recovery.logs.values import RecoveredDir, TruncateRequest
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
-from winnow.verbs.truncate.run import recover_dir
-from winnow.verbs.truncate.values import RecoveredDir, TruncateRequest
 
 NOW = 1_800_000_000_000
 INTERVAL_BYTES = 512

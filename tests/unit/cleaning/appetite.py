@@ -14,9 +14,9 @@ from pathlib import Path
 from tests.unit.cleaning.partitions import NOW, SECRET, job_of
 from tests.unit.kafka_log.reading import scan
 from winnow.cleaning.rewrite.rewrite import rewrite_group
-from winnow.cleaning.scan.resolve import resolve_bucket
-from winnow.cleaning.scan.scan import scan_split
 from winnow.errors import CorruptLogError
+from winnow.scan.resolve import resolve_bucket
+from winnow.scan.scan import scan_split
 from winnow.worker.warm_up import warm_up
 
 

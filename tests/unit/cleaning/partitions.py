@@ -10,14 +10,14 @@ import numpy as np
 
 from tests.twins.walk import decode_batch
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup
-from winnow.cleaning.scan.cut import Split
-from winnow.cleaning.scan.job import GroupJob, PartitionJob
-from winnow.cleaning.survey.walk import walk_segment
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
+from winnow.scan.cut import Split
+from winnow.scan.job import GroupJob, PartitionJob
 from winnow.state import Segment
 from winnow.storage.local import LocalStorage
+from winnow.survey.walk import walk_segment
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.walk import walk_batches

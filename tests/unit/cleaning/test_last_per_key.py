@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tests.twins.last_offsets import KeyedRecord, survivors
 from tests.unit.cleaning.partitions import SECRET, batch, job_of, make_partition, record
-from winnow.cleaning.scan import cut
-from winnow.cleaning.scan import job as job_module
-from winnow.cleaning.scan.last_offsets import last_per_key, packed_by_bucket
-from winnow.cleaning.scan.resolve import resolve_bucket
-from winnow.cleaning.scan.scan import KeyBlob, PackedKeys, _blobs, scan_split
+from winnow.scan import cut
+from winnow.scan import job as job_module
+from winnow.scan.last_offsets import last_per_key, packed_by_bucket
+from winnow.scan.resolve import resolve_bucket
+from winnow.scan.scan import KeyBlob, PackedKeys, _blobs, scan_split
 from winnow.wire.batch import Codec
 
 SPLITS = st.lists(st.lists(st.integers(0, 4), max_size=12), min_size=1, max_size=4)

@@ -24,14 +24,14 @@ from tests.unit.cleaning.partitions import (
 from tests.unit.wire.legacy_logs import entry, legacy_log, random_legacy_log, wrapper
 from tests.unit.wire.logs import record
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
-from winnow.cleaning.scan import chunks as chunks_module
-from winnow.cleaning.scan import cut
-from winnow.cleaning.scan.job import PartitionJob
-from winnow.cleaning.scan.resolve import resolve_bucket
-from winnow.cleaning.scan.scan import scan_split
-from winnow.cleaning.survey.walk import walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, segment_file
+from winnow.scan import chunks as chunks_module
+from winnow.scan import cut
+from winnow.scan.job import PartitionJob
+from winnow.scan.resolve import resolve_bucket
+from winnow.scan.scan import scan_split
+from winnow.survey.walk import walk_segment
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record, encode_batch
 

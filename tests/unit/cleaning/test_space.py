@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from tests.unit.policy.states import config
-from winnow.cleaning.scan.job import GroupJob, PartitionJob
 from winnow.cleaning.space import (
     COMMITS_AT_ONCE,
     Room,
@@ -19,6 +18,7 @@ from winnow.cleaning.space import (
     most_log_bytes,
     within,
 )
+from winnow.scan.job import GroupJob, PartitionJob
 from winnow.state import Segment
 from winnow.storage.places import KEEP_FREE_BYTES
 

@@ -20,11 +20,11 @@ from tests.unit.cleaning.partitions import (
 )
 from winnow.cleaning.result import RecordsRemoved
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
-from winnow.cleaning.scan.resolve import resolve_bucket
-from winnow.cleaning.scan.scan import KeyBlob, scan_split
-from winnow.cleaning.tally import batches_checksum
 from winnow.logdir.names import LOG
 from winnow.policy.transactions import ABORTED
+from winnow.scan.cut import batches_checksum
+from winnow.scan.resolve import resolve_bucket
+from winnow.scan.scan import KeyBlob, scan_split
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.walk import walk_batches

@@ -15,7 +15,7 @@ import pytest
 import winnow.cli
 from tests.unit.cli.hostile import FORGED, hostile
 from tests.unit.cli.results import partition, run_of
-from winnow.cleaning.result import Holder, PartitionResult, RunResult, Setting
+from winnow.cleaning.result import PartitionResult, RunResult, Setting
 from winnow.cli import doctor, erase, explain, history, recover
 from winnow.cli.explain import Asked
 from winnow.cli.main import run
@@ -29,11 +29,12 @@ from winnow.cli.text import verify as verify_text
 from winnow.cli.text.json_output import to_json
 from winnow.cli.text.progress import Progress
 from winnow.ledger.history import History
+from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
+from winnow.scan.values import Holder
 from winnow.verbs.compare.values import CompareResult
 from winnow.verbs.doctor.values import Diagnosis
 from winnow.verbs.erase.values import EraseResult
 from winnow.verbs.explain.values import Explanation
-from winnow.verbs.recover.values import Action, PartitionRecovery, RecoverResult
 from winnow.verbs.verify.verify import SweepResult
 from winnow.words import one_line, printable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from winnow.cli.text.truncate import lines, to_json
 from winnow.policy.versions import ANY_VERSION
-from winnow.verbs.truncate.values import RecoveredDir, TruncateResult
+from winnow.recovery.logs.values import RecoveredDir, TruncateResult
 
 RESULT = TruncateResult(
     run_id="r",

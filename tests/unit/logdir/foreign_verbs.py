@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.unit.logdir.foreign import RUN
-from winnow.cleaning.survey.place import Place
-from winnow.cleaning.survey.survey import list_partition
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
     read_leader_epochs,
@@ -17,10 +15,12 @@ from winnow.logdir.checkpoints import (
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import CLEANER_CHECKPOINT
 from winnow.logdir.survey import survey_log_dirs
+from winnow.recovery.runs.run import recover_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
+from winnow.survey.place import Place
+from winnow.survey.survey import list_partition
 from winnow.verbs.inspect.directories import describe_target, find_position, find_target
-from winnow.verbs.recover.run import recover_log_dirs
 from winnow.verbs.verify.directories import PartitionPlace, check_directory
 from winnow.verbs.verify.findings import Scope
 from winnow.verbs.verify.log_dirs import check_log_dir

@@ -14,8 +14,8 @@ import pytest
 from tests.unit.logdir.foreign import KINDS, NAMES, RUN, UNREADABLE, bounded, make, put, state_of
 from tests.unit.logdir.foreign_verbs import VERBS
 from winnow.errors import WinnowError
-from winnow.verbs.recover.run import recover_log_dirs
-from winnow.verbs.recover.values import Action
+from winnow.recovery.runs.run import recover_log_dirs
+from winnow.recovery.runs.values import Action
 
 
 @pytest.fixture

@@ -27,10 +27,10 @@ from tests.unit.wire.metadata_values import (
     remove_topic,
     topic,
 )
-from winnow.cleaning.scan.chunks import batches_of
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import ClusterMetadata, read_cluster_metadata
 from winnow.logdir.partition_metadata import read_topic_id
+from winnow.scan.chunks import batches_of
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import as_bytes

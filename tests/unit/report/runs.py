@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
-from winnow.cleaning.result import RETAINED, Fate, Holder, RecordsRemoved, RunResult, SegmentFate
+from winnow.cleaning.result import RETAINED, Fate, RecordsRemoved, RunResult, SegmentFate
+from winnow.scan.values import Holder
 
 DAY = 86_400_000
 LONG = "a-name-without-any-place-to-break-it-" * 6

@@ -19,7 +19,19 @@ from winnow.errors import UsageError, WinnowError
 from winnow.worker import package
 
 LIBRARY = Path(package.__file__).parents[1]
-ROOMS = ("cleaning", "verbs", "kafka_log", "runtime", "logdir", "policy", "storage", "wire")
+ROOMS = (
+    "cleaning",
+    "survey",
+    "scan",
+    "verbs",
+    "recovery",
+    "kafka_log",
+    "runtime",
+    "logdir",
+    "policy",
+    "storage",
+    "wire",
+)
 """Folders with the code that tasks run."""
 OF_SPARK = {"pyspark", "py4j"}
 WITH_NUMBA = {"llvmlite"}

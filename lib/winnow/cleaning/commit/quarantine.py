@@ -16,7 +16,6 @@ from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import kept_by
 from winnow.cleaning.request import Request
-from winnow.cleaning.survey.walk import TransactionsWanted, walk_segment
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
 from winnow.logdir.commit.set_aside import staging_path
@@ -32,6 +31,7 @@ from winnow.runtime.failure import Failure, failure
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState, Segment, TopicPartition
 from winnow.storage.places import free_bytes
+from winnow.survey.walk import TransactionsWanted, walk_segment
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

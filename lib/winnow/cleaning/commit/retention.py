@@ -16,7 +16,6 @@ from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
-from winnow.cleaning.survey.survey import list_partition
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import lags_behind
@@ -25,6 +24,7 @@ from winnow.policy.plan import RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
 from winnow.state import PartitionState, Segment
+from winnow.survey.survey import list_partition
 
 
 def retain_only(item: PartitionWork, request: Request, *, run_id: str) -> PartitionResult:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.result import Fate, RecordsRemoved, SegmentFate
 from winnow.cleaning.rewrite.output import CleanedGroup
-from winnow.cleaning.scan.topic_usage import Holdings
 from winnow.policy.plan import RetentionPlan
+from winnow.scan.topic_usage import Holdings
 from winnow.state import PartitionState
 
 

@@ -18,9 +18,6 @@ from winnow.cleaning.plan.prepared import (
     why_unwritable,
 )
 from winnow.cleaning.request import Request
-from winnow.cleaning.survey.place import Listed
-from winnow.cleaning.survey.transactions import Snapshot, newest_snapshot, settle
-from winnow.cleaning.survey.walk import SegmentWalk
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.split import is_overflowed
 from winnow.logdir.listing import resolve
@@ -30,6 +27,9 @@ from winnow.policy.retention import is_tiered
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.suspects import each_survived
 from winnow.state import PartitionState
+from winnow.survey.place import Listed
+from winnow.survey.transactions import Snapshot, newest_snapshot, settle
+from winnow.survey.walk import SegmentWalk
 
 
 class Walk(Protocol):

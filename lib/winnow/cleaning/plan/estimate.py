@@ -14,7 +14,6 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import run_weighing
 from winnow.cleaning.rewrite.weigh import WeighedGroup
-from winnow.cleaning.scan.job import CompactionJob, PartitionJob
 from winnow.cleaning.space import Room, waves
 from winnow.errors import CorruptLogError
 from winnow.policy.decide import retention_reason
@@ -23,6 +22,7 @@ from winnow.policy.retention import retention_plan
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.suspects import each_survived
+from winnow.scan.job import CompactionJob, PartitionJob
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

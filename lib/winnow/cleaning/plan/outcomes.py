@@ -28,13 +28,13 @@ from winnow.cleaning.result import (
     Setting,
 )
 from winnow.cleaning.rewrite.output import CleanedGroup
-from winnow.cleaning.scan.topic_usage import top_holders
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
 from winnow.policy.decide import after_retention
 from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
 from winnow.runtime.failure import Failure
+from winnow.scan.topic_usage import top_holders
 from winnow.state import PartitionState
 
 

@@ -21,11 +21,8 @@ from winnow.cleaning.plan.prepared import (
     why_unwritable,
 )
 from winnow.cleaning.request import Request
-from winnow.cleaning.scan.prefetch import Expected, prefetch_of, requests_of
 from winnow.cleaning.summaries.known import KnownSegments, known_of, still_fits
 from winnow.cleaning.summaries.search import walk_what_may_change
-from winnow.cleaning.survey.place import Listed
-from winnow.cleaning.survey.survey import list_partitions, walk_partitions
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
@@ -34,8 +31,11 @@ from winnow.logdir.names import PARTITION_METADATA
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
+from winnow.scan.prefetch import Expected, prefetch_of, requests_of
 from winnow.storage.places import read_ahead
 from winnow.storage.urls import is_remote
+from winnow.survey.place import Listed
+from winnow.survey.survey import list_partitions, walk_partitions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:

@@ -6,9 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from winnow.cleaning.request import Request
-from winnow.cleaning.survey.place import Place
-from winnow.cleaning.survey.transactions import Snapshot, Transactions
-from winnow.cleaning.survey.walk import SegmentWalk
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.roll_forward import Finished, OpenRound
 from winnow.logdir.listing import LogDir
@@ -27,6 +24,9 @@ from winnow.policy.sources import Unknown
 from winnow.runtime.failure import failure
 from winnow.state import PartitionState, TopicPartition
 from winnow.storage.permissions import why_not_replaceable
+from winnow.survey.place import Place
+from winnow.survey.transactions import Snapshot, Transactions
+from winnow.survey.walk import SegmentWalk
 from winnow.words import counted, size
 
 UNCLEAN = Reason(

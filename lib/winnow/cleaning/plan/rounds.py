@@ -7,12 +7,9 @@ from dataclasses import dataclass, replace
 
 from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.request import Request
-from winnow.cleaning.scan.job import GroupJob, PartitionJob
-from winnow.cleaning.scan.prefetch import with_usable_keys
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
 from winnow.cleaning.summaries.known import has_unique_keys
 from winnow.cleaning.summaries.store import place_of, read_list
-from winnow.cleaning.survey.transactions import Transactions
 from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX
@@ -22,7 +19,10 @@ from winnow.policy.plan import CompactionPlan
 from winnow.policy.producers import last_records
 from winnow.policy.survival import emptied_end
 from winnow.policy.transactions import Carried
+from winnow.scan.job import GroupJob, PartitionJob
+from winnow.scan.prefetch import with_usable_keys
 from winnow.state import PartitionState
+from winnow.survey.transactions import Transactions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from winnow.cleaning.scan.job import BUCKET_RECORDS, CompactionJob
 from winnow.runtime.cores import Cores
 from winnow.runtime.packing import ITEM_BYTES, left_over, pack, task_count
+from winnow.scan.job import BUCKET_RECORDS, CompactionJob
 
 _SCAN_BYTES = 2**28
 _REWRITE_BYTES = 2**30

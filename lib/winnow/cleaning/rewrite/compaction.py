@@ -1,7 +1,7 @@
 """Run one Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5).
 
 It ends in staged, verified segments. Weighing replaces the rewrite and ends in figures. If the walk
-has scanned everything (`winnow.cleaning.scan.prefetch`), the job begins with resolve.
+has scanned everything (`winnow.scan.prefetch`), the job begins with resolve.
 
 Opaque blobs travel, so these are RDDs: SQL would gain nothing and take half the start-up time.
 Every item is sent to the task assigned to it beforehand: the key of each pair is a task number,
@@ -26,10 +26,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from winnow.cleaning.rewrite.assign import Assignment, At, assign
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.cleaning.rewrite.weigh import WeighedGroup, weigh_group
-from winnow.cleaning.scan.job import CompactionJob, GroupJob, PartitionJob
-from winnow.cleaning.scan.prefetch import blobs_of
-from winnow.cleaning.scan.resolve import Survivors, resolve_bucket
-from winnow.cleaning.scan.scan import KeyBlob, scan_split
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.cores import Cores, one_of
 from winnow.runtime.failure import Failure, failure
@@ -39,6 +35,10 @@ from winnow.runtime.side_by_side import in_background
 from winnow.runtime.spool import spooling, temporary_directory
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
+from winnow.scan.job import CompactionJob, GroupJob, PartitionJob
+from winnow.scan.prefetch import blobs_of
+from winnow.scan.resolve import Survivors, resolve_bucket
+from winnow.scan.scan import KeyBlob, scan_split
 from winnow.storage.throttle import current_throttle
 from winnow.storage.urls import is_remote
 from winnow.words import counted

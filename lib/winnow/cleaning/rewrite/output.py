@@ -11,15 +11,8 @@ import numpy as np
 
 from winnow.cleaning.result import RecordsRemoved
 from winnow.cleaning.rewrite.only_source import OnlySource
-from winnow.cleaning.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chunks_of
-from winnow.cleaning.scan.cut import Split
-from winnow.cleaning.scan.job import GroupJob, PartitionJob
-from winnow.cleaning.scan.resolve import Survivors
-from winnow.cleaning.scan.segment_summary import SegmentSummary
-from winnow.cleaning.scan.topic_usage import Holdings
 from winnow.cleaning.summaries.shape import Shape
-from winnow.cleaning.survey.gather import control_columns
-from winnow.cleaning.tally import batches_checksum, by_age, none_of_any_age, removed_records
+from winnow.cleaning.tally import by_age, none_of_any_age, removed_records
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import LOG, segment_file
@@ -27,7 +20,14 @@ from winnow.policy.survival import batch_retention
 from winnow.policy.transactions import Carried, judge
 from winnow.runtime.cores import Cores, in_order
 from winnow.runtime.spool import joined
+from winnow.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chunks_of
+from winnow.scan.cut import Split, batches_checksum
+from winnow.scan.job import GroupJob, PartitionJob
+from winnow.scan.resolve import Survivors
+from winnow.scan.topic_usage import Holdings
+from winnow.scan.values import SegmentSummary
 from winnow.storage.segment_io import Bytes, map_range
+from winnow.survey.gather import control_columns
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.filtering import Era, Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts

@@ -14,10 +14,6 @@ from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
 from winnow.cleaning.rewrite.sum_up import sum_up
 from winnow.cleaning.rewrite.unread import counts_unread
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
-from winnow.cleaning.scan.chunks import PLAIN_CHUNK_BYTES
-from winnow.cleaning.scan.job import GroupJob, PartitionJob
-from winnow.cleaning.scan.resolve import Survivors
-from winnow.cleaning.scan.topic_usage import Holdings, holdings_of
 from winnow.clock import ms_since
 from winnow.java_long import delete_horizon
 from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
@@ -26,6 +22,10 @@ from winnow.logdir.indexes.index import decode_time_index
 from winnow.logdir.listing import first_max_timestamp
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.runtime.cores import Cores
+from winnow.scan.chunks import PLAIN_CHUNK_BYTES
+from winnow.scan.job import GroupJob, PartitionJob
+from winnow.scan.resolve import Survivors
+from winnow.scan.topic_usage import Holdings, holdings_of
 from winnow.state import Segment
 from winnow.storage.contract import Entry
 from winnow.storage.places import Places, read_ahead

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from winnow.cleaning.rewrite.output import GroupOutput
-from winnow.cleaning.scan.job import GroupJob, PartitionJob
-from winnow.cleaning.scan.resolve import Survivors
-from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.summaries.store import MOST_KEYS, write_keys
 from winnow.runtime.spool import joined
+from winnow.scan.job import GroupJob, PartitionJob
+from winnow.scan.resolve import Survivors
+from winnow.scan.values import SegmentSummary
 
 
 def sum_up(

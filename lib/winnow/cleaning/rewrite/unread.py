@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from winnow.cleaning.result import RecordsRemoved
-from winnow.cleaning.scan.job import GroupJob
-from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.tally import none_of_any_age
+from winnow.scan.job import GroupJob
+from winnow.scan.values import SegmentSummary
 
 
 def counts_unread(group: GroupJob, known: SegmentSummary) -> dict[str, Any]:

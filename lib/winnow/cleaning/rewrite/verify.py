@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winnow.cleaning.survey.gather import Array, aborted_rows, control_columns
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.indexes.index import IndexBuilder
@@ -21,6 +20,7 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places, read_ahead
 from winnow.storage.segment_io import Bytes, drop_cached, map_range, release
+from winnow.survey.gather import Array, aborted_rows, control_columns
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
 from winnow.wire.crc import crc32c_extended

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
 from winnow.cleaning.rewrite.sum_up import sum_up
 from winnow.cleaning.rewrite.unread import counts_unread
-from winnow.cleaning.scan.job import GroupJob, PartitionJob
-from winnow.cleaning.scan.resolve import Survivors
-from winnow.cleaning.scan.topic_usage import Holdings, added, holdings_of
 from winnow.logdir.indexes.index import decode_time_index
 from winnow.logdir.names import TIMEINDEX, segment_file
 from winnow.runtime.cores import Cores
+from winnow.scan.job import GroupJob, PartitionJob
+from winnow.scan.resolve import Survivors
+from winnow.scan.topic_usage import Holdings, added, holdings_of
 from winnow.state import Segment
 from winnow.wire.batch import NO_TIMESTAMP
 from winnow.wire.internal_topics import INTERNAL_TOPICS

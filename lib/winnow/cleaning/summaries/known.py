@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from winnow.cleaning.request import Request
-from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.summaries.store import Kept, fitting, opened, place_of, read_list
-from winnow.cleaning.survey.walk import SegmentWalk, not_walked
 from winnow.logdir.listing import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
+from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
+from winnow.survey.walk import SegmentWalk, not_walked
 
 
 @dataclass(frozen=True, slots=True)

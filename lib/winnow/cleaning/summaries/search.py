@@ -18,8 +18,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winnow.cleaning.scan.cut import Split
-from winnow.cleaning.scan.prefetch import (
+from winnow.cleaning.summaries.known import KnownSegments, as_walk
+from winnow.cleaning.summaries.store import read_keys
+from winnow.cleaning.summaries.truncated import seemingly_in, share_seemingly_in, size_of
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.runtime.failure import Failure
+from winnow.runtime.packing import ITEM_BYTES
+from winnow.runtime.progress import Progress
+from winnow.runtime.spool import Spooled, StoredKeys, joined, written
+from winnow.runtime.spread import spread
+from winnow.scan.cut import Split
+from winnow.scan.prefetch import (
     Hashes,
     Keys,
     Prefetch,
@@ -27,19 +36,10 @@ from winnow.cleaning.scan.prefetch import (
     keys_of_split,
     tombstones_of,
 )
-from winnow.cleaning.scan.segment_summary import SegmentSummary
-from winnow.cleaning.summaries.known import KnownSegments, as_walk
-from winnow.cleaning.summaries.store import read_keys
-from winnow.cleaning.summaries.truncated import seemingly_in, share_seemingly_in, size_of
-from winnow.cleaning.survey.survey import together, walk_segments
-from winnow.cleaning.survey.walk import SegmentWalk
-from winnow.errors import FAILS_ONE_PARTITION
-from winnow.runtime.failure import Failure
-from winnow.runtime.packing import ITEM_BYTES
-from winnow.runtime.progress import Progress
-from winnow.runtime.spool import Spooled, StoredKeys, joined, written
-from winnow.runtime.spread import spread
+from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
+from winnow.survey.survey import together, walk_segments
+from winnow.survey.walk import SegmentWalk
 from winnow.words import counted
 
 if TYPE_CHECKING:

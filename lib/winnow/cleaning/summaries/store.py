@@ -27,9 +27,9 @@ from typing import Self, TypeAlias
 
 import numpy as np
 
-from winnow.cleaning.scan.segment_summary import SegmentSummary
 from winnow.cleaning.summaries.truncated import Keys, packed, size_of
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
 from winnow.storage.output_file import read_output, write_output
 from winnow.storage.places import Places

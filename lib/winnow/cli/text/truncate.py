@@ -7,7 +7,7 @@ from typing import Any
 
 from winnow.cli.text.versions import by_the_rules, version_keys
 from winnow.logdir.names import LOG, segment_file
-from winnow.verbs.truncate.values import RecoveredDir, RecoveredLog, TruncateResult
+from winnow.recovery.logs.values import RecoveredDir, RecoveredLog, TruncateResult
 from winnow.words import counted, size
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from winnow.cleaning.scan.last_offsets import last_per_key
 from winnow.errors import CorruptLogError
 from winnow.kafka_log.ranges import Range
 from winnow.logdir.batches import Piece, TornLogError, read_batches
 from winnow.policy.transactions import aborted_batches
+from winnow.scan.last_offsets import last_per_key
 from winnow.storage.contract import Storage
 from winnow.verbs.compare.replicas import Bounds
 from winnow.wire.batch import CONTROL, MAX_MAGIC

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
-from winnow.cleaning.survey.walk import walk_segment
 from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.indexes.index import IndexBuilder
@@ -25,6 +24,7 @@ from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
+from winnow.survey.walk import walk_segment
 from winnow.verbs.erase.scan import Part, found_in_split
 from winnow.verbs.erase.values import Matches
 from winnow.wire.batch import NO_PRODUCER

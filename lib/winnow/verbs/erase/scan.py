@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winnow.cleaning.scan.chunks import batches_of, chunks_of
-from winnow.cleaning.scan.cut import Split
-from winnow.cleaning.survey.walk import walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
+from winnow.scan.chunks import batches_of, chunks_of
+from winnow.scan.cut import Split
 from winnow.state import Segment
 from winnow.storage.segment_io import Bytes, map_range
+from winnow.survey.walk import walk_segment
 from winnow.verbs.erase.values import Matches
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Rows

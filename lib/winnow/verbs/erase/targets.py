@@ -10,7 +10,6 @@ from winnow.cleaning.plan.leftovers import what_was_left
 from winnow.cleaning.plan.prepare import list_known
 from winnow.cleaning.plan.prepared import Known, LeftAlone, known_or_left_alone, place_of
 from winnow.cleaning.request import Request
-from winnow.cleaning.survey.place import Listed, Place
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
@@ -20,6 +19,7 @@ from winnow.policy.sources import Unknown, parse_topic_set
 from winnow.runtime.failure import Failure
 from winnow.state import PartitionState, Segment
 from winnow.storage.contract import Storage
+from winnow.survey.place import Listed, Place
 from winnow.verbs.erase.values import PartitionErasure
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 

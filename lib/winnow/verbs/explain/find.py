@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winnow.cleaning.scan.chunks import batches_of
-from winnow.cleaning.scan.cut import Split
-from winnow.cleaning.survey.gather import control_columns
-from winnow.cleaning.survey.walk import walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
+from winnow.scan.chunks import batches_of
+from winnow.scan.cut import Split
 from winnow.storage.segment_io import Bytes, map_range
+from winnow.survey.gather import control_columns
+from winnow.survey.walk import walk_segment
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.kernels.siphash import siphash_plain

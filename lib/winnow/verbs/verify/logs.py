@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from winnow.cleaning.survey.gather import Gatherer
 from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, read_to_stop
 from winnow.logdir.indexes.checks import COLUMNS, columns_of
 from winnow.logdir.indexes.index import Array
 from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.storage.contract import Storage
+from winnow.survey.gather import Gatherer
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.wire.batch import ATTRIBUTES_AT, FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from winnow.cleaning.survey.gather import aborted_rows
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.indexes.checks import check_offset_index, time_index_faults
 from winnow.logdir.indexes.index import (
@@ -19,6 +18,7 @@ from winnow.logdir.names import INDEX, TIMEINDEX, TXNINDEX, segment_file
 from winnow.policy.transaction_runs import SegmentRuns, summarise
 from winnow.policy.txn_entries import EntryFault, EntryPromises, entry_faults, promises
 from winnow.storage.contract import Storage
+from winnow.survey.gather import aborted_rows
 from winnow.verbs.verify.findings import Checked, Finding
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile, check_log

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
-from winnow.cleaning.scan.job import PartitionJob
 from winnow.cleaning.space import WAVE_BYTES, Room, waves
+from winnow.scan.job import PartitionJob
 from winnow.storage.places import free_bytes
 
 SPARE = 2**16

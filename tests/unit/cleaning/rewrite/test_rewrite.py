@@ -23,15 +23,15 @@ from tests.unit.cleaning.partitions import (
 from winnow.cleaning.rewrite import output as output_module
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.cleaning.rewrite.weigh import weigh_group
-from winnow.cleaning.scan import chunks as chunks_module
-from winnow.cleaning.scan import cut
-from winnow.cleaning.scan.job import PartitionJob
-from winnow.cleaning.scan.resolve import Survivors
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 from winnow.logdir.commit import staged_segment
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.runtime.cores import Cores
 from winnow.runtime.failure import failure
+from winnow.scan import chunks as chunks_module
+from winnow.scan import cut
+from winnow.scan.job import PartitionJob
+from winnow.scan.resolve import Survivors
 from winnow.storage.segment_io import SegmentWriter
 from winnow.wire.batch import Codec
 

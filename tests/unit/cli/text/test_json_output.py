@@ -2,8 +2,9 @@ import json
 from dataclasses import replace
 
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
-from winnow.cleaning.result import Holder, Setting
+from winnow.cleaning.result import Setting
 from winnow.cli.text.json_output import failure_to_json, to_json
+from winnow.scan.values import Holder
 
 # Repeated here, not imported: users' scripts depend on these names.
 PARTITION_KEYS = {

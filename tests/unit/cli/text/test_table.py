@@ -2,9 +2,10 @@ import io
 from dataclasses import replace
 
 from tests.unit.cli.results import idle, left_alone, partition, run_of
-from winnow.cleaning.result import COMPACTED, RETAINED, Holder, RunResult, Setting
+from winnow.cleaning.result import COMPACTED, RETAINED, RunResult, Setting
 from winnow.cli.out import Paper
 from winnow.cli.text.table import FEW, show
+from winnow.scan.values import Holder
 
 
 def shown(result: RunResult, *, width: int = 100) -> str:

@@ -13,8 +13,8 @@ import pytest
 from tests.crash import logs
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import leftovers, preview, recover
+from winnow.recovery.runs.run import recover_log_dirs
 from winnow.storage.local import LocalStorage
-from winnow.verbs.recover.run import recover_log_dirs
 
 STORAGE = LocalStorage()
 BASES = tuple(range(0, 45, 3))

@@ -1,4 +1,0 @@
-"""Find the last offset of each key: parse records, hash keys, compare hashes.
-
-Values of records never leave this package's tasks. Keys leave them only as hashes.
-"""

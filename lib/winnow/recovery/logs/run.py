@@ -1,0 +1,242 @@
+"""Recover log directories after an unclean shutdown: plan in Spark tasks, change on the driver.
+
+Each partition is read and planned by a task. The driver, which holds the lock, applies the plans.
+Then it writes the checkpoints, and last the marker of a clean shutdown (S8.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from winnow.cleaning.plan.settings import with_metadata
+from winnow.cleaning.run import new_run_id
+from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, UsageError, failure_of
+from winnow.logdir.commit.recovery import preview, recover
+from winnow.logdir.commit.roll_forward import put_right
+from winnow.logdir.commit.truncation import truncate_log
+from winnow.logdir.lock import locked
+from winnow.logdir.names import DirectoryKind
+from winnow.logdir.survey import LogDir
+from winnow.recovery.logs.finish import finish_log_dir
+from winnow.recovery.logs.loader import load_log
+from winnow.recovery.logs.places import LogPlace, places_of
+from winnow.recovery.logs.values import (
+    LoadedLog,
+    LogToLoad,
+    RecoveredDir,
+    RecoveredLog,
+    TruncateRequest,
+    TruncateResult,
+)
+from winnow.runtime.failure import Failure
+from winnow.runtime.garbage import seldom_collecting
+from winnow.runtime.packing import in_order
+from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.session import WithContext
+from winnow.runtime.spread import spread
+from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from winnow.storage.contract import Storage
+
+_ROUND_BYTES = 32 << 30
+"""Logs of about this many bytes are planned before their plans are applied: a plan holds the new
+indexes, some thousandths of the log.
+"""
+_TASK_BYTES = 1 << 30
+_WRITERS = 8
+"""Threads that apply plans. They wait for the disk."""
+
+_Planned = LoadedLog | str
+"""The plan, or why there is none."""
+PlanAll = Callable[[Sequence[LogToLoad]], Sequence[_Planned]]
+
+
+def recover_unclean(
+    spark: WithContext,
+    log_dirs: Sequence[str],
+    request: TruncateRequest,
+    *,
+    progress: Progress | None = None,
+) -> TruncateResult:
+    """Plan the recovery of these log directories; with `request.truncate`, carry it out.
+
+    Directories with the marker of a clean shutdown are left alone. Raises UsageError for what is
+    not a local log directory, and LogDirInUseError if a broker runs on one.
+    """
+    for path in log_dirs:
+        if is_remote(path):
+            raise UsageError(
+                "only local log directories can be recovered after an unclean shutdown",
+                found=path,
+                hint="Kafka runs on local directories. Copy it there first.",
+            )
+    run_id = new_run_id()
+    storage = Places()
+    with locked(log_dirs, to_change=request.truncate) as dirs, seldom_collecting():
+        settings, notes = with_metadata(request.settings, storage, dirs)
+        request = replace(request, settings=settings)
+        plan = partial(_plan_all, spark.sparkContext)
+        done = [
+            recover_dir(storage, log_dir, request, run_id=run_id, plan=plan, progress=progress)
+            for log_dir in dirs
+            if not log_dir.clean_shutdown
+        ]
+    return TruncateResult(
+        run_id=run_id,
+        truncated=request.truncate,
+        log_dirs=tuple(done),
+        clean=tuple(log_dir.path for log_dir in dirs if log_dir.clean_shutdown),
+        kafka=settings.kafka,
+        notes=(*settings.notes(), *notes),
+    )
+
+
+def recover_dir(
+    storage: Storage,
+    log_dir: LogDir,
+    request: TruncateRequest,
+    *,
+    run_id: str,
+    plan: PlanAll | None = None,
+    progress: Progress | None = None,
+    writers: int = _WRITERS,
+) -> RecoveredDir:
+    """Recover one log directory, whose lock the caller holds. `plan` defaults to this process."""
+    plan, progress = plan or _plan_here, progress or Silence()
+    if log_dir.error is not None:
+        return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(log_dir.error))
+    try:
+        places, left_out = places_of(storage, log_dir, request)
+    except FAILS_ONE_PARTITION as error:
+        return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(error))
+    progress.stage(f"recovering {len(places)} logs in {log_dir.path}", total_tasks=len(places))
+    logs: list[RecoveredLog] = []
+    for some in in_order(places, lambda place: place.to_load.bytes, _ROUND_BYTES):
+        ready = [_put_right(storage, place, request) for place in some]
+        planned = plan([place.to_load for place in some])
+        work = [
+            (place, error or found)
+            for place, error, found in zip(some, ready, planned, strict=True)
+        ]
+        done = _apply_all(storage, work, request=request, run_id=run_id, writers=writers)
+        logs += done
+        progress.advance(len(done))
+    logs.sort(key=lambda log: log.name)
+    whole = not left_out and all(log.error is None for log in logs)
+    result = RecoveredDir(path=log_dir.path, logs=tuple(logs), left_out=left_out)
+    if not request.truncate:
+        return result
+    finish_log_dir(storage, log_dir, logs, whole=whole)
+    return replace(result, marked=whole)
+
+
+def _plan_here(logs: Sequence[LogToLoad]) -> list[_Planned]:
+    return [_plan_one(log) for log in logs]
+
+
+def _plan_all(sc: SparkContext, logs: Sequence[LogToLoad]) -> list[_Planned]:
+    planned = spread(
+        sc,
+        _plan_one,
+        logs,
+        weights=[log.bytes for log in logs],
+        per_task=_TASK_BYTES,
+        name=f"planning the recovery of {counted(len(logs), 'log')}",
+        progress=Silence(),
+    )
+    return [one.message if isinstance(one, Failure) else one for one in planned]
+
+
+def _plan_one(log: LogToLoad) -> _Planned:
+    try:
+        return load_log(Places(), log)
+    except FAILS_ONE_PARTITION as error:
+        return failure_of(error)
+
+
+def _put_right(storage: Storage, place: LogPlace, request: TruncateRequest) -> str | None:
+    """Finish or roll back what an interrupted cleaning left. Return why that is impossible."""
+    try:
+        if place.error is not None:
+            return place.error
+        if not request.truncate:
+            preview(storage, place.to_load.directory)
+        elif place.kind is DirectoryKind.CURRENT and place.name == str(place.topic_partition):
+            log_dir = place.to_load.directory.rpartition("/")[0]
+            put_right(storage, log_dir, place.topic_partition, finish=False)
+        else:
+            recover(storage, place.to_load.directory)
+    except FAILS_ONE_PARTITION as error:
+        return failure_of(error)
+    return None
+
+
+def _apply_all(
+    storage: Storage,
+    work: Sequence[tuple[LogPlace, _Planned]],
+    *,
+    request: TruncateRequest,
+    run_id: str,
+    writers: int,
+) -> list[RecoveredLog]:
+    """Apply plans, those that cut most first: on a full disk they free space for the others. A log
+    that found too little is planned and tried once more.
+    """
+    apply = partial(_apply, storage, request=request, run_id=run_id)
+    ordered = sorted(work, key=lambda one: -_cut_bytes(one[1]))
+    with ThreadPoolExecutor(writers) as pool:
+        first = list(pool.map(apply, ordered) if writers > 1 else map(apply, ordered))
+    done = []
+    for (place, _), log in zip(ordered, first, strict=True):
+        if log.is_short_of_space:
+            error = _put_right(storage, place, request)
+            done.append(apply((place, error or _plan_one(place.to_load))))
+        else:
+            done.append(log)
+    return done
+
+
+def _cut_bytes(planned: _Planned) -> int:
+    return 0 if isinstance(planned, str) else planned.truncation.cut_bytes
+
+
+def _apply(
+    storage: Storage, work: tuple[LogPlace, _Planned], *, request: TruncateRequest, run_id: str
+) -> RecoveredLog:
+    place, planned = work
+    log = RecoveredLog(
+        name=place.name,
+        topic_partition=place.topic_partition,
+        is_counted=place.kind is not DirectoryKind.STRAY,
+    )
+    if isinstance(planned, str):
+        return replace(log, error=planned)
+    log = replace(log, loaded=planned)
+    if not request.truncate or not planned.truncation:
+        return log
+    try:
+        kept = truncate_log(
+            storage,
+            place.to_load.directory,
+            planned.truncation,
+            run_id=run_id,
+            keep_cut=request.keep_cut,
+        )
+    except OSError as error:
+        full = error.errno in NO_SPACE
+        hint = ". Free some space" if full else ""
+        if full and request.keep_cut:
+            hint += ", or do not keep what is cut: --discard-cut"
+        return replace(log, error=f"{failure_of(error)}{hint}", is_short_of_space=full)
+    except FAILS_ONE_PARTITION as error:
+        return replace(log, error=failure_of(error))
+    return replace(log, kept=kept)

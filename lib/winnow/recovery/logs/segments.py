@@ -1,0 +1,209 @@
+"""Read the segments of a log as a broker's loader does (S8.9)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import Piece, records_of
+from winnow.logdir.valid_batches import valid_batches
+from winnow.policy.producers import Marker
+from winnow.storage.segment_io import map_range, release
+from winnow.survey.gather import control_columns
+from winnow.wire.batch import (
+    BATCH,
+    CONTROL,
+    MAX_MAGIC,
+    MAX_OFFSET_SPAN,
+    NO_PRODUCER,
+    is_wrapper,
+)
+from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.control import ControlType
+from winnow.wire.walk import WalkStatus, describe, walk_batches
+
+_ROWS = 1 << 14
+_ENTRY = struct.Struct(">ii")
+"""Of an offset index: relative offset, position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The next batches of a segment, dtype BATCH, and what its markers say, by base offset."""
+
+    rows: Rows
+    markers: dict[int, Marker]
+
+
+def recovered_batches(path: str, size: int, base_offset: int) -> Iterator[Batches | str]:
+    """Yield the batches that a loader keeps when it recovers a segment, and at last why it cuts the
+    rest, if it does.
+
+    Raises CorruptLogError where a loader fails or would split the segment: for an offset out of
+    reach of its index, and for a control record that it can't read.
+    """
+    with map_range(path, 0, size, gradually=True) as buf:
+        for item in valid_batches(buf, path, base_offset, as_loader=True):
+            if isinstance(item, str):
+                yield item
+                break
+            if _out_of_reach(item, base_offset):
+                raise CorruptLogError(
+                    "an offset is out of reach of its segment's index",
+                    expected=f"offsets from {base_offset} to {base_offset + MAX_OFFSET_SPAN}",
+                    found=f"{int(item['last_offset'].min())}..{int(item['last_offset'].max())}",
+                    where=path,
+                    hint="A broker would split the segment when it starts. Let it do so, or copy "
+                    "the partition from another replica.",
+                )
+            yield Batches(item, _markers(buf, item, path))
+            release(buf, int(item["position"][-1]) + int(item["size"][-1]))
+        del buf
+
+
+def batches_from(path: str, size: int, offset: int, start: int) -> Iterator[Batches]:
+    """Yield the batches that a loader reads for their producers, without a look at their CRCs, from
+    the first that reaches `offset`. One of them begins at byte `start`.
+
+    Raises CorruptLogError for an invalid entry. A torn end is not an error.
+    """
+    begun = False
+    for buf, every in _walk(path, size, start):
+        reach = every["last_offset"] >= offset
+        begin = 0 if begun else int(np.argmax(reach))
+        begun = begun or bool(reach.any())
+        if begun:
+            rows = every[begin:]
+            yield Batches(rows, _markers(buf, rows, path))
+
+
+def _walk(path: str, size: int, start: int = 0) -> Iterator[tuple[Bytes, Rows]]:
+    """Yield the bytes of the file and BATCH rows, in the order of the file and from byte `start`
+    on, without a look at CRCs. Offsets may go back.
+    """
+    table = np.empty(_ROWS, BATCH)
+    with map_range(path, 0, size, gradually=True) as buf:
+        at, least = min(start, size), 0
+        while True:
+            count, at, status = walk_batches(buf, at, least, table)
+            rows = table[:count]
+            if count:
+                yield buf, rows.copy()
+                least = int(rows[-1]["last_offset"]) + 1
+                release(buf, at)
+            if status is WalkStatus.OUT_OF_ORDER and least:
+                least = 0
+            elif status in {WalkStatus.END, WalkStatus.TORN}:
+                break
+            elif status is not WalkStatus.FULL:
+                raise describe(status, buf, at, least_offset=least, file_name=path)
+        del buf
+
+
+def _out_of_reach(rows: Rows, base_offset: int) -> bool:
+    lasts = rows["last_offset"]
+    return bool((lasts < base_offset).any() or (lasts - base_offset > MAX_OFFSET_SPAN).any())
+
+
+def _markers(buf: Bytes, rows: Rows, path: str) -> dict[int, Marker]:
+    chosen = rows[
+        ((rows["attributes"] & CONTROL) != 0)
+        & (rows["magic"] == MAX_MAGIC)
+        & (rows["producer_id"] > NO_PRODUCER)
+    ]
+    if not len(chosen):
+        return {}
+    columns = control_columns(buf, chosen, path)
+    found = {}
+    for row, kind, epoch, timestamp in zip(
+        chosen,
+        columns.type.tolist(),
+        columns.coordinator_epoch.tolist(),
+        columns.timestamp.tolist(),
+        strict=True,
+    ):
+        if int(row["record_count"]) == 0:
+            continue
+        offset = int(row["base_offset"])
+        if kind not in {ControlType.ABORT, ControlType.COMMIT} or epoch < 0:
+            raise CorruptLogError(
+                "a marker can't be read",
+                expected="an ABORT or a COMMIT with the epoch of its coordinator",
+                found=f"type {kind}, epoch {epoch}",
+                where=f"{path}, offset {offset}",
+                hint="A broker fails here, too. Copy the partition from another replica.",
+            )
+        found[offset] = Marker(
+            offset=offset,
+            producer_id=int(row["producer_id"]),
+            producer_epoch=int(row["producer_epoch"]),
+            coordinator_epoch=epoch,
+            timestamp=timestamp,
+            aborted=kind == ControlType.ABORT,
+        )
+    return found
+
+
+def end_of_log(path: str, size: int, base_offset: int, index: bytes) -> int:
+    """Return the next offset of a segment whose offsets go back, as a loader reads it from the last
+    entry of its index (`LogSegment.readNextOffset`).
+
+    It looks for the last entry's offset by base offsets. If only batches with lower ones follow, it
+    finds nothing and takes the segment for empty.
+    """
+    target, start = base_offset, 0
+    if index:
+        relative, start = _ENTRY.unpack_from(index, len(index) - _ENTRY.size)
+        target += relative
+    before: tuple[int, int] | None = None
+    found, last = False, base_offset
+    for buf, rows in _walk(path, size):
+        for row in rows[rows["position"] >= start]:
+            last = int(row["last_offset"])
+            if found:
+                continue
+            first = _first_offset(buf, row, path)
+            found = first >= target
+            before = (first, last)
+    if not found:
+        found = before is not None and before[1] >= target
+    return last + 1 if found else base_offset
+
+
+def _first_offset(buf: Bytes, row: Rows, path: str) -> int:
+    """Return the base offset. That of a wrapper is the one of its first record (S2.1)."""
+    if not is_wrapper(row):
+        return int(row["base_offset"])
+    start, size = int(row["position"]), int(row["size"])
+    alone = np.array([row], BATCH)
+    alone["position"] = 0
+    records = records_of(Piece(np.array(buf[start : start + size]), alone, start), 0, path)
+    return records[0].offset if records else int(row["base_offset"])
+
+
+def is_before_break(path: str, size: int, *, interval: int, marker: int) -> bool:
+    """Whether a loader reads the marker at this offset before it finds that index entries do not
+    ascend.
+
+    One batch at a time: a loader then gives up the segment, which hardly ever happens.
+    """
+    since, newest, last, last_of_time = 0, (-1, -1), -1, -1
+    timed = -1
+    for _, rows in _walk(path, size):
+        for row in rows:
+            if int(row["max_timestamp"]) > newest[0]:
+                newest = (int(row["max_timestamp"]), int(row["last_offset"]))
+            if since > interval:
+                if int(row["last_offset"]) <= last or (timed >= 0 and newest[1] < last_of_time):
+                    return False
+                last, since = int(row["last_offset"]), 0
+                if newest[0] > timed:
+                    timed, last_of_time = newest
+            since += int(row["size"])
+            if int(row["base_offset"]) == marker and int(row["attributes"]) & CONTROL:
+                return True
+    return False

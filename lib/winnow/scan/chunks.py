@@ -1,0 +1,82 @@
+"""Read a split in chunks: memory does not grow with the decompressed size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk
+from winnow.scan.cut_kernel import USUAL_BYTES_IN_WRAPPER
+from winnow.storage.segment_io import Bytes
+from winnow.wire.batch import (
+    BATCH,
+    CODEC_MASK,
+    MAX_MAGIC,
+    Codec,
+    is_wrapper,
+)
+
+_CHUNK_BYTES = 8 * 2**20
+"""Bytes on disk of batches that are decompressed together."""
+PLAIN_CHUNK_BYTES = 16 * 2**20
+"""Chunk bytes of uncompressed batches, whose results are equally large. The C library keeps a
+buffer of this size for reuse; it gets a larger one from the system each time, page by page.
+"""
+_ALL = 2**62
+
+
+def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]:
+    """Return BATCH rows of all batches in `buf`, with positions in it. Raises CorruptLogError."""
+    walk = HeaderWalk(buf, least_offset, most=buf.shape[0] // SMALLEST_ENTRY + 1)
+    return next(walk.whole(path), np.empty(0, BATCH))
+
+
+def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return how many records each batch has, as far as its header says.
+
+    A batch of v0 or v1 is a single record or a wrapper around several. The number in a wrapper is
+    guessed, which is good enough for distributing work.
+    """
+    legacy = batches["magic"] < MAX_MAGIC
+    if not legacy.any():
+        held: np.ndarray[tuple[int], np.dtype[np.int64]] = np.maximum(
+            batches["record_count"], 0
+        ).astype(np.int64)
+        return held
+    guess = np.where(is_wrapper(batches), batches["size"] // USUAL_BYTES_IN_WRAPPER + 1, 1)
+    counts = np.maximum(batches["record_count"], 0).astype(np.int64)
+    return np.where(legacy, guess, counts)
+
+
+def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL) -> Iterator[slice]:
+    """Yield slices of batches, in order. `plain`: maximal bytes of a chunk if nothing has to be
+    decompressed or converted.
+
+    `records` is the survey's count: a different sum means that the file has changed since.
+    """
+    found = int(counted(batches).sum())
+    if found != records:
+        raise changed(expected=f"{records} records", found=f"{found}")
+    unpacked = ((batches["attributes"] & CODEC_MASK) != Codec.NONE) | (batches["magic"] < MAX_MAGIC)
+    most = _CHUNK_BYTES if unpacked.any() else plain
+    ends = batches["position"] + batches["size"]
+    first = 0
+    while first < batches.shape[0]:
+        limit = int(batches["position"][first]) + most
+        last = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
+        yield slice(first, last)
+        first = last
+
+
+def changed(*, expected: str, found: str, where: str | None = None) -> CorruptLogError:
+    """Return the error for a segment that has changed since its headers were walked."""
+    return CorruptLogError(
+        "the segment changed while it was being read",
+        expected=expected,
+        found=found,
+        where=where,
+        hint="Something else is writing to this directory. Stop it and run again.",
+    )

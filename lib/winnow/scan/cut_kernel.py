@@ -1,0 +1,68 @@
+"""Sum up batch headers and find where splits end, in one pass (`winnow.scan.cut`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.wire.batch import CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL
+from winnow.wire.buffers import Rows
+from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
+
+USUAL_BYTES_IN_WRAPPER = 34
+"""Usual compressed bytes of a record in a wrapper."""
+LEGACY, GUESSED = 1, 2
+"""Flags: batches of v0 or v1, and wrappers whose records are an estimate."""
+
+
+@kernel
+def sum_up(
+    rows: Rows,
+    densest: NDArray[np.int64],
+    split_bytes: int,
+    split_records: int,
+    start: int,
+    in_split: int,
+    plain: bool,  # noqa: FBT001 - kernels take scalars
+    cuts: NDArray[np.int64],
+) -> tuple[int, int, int, int, bool, int, int, int]:
+    """Sum up some batches, and find where splits end: with the batch that fills one.
+
+    `start`, `in_split`, `plain`: the first byte of the unfinished split, its records so far, and
+    `Split.plain`. `cuts`: int64[n, 4], receives the last row of each split that ends, its end, its
+    records, and whether it is plain.
+
+    Returns (first row with more records than there can be or -1, cuts, start, in_split, plain,
+    records, all bits of the attributes, flags). Batches of v0 and v1 count as in `chunks.counted`.
+    """
+    count = records = attributes = flags = 0
+    for i in range(rows.size):
+        row = rows[i]
+        codec = row.attributes & CODEC_MASK
+        if row.magic == MAX_MAGIC:
+            held = int(row.record_count)
+            room = min(
+                row.last_offset - row.base_offset + 1,
+                (row.size - HEADER_V2_SIZE) * densest[codec] // SMALLEST_RECORD,
+            )
+            if held > room:
+                return i, count, start, in_split, plain, records, attributes, flags
+        else:
+            flags |= LEGACY
+            held = 1
+            if codec != 0:
+                flags |= GUESSED
+                held = row.size // USUAL_BYTES_IN_WRAPPER + 1
+        plain &= row.magic == MAX_MAGIC and (row.attributes & (TRANSACTIONAL | CONTROL)) == 0
+        attributes |= int(row.attributes)
+        records += held
+        in_split += held
+        end = row.position + row.size
+        if end - start >= split_bytes or in_split >= split_records:
+            cuts[count, 0] = i
+            cuts[count, 1] = end
+            cuts[count, 2] = in_split
+            cuts[count, 3] = plain
+            count += 1
+            start, in_split, plain = end, 0, True
+    return -1, count, start, in_split, plain, records, attributes, flags

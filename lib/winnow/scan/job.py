@@ -1,0 +1,187 @@
+"""One compaction job: the same small values for every stage, sent to the workers once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried
+from winnow.scan.cut import Split
+from winnow.scan.values import SegmentSummary
+from winnow.state import Segment
+
+BUCKET_RECORDS = 2_000_000
+"""Target number of records in a bucket of keys: 40 MB on the wire and about 100 MB while it is
+merged.
+"""
+
+LEAST_RECORDS = 2**16
+"""Minimal records of a bucket: smaller ones cost more to transport than to merge."""
+
+_MOST_BUCKETS = 2**14
+"""Enough for 30 billion records. The limit is needed because headers can claim any number of
+records.
+"""
+
+
+def fair_bucket_records(records: int, *, tasks: int) -> int:
+    """Return the target number of records in a bucket, so that buckets spread evenly over the
+    tasks.
+    """
+    return min(max(-(-records // tasks), LEAST_RECORDS), BUCKET_RECORDS)
+
+
+def buckets_for(records: int, in_bucket: int) -> int:
+    """Return the number of buckets for a partition with this many records, at `in_bucket` each."""
+    return max(1, min(-(-records // in_bucket), _MOST_BUCKETS))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupJob:
+    """Sources of one output segment (S5.2). Its base offset is that of the first source."""
+
+    segments: tuple[Segment, ...]
+    splits: tuple[int, ...]
+    """Numbers of its splits, ascending, in `PartitionJob.splits`."""
+    carried: Carried = NOTHING_CARRIED
+    """Transactions carried over from before the group (S4.1)."""
+    most_log_bytes: int = 0
+    """Expected maximal log bytes of the output. A codec may compress the rest of a batch less
+    well.
+    """
+    most_index_bytes: int = 0
+    log_limit: int | None = None
+    """Hard limit on log size, in bytes."""
+    stays: SegmentSummary | None = None
+    """Set if the only segment stays as it is, unread. It then has no splits."""
+
+    @property
+    def base_offset(self) -> int:
+        return self.segments[0].base_offset
+
+    @property
+    def most_bytes(self) -> int:
+        """Maximal disk space of its output."""
+        return self.most_log_bytes + self.most_index_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionJob:
+    """One cleaning round of one partition (S5.1)."""
+
+    topic: str
+    directory: str
+    staging: str
+    """Sub-directory of `directory` for files that are not part of the log yet."""
+    first_dirty_offset: int
+    end_offset: int
+    delete_retention_ms: int
+    delete_horizons: bool
+    """False before Kafka 3.1: batches have no delete horizons (S5.8)."""
+    legacy_delete_horizon_ms: int
+    """Tombstones of v0 and v1 are kept in segments whose `.log` is younger (S5.1). Without delete
+    horizons, all tombstones and markers are.
+    """
+    converts: bool
+    """False before Kafka 4.0: what remains of v0 and v1 keeps its format (S2.5)."""
+    emptied_end: int | None
+    """Where a batch must end to be kept although it keeps no record (S5.4)."""
+    index_interval_bytes: int
+    segment_index_bytes: int
+    max_decompressed_bytes: int
+    last_records: dict[int, tuple[int | None, int]]
+    """Producer id to (last data offset, epoch) of the producers that are still known (S5.4)."""
+    splits: tuple[Split, ...]
+    """Ascending: the splits of the groups, then `following` more."""
+    groups: tuple[GroupJob, ...]
+    following: int = 0
+    """Number of splits that are not rewritten here, but whose keys affect the result of the
+    groups.
+    """
+    fixed_buckets: int | None = None
+    """Number of key buckets, if some keys were prefetched. Otherwise it depends on the number of
+    records.
+    """
+    bucket_records: int | None = None
+    """Target number of records in a bucket of keys. None: BUCKET_RECORDS."""
+    aborted: np.ndarray[Any, Any] = field(
+        default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
+    )
+    """The transaction indexes of the log, dtype ABORTED."""
+    summaries: str | None = None
+    """Directory for the summaries of its groups (`cleaning.summaries`). None: none are made."""
+    unique_keys: bool = False
+    """Whether each key will be known to have one record below `end_offset`."""
+    least_summed_up: int = 0
+    """Log bytes that an output must have at least to be summed up."""
+
+    @property
+    def most_bytes(self) -> int:
+        """Maximal disk space of all outputs."""
+        return sum(group.most_bytes for group in self.groups)
+
+    @property
+    def log_bytes(self) -> int:
+        """Log bytes that are read."""
+        return sum(split.end - split.start for split in self.splits)
+
+    @property
+    def buckets(self) -> int:
+        if self.fixed_buckets is not None:
+            return self.fixed_buckets
+        return buckets_for(self.records, self.bucket_records or BUCKET_RECORDS)
+
+    @property
+    def records(self) -> int:
+        """Number of records, as far as headers say."""
+        return sum(split.records for split in self.splits)
+
+    def part(self, first: int, count: int) -> PartitionJob:
+        """Return the same round for `count` groups from number `first` on, once all groups before
+        are in place.
+
+        Only later records decide whether a record survives; for a clean record, only the dirty
+        range does (S4, S5.5). So earlier groups cannot affect the result, nor can the records
+        already removed from them.
+        """
+        chosen, later = self.groups[first : first + count], self.groups[first + count :]
+        own = [number for group in chosen for number in group.splits]
+        others = [number for group in later for number in group.splits]
+        number_of = {number: new for new, number in enumerate(own)}
+        return replace(
+            self,
+            splits=tuple(self.splits[number] for number in (*own, *others)),
+            groups=tuple(
+                replace(group, splits=tuple(number_of[n] for n in group.splits)) for group in chosen
+            ),
+            following=len(others),
+        )
+
+    def groups_of_splits(self) -> dict[int, int]:
+        """Return the number of the group that each split belongs to."""
+        return {split: number for number, group in enumerate(self.groups) for split in group.splits}
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """Partitions that are cleaned by one Spark job."""
+
+    now: int
+    secret: tuple[int, int]
+    """Key of the hash that represents record keys. It is drawn anew for each run, so nobody can
+    prepare a collision.
+    """
+    partitions: tuple[PartitionJob, ...]
+
+    def in_buckets_for(self, tasks: int) -> CompactionJob:
+        """Return the same job with key buckets that spread evenly over this many tasks, across
+        partitions.
+        """
+        records = fair_bucket_records(
+            sum(partition.records for partition in self.partitions), tasks=tasks
+        )
+        return replace(
+            self, partitions=tuple(replace(one, bucket_records=records) for one in self.partitions)
+        )

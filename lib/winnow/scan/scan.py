@@ -1,0 +1,178 @@
+"""Scan: parse a split and send, by bucket of keys, a hash and a record number; never a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import LOG, segment_file
+from winnow.policy.transactions import ABORTED, aborted_batches
+from winnow.runtime.spool import Blob, stored
+from winnow.scan.chunks import batches_of, chunks_of
+from winnow.scan.cut import SPLIT_BYTES
+from winnow.scan.job import PartitionJob
+from winnow.scan.last_offsets import last_per_key, packed_by_bucket
+from winnow.scan.topic_usage import HoldingsCounter
+from winnow.storage.segment_io import Bytes, map_range
+from winnow.wire.batch import CODEC_MASK, CONTROL
+from winnow.wire.buffers import Rows
+from winnow.wire.inflate import inflate_parts
+from winnow.wire.records import crc_error, scan_records
+from winnow.wire.walk import first_bad_crc
+
+MOST_RECORDS = 2**26
+"""Maximal records of one split, at 25 bytes of memory each."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyBlob:
+    """Keys of one split that belong to one bucket, packed: 20 bytes a key.
+
+    `hashes` uint64[n, 2] and `numbers` uint32[n], in the order of `last_offsets.packed_by_bucket`.
+    `dirty`: contains only the last record of each key in the split, and takes part in finding the
+    last record (S4). Otherwise it contains every record, which only asks whether the dirty range
+    has its key.
+    """
+
+    split: int
+    dirty: bool
+    hashes: Blob
+    numbers: Blob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysWanted:
+    """What a scan needs to know about its partition."""
+
+    first_dirty_offset: int
+    buckets: int
+    secret: tuple[int, int]
+    max_decompressed_bytes: int
+    aborted: np.ndarray[Any, Any] = field(
+        default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
+    )
+    """Dtype ABORTED. Ignored if no batch is transactional."""
+
+
+def _wanted_by(job: PartitionJob, secret: tuple[int, int]) -> KeysWanted:
+    """Return what the scans of a job's splits need to know."""
+    return KeysWanted(
+        first_dirty_offset=job.first_dirty_offset,
+        buckets=job.buckets,
+        secret=secret,
+        max_decompressed_bytes=job.max_decompressed_bytes,
+        aborted=job.aborted,
+    )
+
+
+def scan_split(
+    job: PartitionJob, number: int, secret: tuple[int, int], spool: str | None = None
+) -> Iterator[tuple[int, KeyBlob]]:
+    """Yield (bucket, blob) for one split. `spool`: see `winnow.runtime.spool`.
+
+    Raises CorruptLogError for a wrong CRC or a malformed record.
+    """
+    split = job.splits[number]
+    path = f"{job.directory}/{segment_file(split.base_offset, LOG)}"
+    with map_range(path, split.start, split.end) as buf:
+        try:
+            batches = batches_of(buf, path, split.base_offset)
+            for packed in packed_keys(buf, batches, split.records, _wanted_by(job, secret)):
+                yield from _blobs(number, packed, spool)
+        except CorruptLogError as error:
+            raise error.inside(path, split.start) from error
+
+
+@dataclass(frozen=True, slots=True)
+class PackedKeys:
+    """Keys of one split by bucket: see `last_offsets.packed_by_bucket` and `KeyBlob`."""
+
+    dirty: bool
+    hashes: np.ndarray[tuple[int, int], np.dtype[np.uint64]]
+    numbers: np.ndarray[tuple[int], np.dtype[np.uint32]]
+    starts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    """Start of each bucket, and the end of the last."""
+    tombstones: np.ndarray[tuple[int], np.dtype[np.uint64]] = field(
+        default_factory=lambda: np.empty(0, np.uint64)
+    )
+    """Upper halves of the hashes of dirty keys whose last record in the split is a tombstone."""
+
+
+def packed_keys(
+    buf: Bytes,
+    batches: Rows,
+    records: int,
+    wanted: KeysWanted,
+    *,
+    holders: HoldingsCounter | None = None,
+) -> Iterator[PackedKeys]:
+    """Pack the keys of one split. `batches`: all of its rows, in `buf`; `records`: their number as
+    far as headers say.
+
+    `holders`: receives all records, if given.
+
+    Raises CorruptLogError, which counts bytes from the start of the split.
+    """
+    hashes, offsets, keyed, empty = [], [], [], []
+    found = 0
+    for some in chunks_of(batches, records):
+        rows = batches[some]
+        # Compressed batches must be sound before they are decompressed. Others are checked while
+        # they are parsed.
+        compressed = bool((rows["attributes"] & CODEC_MASK).any())
+        wrong = first_bad_crc(buf, rows) if compressed else -1
+        if wrong >= 0:
+            raise crc_error(rows[wrong])
+        for blocks in inflate_parts(buf, rows, limit=wanted.max_decompressed_bytes):
+            columns = scan_records(blocks, blocks.rows, wanted.secret, check_crc=not compressed)
+            if holders is not None:
+                holders.add_scanned(blocks, columns)
+            has_key = ~columns.null_key
+            control = (blocks.rows["attributes"] & CONTROL) != 0
+            # Control records and aborted records don't decide which value is the last (S4).
+            void = control | aborted_batches(blocks.rows, wanted.aborted)
+            if void.any():
+                has_key &= ~void[columns.batch]
+            hashes.append(columns.hash)
+            offsets.append(columns.offset)
+            keyed.append(has_key)
+            empty.append(columns.null_value)
+            found += len(columns)
+            if found > MOST_RECORDS:
+                raise _too_many()
+    if not hashes:
+        return
+    hash_ = np.concatenate(hashes) if len(hashes) > 1 else hashes[0]
+    offset = np.concatenate(offsets) if len(offsets) > 1 else offsets[0]
+    has_key = np.concatenate(keyed) if len(keyed) > 1 else keyed[0]
+    dirty = offset >= wanted.first_dirty_offset
+    if dirty.any():
+        last = last_per_key(hash_, has_key & dirty)
+        null = np.concatenate(empty) if len(empty) > 1 else empty[0]
+        hashes_, numbers, starts = packed_by_bucket(hash_, last, wanted.buckets)
+        yield PackedKeys(True, hashes_, numbers, starts, hash_[last & null, 1])
+    clean = has_key & ~dirty
+    if clean.any():
+        yield PackedKeys(False, *packed_by_bucket(hash_, clean, wanted.buckets))
+
+
+def _too_many() -> CorruptLogError:
+    return CorruptLogError(
+        "a part of a segment has more records than Winnow can hold",
+        expected=f"at most {MOST_RECORDS} in {SPLIT_BYTES} bytes, or in one batch",
+        found="more",
+        hint="Only data made for this expands so far. If these records are real, "
+        "tell Winnow's developers.",
+    )
+
+
+def _blobs(split: int, keys: PackedKeys, spool: str | None) -> Iterator[tuple[int, KeyBlob]]:
+    bounds = keys.starts.tolist()
+    parts = stored(spool, keys.hashes, bounds), stored(spool, keys.numbers, bounds)
+    for bucket, (hashes, numbers) in enumerate(zip(*parts, strict=True)):
+        if len(hashes):
+            yield bucket, KeyBlob(split, keys.dirty, hashes, numbers)

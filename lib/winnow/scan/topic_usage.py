@@ -1,0 +1,184 @@
+"""Count who uses Kafka's own topics: the groups and transactional ids whose records fill a segment.
+
+The walk and the rewrite count while a segment's bytes are in memory, and the driver adds up. The
+keys of other topics are never examined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import HeaderWalk
+from winnow.scan.values import Holder
+from winnow.storage.segment_io import Bytes
+from winnow.wire.batch import CODEC_MASK
+from winnow.wire.buffers import Rows
+from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+from winnow.wire.names import NameCounts, count_names
+from winnow.wire.records import RecordColumns, crc_error
+from winnow.wire.walk import first_bad_crc
+
+SHOWN = 5
+MOST_NAMES = 16_384
+"""Names kept of one segment: those with the most bytes."""
+_CHUNK_BYTES = 8 * 2**20
+_MOST_BYTES = 32 * 2**20
+"""Decompressed bytes of a batch, and of a part: no broker writes more to these topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Records and bytes on disk by name, of one segment."""
+
+    by_name: Mapping[bytes, tuple[int, int]]
+    complete: bool = True
+    """Whether no name was dropped."""
+
+
+class HoldingsCounter:
+    """Counts the names in a log, batch after batch, while a walk has its bytes in memory.
+
+    It does not report damage: the cleaning reads the records again and refuses the partition.
+    """
+
+    def __init__(self, buf: Bytes, topic: str) -> None:
+        """`topic`: one of INTERNAL_TOPICS."""
+        self._buf = buf
+        self._topic = topic
+        self._sums: dict[bytes, tuple[int, int]] = {}
+        self._complete = True
+        self._damaged = False
+
+    def add(self, rows: Rows) -> None:
+        """Count BATCH rows that follow those added before."""
+        if self._damaged:
+            return
+        try:
+            for some in _chunks(self._buf, rows):
+                self._count(some)
+        except CorruptLogError:
+            self._damaged = True
+
+    def _count(self, rows: Rows) -> None:
+        for blocks in inflate_parts(self._buf, rows, limit=_MOST_BYTES, enough=_MOST_BYTES):
+            self._add_counted(*count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES))
+
+    def _add_counted(self, counts: NameCounts, all_of_them: bool) -> None:  # noqa: FBT001 - what `count_names` gives
+        self._complete &= all_of_them
+        figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
+        _add(self._sums, ((name, (records, size)) for name, records, size in figures))
+
+    def add_scanned(self, blocks: RecordBlocks, columns: RecordColumns) -> None:
+        """Count scanned records: the rows of `blocks`, whose records are `columns`."""
+        self._add_counted(
+            *count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=columns.hash)
+        )
+
+    def add_all_of(self, other: HoldingsCounter) -> None:
+        """Add the counts of another counter of the same topic."""
+        self._complete &= other._complete
+        self._damaged |= other._damaged
+        _add(self._sums, other._sums.items())
+
+    def another(self) -> HoldingsCounter:
+        """Return an empty counter of the same kind."""
+        return HoldingsCounter(self._buf, self._topic)
+
+    def holdings(self) -> Holdings | None:
+        """Return the counts of everything added, or None if any of it is damaged."""
+        if self._damaged:
+            return None
+        sums, complete = self._sums, self._complete
+        if len(sums) > MOST_NAMES:
+            complete = False
+            sums = dict(sorted(sums.items(), key=lambda item: -item[1][1])[:MOST_NAMES])
+        return Holdings(sums, complete)
+
+
+def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
+    """Count a walked log. None for topics other than Kafka's own, and for damaged records."""
+    if topic not in INTERNAL_TOPICS:
+        return None
+    counter = HoldingsCounter(buf, topic)
+    for rows in HeaderWalk(buf, base_offset, passes=True):
+        counter.add(rows)
+    return counter.holdings()
+
+
+def added(parts: Sequence[Holdings | None]) -> Holdings | None:
+    """Add up the parts of a log."""
+    sums = _summed(parts)
+    return (
+        None
+        if sums is None
+        else Holdings(sums, all(part is not None and part.complete for part in parts))
+    )
+
+
+def top_holders(
+    before: Sequence[Holdings | None], after: Sequence[Holdings | None] | None
+) -> tuple[tuple[Holder, ...], int | None]:
+    """Return the names with the most bytes before, and the number of names. The number is None if
+    unknown; so is everything if a part is unknown.
+
+    `before` and `after`: of the segments before and after a run. `after` is None if nothing is
+    known of it yet.
+    """
+    sums = _summed(before)
+    if not sums:
+        return (), None
+    left = None if after is None else _summed(after)
+    most = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))[:SHOWN]
+    holders = []
+    for name, (records, size) in most:
+        records_after, bytes_after = (None, None) if left is None else left.get(name, (0, 0))
+        holders.append(
+            Holder(
+                name=name.decode("utf-8", "backslashreplace"),
+                records_before=records,
+                bytes_before=size,
+                records_after=records_after,
+                bytes_after=bytes_after,
+            )
+        )
+    complete = all(one is not None and one.complete for one in before)
+    return tuple(holders), len(sums) if complete else None
+
+
+def _chunks(buf: Bytes, rows: Rows) -> Iterable[Rows]:
+    """Cut rows into chunks, to decompress little at once. Raises CorruptLogError for damage."""
+    compressed = rows[(rows["attributes"] & CODEC_MASK) != 0]
+    wrong = first_bad_crc(buf, compressed)
+    if wrong >= 0:
+        raise crc_error(compressed[wrong])
+    ends = rows["position"] + rows["size"]
+    first = 0
+    while first < len(rows):
+        last = max(
+            first + 1,
+            int(np.searchsorted(ends, rows["position"][first] + _CHUNK_BYTES, side="right")),
+        )
+        yield rows[first:last]
+        first = last
+
+
+def _summed(holdings: Iterable[Holdings | None]) -> dict[bytes, tuple[int, int]] | None:
+    sums: dict[bytes, tuple[int, int]] = {}
+    for one in holdings:
+        if one is None:
+            return None
+        _add(sums, one.by_name.items())
+    return sums
+
+
+def _add(
+    sums: dict[bytes, tuple[int, int]], figures: Iterable[tuple[bytes, tuple[int, int]]]
+) -> None:
+    for name, (records, size) in figures:
+        so_far = sums.get(name, (0, 0))
+        sums[name] = (so_far[0] + records, so_far[1] + size)

@@ -1,0 +1,50 @@
+"""Where a partition is, and what a survey finds there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winnow.logdir.listing import SegmentListing
+from winnow.pickling import pickled_by_fields
+from winnow.state import TopicPartition
+from winnow.storage.contract import Entry
+from winnow.survey.walk import SegmentWalk
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition directory of one log directory."""
+
+    log_dir: str
+    topic_partition: TopicPartition
+    trusted_end: int | None = None
+    """See `PartitionState.trusted_end`."""
+    recovery_point: int | None = None
+    """Set after an unclean shutdown if the log is to be read from there on (S8.2)."""
+    index_interval_bytes: int = 4096
+    """`index.interval.bytes`, from which the sizes of rebuilt indexes follow."""
+    goes_on: str | None = None
+    """The run whose round is continued. Its directories in the partition directory are expected."""
+
+    @property
+    def directory(self) -> str:
+        return f"{self.log_dir}/{self.topic_partition}"
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One partition's segments, and the walk of the active one, whose last batch ends the log
+    (S8.3).
+
+    `active` is None if files of an interrupted run must be recovered first. If a broker recovers
+    the log, `active` has only the log end, once the log was read (`survey.unflushed`).
+    """
+
+    listing: SegmentListing
+    active: SegmentWalk | None
+    lost_bytes: int = 0
+    """See `PartitionState.lost_bytes`."""
+    logs: tuple[Entry, ...] = ()
+    """What `winnow.storage.places.known_logs` returned where it was listed."""

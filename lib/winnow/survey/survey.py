@@ -1,0 +1,272 @@
+"""Survey the partitions, in parallel. First list each partition by its files' sizes and ends. Then,
+for partitions to compact, read every batch header, and the keys where that saves a second read
+(`winnow.scan.prefetch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.logdir.fast_listing import list_sound
+from winnow.logdir.listing import SegmentListing, list_segments
+from winnow.logdir.names import (
+    DELETED,
+    INDEX,
+    KEEPING_SUFFIX,
+    LOG,
+    STAGING_PREFIX,
+    segment_file,
+)
+from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
+from winnow.runtime.failure import Failure, failure
+from winnow.runtime.packing import ITEM_BYTES, task_count
+from winnow.runtime.progress import Progress, watched
+from winnow.runtime.spread import spread
+from winnow.runtime.throttle import in_task
+from winnow.scan.prefetch import Prefetch
+from winnow.state import PartitionState
+from winnow.storage.places import Places, known_logs, learn, read_ahead
+from winnow.storage.urls import is_remote
+from winnow.survey.place import Listed, Place
+from winnow.survey.unflushed import read_unflushed
+from winnow.survey.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_LIST_PER_TASK = 256
+_WALK_BYTES = 2**30
+
+
+def list_partitions(
+    sc: SparkContext, places: Sequence[Place], progress: Progress
+) -> list[Listed | Failure]:
+    """List the files of each partition, in the given order. Read what a broker recovers."""
+    if not places:
+        return []
+    return read_unflushed(sc, places, _list_files(sc, places, progress), progress)
+
+
+def _list_files(
+    sc: SparkContext, places: Sequence[Place], progress: Progress
+) -> list[Listed | Failure]:
+    tasks = task_count(
+        len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
+    )
+    # Deal out partitions one by one: neighbours are of one topic, with active segments of similar
+    # size.
+    shares = [places[first::tasks] for first in range(tasks)]
+    with watched(
+        sc,
+        progress,
+        f"looking at {counted(len(places), 'partition')}",
+        tasks=tasks,
+        items=len(places),
+    ):
+        listed = sc.parallelize(shares, tasks).mapPartitions(in_task(_list_some)).collect()
+    found = [listed[number % tasks][number // tasks] for number in range(len(places))]
+    for place, one in zip(places, found, strict=True):
+        if isinstance(one, Listed) and one.logs:
+            learn(place.directory, one.logs)
+    return found
+
+
+def _list_some(shares: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Failure]]:
+    yield from ([_list_one(place) for place in share] for share in shares)
+
+
+def _list_one(place: Place) -> Listed | Failure:
+    try:
+        return replace(list_partition(place), logs=known_logs(place.directory))
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+
+
+def list_partition(place: Place, *, known: PartitionState | None = None) -> Listed:
+    """List one partition, in this process. Raises CorruptLogError or OSError.
+
+    What a broker recovers is not read: see `Listed.active`. `known`: the state from before this run
+    changed files; if its log was read, its end still applies. Where reading is a request, what has
+    not changed since is not read again.
+    """
+    clean = place.trusted_end is None and place.recovery_point is None
+    listing = list_sound(place.directory) if clean else None
+    if listing is None:
+        again = known is not None and known.recovered is not None
+        listing = list_segments(
+            Places(),
+            place.directory,
+            trusted_end=place.trusted_end,
+            recovery_point=None if again else place.recovery_point,
+            known=known if again or is_remote(place.directory) else None,
+        )
+    ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
+    # `.deleted` files are out of the log already. A broker that stops leaves those that it would
+    # have removed later (`file.delete.delay.ms`).
+    unfinished = [name for name in listing.leftovers if not name.endswith(DELETED)]
+    if not ours.issuperset(unfinished):
+        return Listed(listing, None)
+    if listing.problems:
+        raise listing.problems[0]
+    if not listing.segments:
+        raise CorruptLogError(
+            "a partition without a segment",
+            expected="at least one .log file",
+            found="none",
+            where=place.directory,
+        )
+    active = listing.segments[-1]
+    if listing.unflushed or listing.recovered is not None:
+        return Listed(listing, not_walked(active.base_offset))
+    if place.trusted_end is not None:
+        return _listed_after_crash(place, listing, place.trusted_end)
+    before = () if known is None else known.segments
+    if is_remote(place.directory) and any(active is one for one in before):
+        return Listed(listing, not_walked(active.base_offset))  # the same object, read before
+    walk = walk_segment(
+        place.directory,
+        active.base_offset,
+        active.log_bytes,
+        check_index=bool(active.index_bytes),
+    )
+    return Listed(listing, walk)
+
+
+def walk_partitions(
+    sc: SparkContext,
+    states: Sequence[PartitionState],
+    *,
+    producers_from: Sequence[int],
+    progress: Progress,
+    prefetch: Mapping[str, Prefetch] | None = None,
+) -> list[tuple[SegmentWalk, ...] | Failure]:
+    """Read every batch header of these partitions. Return each partition's walks, in segment order.
+
+    `producers_from`: for each partition, the offset from which producers' last batches are needed.
+    `prefetch`: by directory, the request for the segments that would be scanned.
+    """
+    keys = [
+        (number, at) for number, state in enumerate(states) for at in range(len(state.segments))
+    ]
+    walked = walk_segments(
+        sc, states, keys, producers_from=producers_from, progress=progress, prefetch=prefetch
+    )
+    return [
+        together([walked[number, at] for at in range(len(state.segments))], state)
+        for number, state in enumerate(states)
+    ]
+
+
+def walk_segments(
+    sc: SparkContext,
+    states: Sequence[PartitionState],
+    keys: Iterable[tuple[int, int]],
+    *,
+    producers_from: Sequence[int],
+    progress: Progress,
+    prefetch: Mapping[str, Prefetch] | None = None,
+) -> dict[tuple[int, int], SegmentWalk | Failure]:
+    """Walk some segments. `keys`: the number of the partition, and of the segment in it."""
+    keys, prefetch = [*keys], prefetch or {}
+    works = {
+        (number, at): _work(
+            states[number], at, producers_from[number], prefetch.get(states[number].directory)
+        )
+        for number, at in keys
+    }
+    walked: dict[tuple[int, int], SegmentWalk | Failure] = {
+        (number, at): not_walked(states[number].segments[at].base_offset) for number, at in keys
+    }
+    asked = {key: work for key, work in works.items() if work is not None}
+    what = "batch headers and keys" if prefetch else "batch headers"
+    found: Sequence[SegmentWalk | Failure] = spread(
+        sc,
+        _Walk(),
+        [*asked.values()],
+        weights=[states[number].segments[at].log_bytes for number, at in asked],
+        each=ITEM_BYTES,
+        per_task=_WALK_BYTES,
+        name=f"reading {what} of {counted(len(states), 'partition')}",
+        progress=progress,
+    )
+    return walked | dict(zip(asked, found, strict=True))
+
+
+class _Walk:
+    """Walks segments. On S3 it first reads what all walks of a task need, side by side."""
+
+    def __call__(self, work: partial[SegmentWalk]) -> SegmentWalk:
+        return work()
+
+    def prepare(self, works: Sequence[partial[SegmentWalk]]) -> None:
+        if any(is_remote(work.args[0]) for work in works):
+            read_ahead(
+                f"{directory}/{segment_file(base_offset, suffix)}"
+                for directory, base_offset in (work.args[:2] for work in works)
+                for suffix in (LOG, INDEX)
+            )
+
+
+def _work(
+    state: PartitionState, at: int, producers_from: int, prefetch: Prefetch | None
+) -> partial[SegmentWalk] | None:
+    """Return the walk of a segment, or None if it must not be read."""
+    segment = state.segments[at]
+    following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
+    end = state.log_end_offset if following is None else following
+    if state.trusted_end is not None and (following is None or end > state.trusted_end):
+        return None
+    return partial(
+        walk_segment,
+        state.directory,
+        segment.base_offset,
+        segment.log_bytes,
+        producers_from=producers_from if end > producers_from else None,
+        check_index=bool(segment.index_bytes) and segment.rebuilt is None,
+        transactions=TransactionsWanted(
+            high_watermark=state.high_watermark,
+            log_start_offset=state.log_start_offset,
+            end_offset=following,
+            txn_index=segment.txnindex_bytes is not None,
+            unflushed_end=None if segment.rebuilt is None else state.log_end_offset,
+        ),
+        topic=state.topic_partition.topic,
+        prefetch=prefetch
+        if prefetch is not None and segment.base_offset < prefetch.end_offset
+        else None,
+    )
+
+
+def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
+    """List a partition after a crash: the walk only says how far the active segment is readable."""
+    active = listing.segments[-1]
+    end = whole_end(place.directory, active)
+    ends = [segment.base_offset for segment in listing.segments[1:]]
+    trusted = sum(end_offset <= trusted_end for end_offset in ends)
+    # If nothing is trusted, nothing can be deleted: there is no need to read a large log.
+    unread = listing.segments[trusted:] if trusted else (active,)
+    lost = lost_bytes(place.directory, unread, end)
+    return Listed(
+        listing, replace(not_walked(active.base_offset), next_offset=end.next_offset), lost
+    )
+
+
+def together(
+    walks: Sequence[SegmentWalk | Failure], state: PartitionState
+) -> tuple[SegmentWalk, ...] | Failure:
+    """Return the walks of all segments of a partition, or why it can't be read."""
+    sound: list[SegmentWalk] = []
+    for walk, following in zip(walks, [*state.segments[1:], None], strict=True):
+        if isinstance(walk, Failure):
+            return walk
+        if following is not None and walk.next_offset > following.base_offset:
+            return failure(
+                overlap(state.directory, walk.base_offset, walk.next_offset, following.base_offset)
+            )
+        sound.append(walk)
+    return tuple(sound)

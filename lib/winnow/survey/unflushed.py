@@ -1,0 +1,96 @@
+"""Read what a broker recovers after an unclean shutdown: one piece of work a segment (S8.2)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.listing import SegmentListing, recovered_listing
+from winnow.logdir.unflushed import SegmentRead, read_segment
+from winnow.runtime.failure import Failure, failure
+from winnow.runtime.packing import ITEM_BYTES
+from winnow.runtime.progress import Progress
+from winnow.runtime.spread import spread
+from winnow.state import Segment
+from winnow.survey.place import Listed, Place
+from winnow.survey.walk import not_walked
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_READ_BYTES = 256 << 20
+
+
+def read_unflushed(
+    sc: SparkContext, places: Sequence[Place], listed: list[Listed | Failure], progress: Progress
+) -> list[Listed | Failure]:
+    """Return `listed` with the log ends of those partitions that a broker recovers.
+
+    A partition with an unreadable segment fails; the others do not. Later segments are read even if
+    an earlier one is cut: nobody knows before, and cuts are rare.
+    """
+    wanted = [
+        (number, segment)
+        for number, item in enumerate(listed)
+        if isinstance(item, Listed) and item.active is not None
+        for segment in _unflushed(item.listing)
+    ]
+    found = spread(
+        sc,
+        operator.call,
+        [_read(places[number], segment) for number, segment in wanted],
+        weights=[segment.log_bytes for _, segment in wanted],
+        each=ITEM_BYTES,
+        per_task=_READ_BYTES,
+        name="reading the unflushed ends of "
+        + counted(len({number for number, _ in wanted}), "partition"),
+        progress=progress,
+    )
+    reads: dict[int, list[SegmentRead | Failure]] = {}
+    for (number, _), read in zip(wanted, found, strict=True):
+        reads.setdefault(number, []).append(read)
+    result = list(listed)
+    for number, of_partition in reads.items():
+        item = listed[number]
+        if isinstance(item, Listed):
+            result[number] = _with_reads(item, of_partition)
+    return result
+
+
+def _unflushed(listing: SegmentListing) -> list[Segment]:
+    return [segment for segment in listing.segments if segment.base_offset in listing.unflushed]
+
+
+def _read(place: Place, segment: Segment) -> Callable[[], SegmentRead]:
+    return partial(
+        read_segment,
+        place.directory,
+        segment.base_offset,
+        segment.log_bytes,
+        index_interval_bytes=place.index_interval_bytes,
+    )
+
+
+def _with_reads(listed: Listed, found: Sequence[SegmentRead | Failure]) -> Listed | Failure:
+    """Return the partition with its log end. A failure behind a cut does not count."""
+    reads: list[SegmentRead] = []
+    unread: list[Segment] = []
+    for segment, read in zip(_unflushed(listed.listing), found, strict=True):
+        if reads and reads[-1].stopped is not None:
+            unread.append(segment)
+        elif isinstance(read, Failure):
+            return read
+        else:
+            reads.append(read)
+    try:
+        listing = recovered_listing(listed.listing, reads, unread)
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+    active = listing.segments[-1]
+    end = replace(not_walked(active.base_offset), next_offset=reads[-1].next_offset)
+    return Listed(listing, end)
