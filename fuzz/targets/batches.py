@@ -12,6 +12,7 @@ from typing import Protocol
 
 from fuzz.targets.base import LIMIT, Target, require
 from fuzz.targets.properties import check_batches, walked
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch, find_batch_plain
 from tests.unit.wire.legacy_logs import entry, random_legacy_log
 from tests.unit.wire.logs import NOW, random_batch, random_log
@@ -31,7 +32,7 @@ from winnow.wire.batch import (
 from winnow.wire.buffers import as_bytes
 from winnow.wire.codecs import compress
 from winnow.wire.crc import crc32c
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import find_batch, first_bad_crc
 
 _FEW = 2000

@@ -11,6 +11,7 @@ from fuzz.targets.base import Target, require
 from fuzz.targets.batches import log_seeds, sealed
 from fuzz.targets.properties import walked
 from tests.fixtures.data import unpacked
+from tests.twins.crc import crc32c_plain
 from tests.twins.files import index_plain
 from winnow.errors import UsageError
 from winnow.logdir.checkpoints import (
@@ -34,7 +35,6 @@ from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.snapshots import ENTRY, HEAD, decode_snapshot, encode_snapshot
 from winnow.policy.producers import expire, from_entries, last_records
 from winnow.wire.buffers import as_bytes
-from winnow.wire.crc import crc32c_plain
 
 _MANY = 1000
 

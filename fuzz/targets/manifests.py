@@ -12,6 +12,7 @@ from functools import cache
 
 from fuzz.scratch import directory, storage, written
 from fuzz.targets.base import Target, require
+from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import (
     JOURNAL,
@@ -30,7 +31,6 @@ from winnow.logdir.names import INDEX, LOG, SWAP, TIMEINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 from winnow.wire.plain import Record as KafkaRecord
-from winnow.wire.plain import encode_batch
 
 _BASES = (0, 3, 6, 9)
 _KEPT = (1, 4, 5)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks.batches import Cells, encode_batches
+from tests.twins.encoding import encode_batch
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import as_bytes
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 STRINGS = st.lists(st.one_of(st.none(), st.binary(max_size=200)), min_size=1, max_size=30)
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.twins.encoding import encode_batch
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import walk_batches
 
 NOW = 1_800_000_000_000

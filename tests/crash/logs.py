@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.commit.swap import StagedGroup
@@ -19,7 +20,7 @@ from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
 from winnow.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 COMPACTED = Entries(compacted=True, remote=False)
 T = TopicPartition("t", 0)

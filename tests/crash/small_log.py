@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.kafka.judge.judge import Kafka
+from tests.twins.encoding import encode_batch
 from winnow.logdir.names import LOG, segment_file
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 NOW = 1_800_000_000_000
 HOUR_MS = 3_600_000

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.log_writer.producer_table import ABORT, COMMIT, MARKER_KEY, MARKER_VALUE
+from tests.twins.encoding import encode_batch
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, NO_PRODUCER, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.crc import crc32c
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 _CRC = struct.Struct(">I")
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import zstandard
 
 from tests.log_writer.dir_writer import LogDirWriter
+from tests.twins.crc import crc32c_plain
+from tests.twins.encoding import encode_batch, write_varint
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, FRAME_SIZE, HEADER_V2_SIZE, Codec
-from winnow.wire.crc import crc32c_plain
-from winnow.wire.plain import Record, encode_batch, write_varint
+from winnow.wire.plain import Record
 
 _PIECE = bytes(1 << 20)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
+from tests.twins.crc import crc32c_plain
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
@@ -29,7 +30,6 @@ from winnow.wire.batch import (
     Codec,
 )
 from winnow.wire.codecs import compress
-from winnow.wire.crc import crc32c_plain
 from winnow.wire.walk import walk_batches
 
 Damage = Callable[[Path], str]

@@ -17,6 +17,7 @@ from tests.log_writer.leader_batches import Producer
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.log_writer.writer import LogWriter
 from tests.spark.runs import changes, files_of
+from tests.twins.encoding import encode_batch
 from winnow.api import clean, compare_replicas, erase
 from winnow.cli.main import run as run_command
 from winnow.errors import UsageError
@@ -24,7 +25,7 @@ from winnow.policy.sources import Settings, parse_topic_set
 from winnow.state import TopicPartition
 from winnow.verbs.compare.values import Comparison, Kind
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,6 +15,7 @@ import pytest
 from tests.crash.runs import read_log
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.spark.runs import NOW, by_name, changes, files_of, run, settings
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.api import clean, doctor, plan
 from winnow.cleaning.result import COMPACTED, RETAINED, TOMBSTONE_AGES_MS
@@ -23,7 +24,7 @@ from winnow.policy.sources import Settings
 from winnow.verbs.doctor.values import Amount, Census
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, HEADER_V2_SIZE
 from winnow.wire.buffers import Rows
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

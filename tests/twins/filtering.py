@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tests.twins.encoding import encode_batch
 from tests.twins.legacy import legacy_records
 from tests.twins.walk import read_header
 from winnow.errors import CorruptLogError
@@ -25,7 +26,7 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Rows, as_bytes
 from winnow.wire.filtering import LATEST, Era, Filtered, Retention
-from winnow.wire.plain import Record, encode_batch, read_records
+from winnow.wire.plain import Record, read_records
 from winnow.wire.records import record_total
 
 if TYPE_CHECKING:

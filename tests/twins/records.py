@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from tests.twins.crc import crc32c_plain
+from tests.twins.siphash import siphash_plain
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, CONTROL, LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
 from winnow.wire.buffers import Rows
@@ -17,9 +19,7 @@ from winnow.wire.control_records import (
     _columns,
     _corrupt,
 )
-from winnow.wire.crc import crc32c_plain
 from winnow.wire.internal_topics import key_types
-from winnow.wire.kernels.siphash import siphash_plain
 from winnow.wire.key_search import NOT_FOUND, KeySet
 from winnow.wire.plain import Record, read_records, read_varint
 from winnow.wire.record_tally import RecordTally, _none

@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 
+from tests.twins.crc import crc32c_plain
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
@@ -22,7 +23,7 @@ from winnow.wire.batch import (
     RECORD_OVERHEAD_V0,
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes
-from winnow.wire.crc import crc32, crc32c_plain
+from winnow.wire.crc import crc32
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, inflate
 from winnow.wire.plain import Record, read_records
 from winnow.wire.walk import (

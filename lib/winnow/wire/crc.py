@@ -40,8 +40,6 @@ def _tables(polynomial: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 
 _TABLES = _tables(_POLYNOMIAL)
 _TABLES_IEEE = _tables(_POLYNOMIAL_IEEE)
-_BYTE_TABLE: list[int] = _TABLES[0].tolist()
-
 
 _FEATURES = target_features()
 _FOLDED_WORDS = widest_folding(_FEATURES)
@@ -158,12 +156,6 @@ def crc32c(buf: Bytes, start: int, end: int) -> np.uint32:
 
 
 @njit(cache=True, nogil=True)
-def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
-    """Compute `crc32c` with eight tables: for old CPUs, and the reference in tests."""
-    return _advanced_by_tables(np.uint64(0xFFFFFFFF), buf, start, end)
-
-
-@njit(cache=True, nogil=True)
 def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
     """Return the CRC-32 (IEEE) of buf[start:end]. The caller has checked these bounds."""
     return _by_tables(_TABLES_IEEE, np.uint64(0xFFFFFFFF), buf, start, end)
@@ -178,14 +170,6 @@ def crc32c_extended(crc: int, data: Buffer) -> int:
     """Return the CRC-32C of some bytes, whose own is `crc` (0 for none), followed by `data`."""
     part = as_bytes(data)
     return int(_extended(np.uint32(crc), part, 0, len(part)))
-
-
-def crc32c_plain(data: Buffer) -> int:
-    """The plain twin: one byte at a time."""
-    crc = 0xFFFFFFFF
-    for byte in bytes(data):
-        crc = crc >> 8 ^ _BYTE_TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
 
 
 def crc32(data: Buffer) -> int:

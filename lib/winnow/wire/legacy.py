@@ -15,20 +15,26 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import (
+    ATTRIBUTES_AT,
     BATCH,
     CODEC_MASK,
+    CRC_AT,
+    FRAME_SIZE,
+    HEADER_V2,
+    HEADER_V2_SIZE,
     LOG_APPEND_TIME,
     MAGIC_AT,
     MAX_MAGIC,
+    NO_PRODUCER,
+    NO_TIMESTAMP,
     Codec,
     is_wrapper,
 )
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codecs import compress, decompress_into
-from winnow.wire.crc import crc32
+from winnow.wire.crc import crc32, crc32c_extended
 from winnow.wire.kernels.legacy import KEY_V0_AT, KEY_V1_AT, LegacyFault, convert, thin_out
 from winnow.wire.kernels.old_entries import join, write_entries
-from winnow.wire.plain import encode_batch
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.sink import Sink
 from winnow.wire.walk import walk_batches
@@ -259,14 +265,14 @@ def _wrapper(row: np.void, entries: Bytes, newest: int) -> bytes:
 
 def _header(row: np.void) -> bytes:
     """Return what is left of a batch that keeps no record but must be kept: Kafka throws (S5.6)."""
+    base, last = int(row["base_offset"]), int(row["last_offset"])
     log_append = int(row["attributes"]) & LOG_APPEND_TIME
-    return encode_batch(
-        [],
-        base_offset=int(row["base_offset"]),
-        last_offset=int(row["last_offset"]),
-        max_timestamp=int(row["max_timestamp"]),
-        log_append_time=int(row["max_timestamp"]) if log_append else None,
+    header = HEADER_V2.pack(
+        *(base, HEADER_V2_SIZE - FRAME_SIZE, -1, MAX_MAGIC, 0, log_append, last - base),
+        *(NO_TIMESTAMP, int(row["max_timestamp"]), NO_PRODUCER, -1, -1, 0),
     )
+    crc = crc32c_extended(0, header[ATTRIBUTES_AT:])
+    return header[:CRC_AT] + crc.to_bytes(4, "big") + header[ATTRIBUTES_AT:]
 
 
 def _joined(

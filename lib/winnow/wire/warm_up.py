@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from winnow.wire.batch import BATCH, Codec
+from winnow.wire.batch import BATCH
 from winnow.wire.buffers import as_bytes
 from winnow.wire.columns import gathered, header_places, record_places
 from winnow.wire.control_records import decode_control
@@ -14,7 +14,6 @@ from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.key_search import find_keys, key_set_of
 from winnow.wire.names import count_names
-from winnow.wire.plain import Record, encode_batch
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_tally import tally_records
 from winnow.wire.records import scan_records
@@ -22,6 +21,21 @@ from winnow.wire.walk import find_batch, first_bad_crc, walk_batches
 
 _V0 = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 """Offset 0, no key, no value."""
+_V2 = bytes.fromhex(
+    "00000000000000010000004affffffff022b4038e100000000000100000000000000000000000000000000ff"
+    "ffffffffffffffffffffffffff000000021c000000066b65790a76616c75650012000002066b65790100"
+)
+"""Offsets 1 and 2, key b"key": a value and a tombstone."""
+_LZ4 = bytes.fromhex(
+    "000000000000000300000059ffffffff02f58512bc00030000000100000000000000000000000000000000ff"
+    "ffffffffffffffffffffffffff0000000204224d18604082190000801c000000066b65790a76616c75650012"
+    "000002066b6579010000000000"
+)
+"""The same at offsets 3 and 4, compressed."""
+_MARKER = bytes.fromhex(
+    "000000000000000000000042ffffffff02eed31f7a00300000000000000000000000000000000000000000ff"
+    "ffffffffffffffffffffffffff000000012000000008000000000c00000000000000"
+)
 
 
 def warm_up() -> None:
@@ -31,10 +45,7 @@ def warm_up() -> None:
     It calls the public functions, so it compiles exactly what they use later, including types for
     read-only arrays.
     """
-    records = [Record(1, 0, b"key", b"value"), Record(2, 0, b"key", None)]
-    plain = encode_batch(records)
-    later = [Record(r.offset + 2, r.timestamp, r.key, r.value) for r in records]
-    buf = as_bytes(_V0 + plain + encode_batch(later, codec=Codec.LZ4))
+    buf = as_bytes(_V0 + _V2 + _LZ4)
     rows = np.zeros(4, BATCH)
     count, _, _ = walk_batches(buf, 0, 0, rows)
     batches = rows[:count]
@@ -60,7 +71,7 @@ def warm_up() -> None:
             delete_retention_ms=1,
             era=era,
         )
-    marker = encode_batch([Record(0, 0, bytes(4), bytes(6))], control=True, transactional=True)
-    count, _, _ = walk_batches(as_bytes(marker), 0, 0, rows)
+    marker = as_bytes(_MARKER)
+    count, _, _ = walk_batches(marker, 0, 0, rows)
     decode_control(inflate(marker, rows[:count]), rows[:count])
     count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1)

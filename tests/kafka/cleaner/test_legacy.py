@@ -26,11 +26,12 @@ from tests.fixtures.data import (
 )
 from tests.kafka.cleaner.runs import assert_as_kafka, is_compressed, run_winnow, write_checkpoint
 from tests.kafka.judge.judge import Kafka
+from tests.twins.encoding import encode_batch
 from tests.unit.wire.legacy_logs import CODECS, entry, legacy_batch, wrapper
 from tests.unit.wire.logs import NOW
 from winnow.cleaning.result import PartitionResult
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 pytestmark = pytest.mark.spark
 

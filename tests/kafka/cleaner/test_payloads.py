@@ -10,11 +10,12 @@ import pytest
 import zstandard
 
 from tests.kafka.judge.judge import Kafka, KafkaFailedError
+from tests.twins.crc import crc32c_plain
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, FRAME_SIZE, HEADER_V2_SIZE, Codec
-from winnow.wire.crc import crc32c_plain
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 RECORDS = [Record(n, 1_700_000_000_000 + n, b"key-%d" % n, b"value" * 20) for n in range(50)]
 PLAIN = encode_batch(RECORDS, leader_epoch=0)

@@ -19,9 +19,10 @@ from tests.kafka.cleaner.txn_scripts import NOW, Script, topic_configs, write_lo
 from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.leader_batches import Producer
+from tests.twins.encoding import encode_batch
 from winnow.cleaning.result import PartitionResult
 from winnow.logdir.snapshots import decode_snapshot
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 pytestmark = pytest.mark.spark
 

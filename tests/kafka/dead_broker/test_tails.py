@@ -8,8 +8,9 @@ from pathlib import Path
 from tests.kafka.cleaner.runs import write_checkpoint
 from tests.kafka.dead_broker.kill_record import COMPARISONS, Row, add_to, read_row
 from tests.kafka.dead_broker.tails import lose_page_cache, synced_bytes
+from tests.twins.encoding import encode_batch
 from winnow.logdir.names import LOG, RECOVERY_POINT_CHECKPOINT, segment_file
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 BATCHES = [encode_batch([Record(offset, 1000, b"key", bytes(3000))]) for offset in range(20)]
 

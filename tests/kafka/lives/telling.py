@@ -21,12 +21,13 @@ from tests.kafka.lives.life import (
 )
 from tests.kafka.log_writer.twin import EPOCH, FOLLOWER, LEADER, LOG_START, ROLL, STEP, unstamped
 from tests.log_writer.producer_table import ABORT, COMMIT, MARKER_KEY, MARKER_VALUE
+from tests.twins.encoding import encode_batch
 from tests.unit.wire.legacy_logs import entry, legacy_batch, wrapper
 from winnow.policy.versions import KafkaVersion
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, LOG_APPEND_TIME, NO_TIMESTAMP, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.crc import crc32c
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 _LIKE_A_MARKER = MARKER_KEY.pack(0, COMMIT)
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"", _LIKE_A_MARKER, b"long" * 40)

@@ -15,9 +15,10 @@ from tests.kafka.judge.judge import Kafka
 from tests.kafka.log_writer.twin import HOUR_MS, NOW, Twin, batch, legacy, records, wrapper
 from tests.log_writer.leader_batches import Producer
 from tests.log_writer.segment_writer import SegmentConfig
+from tests.twins.encoding import encode_batch
 from winnow.logdir.snapshots import decode_snapshot
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 SMALL = SegmentConfig(segment_bytes=1000, index_interval_bytes=100)
 

@@ -14,10 +14,11 @@ from tests.kafka.judge.judge import Kafka
 from tests.log_writer.leader_batches import Producer
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.log_writer.writer import LogWriter
+from tests.twins.encoding import encode_batch
 from winnow.logdir.names import LEADER_EPOCHS
 from winnow.wire.batch import FRAME, MAGIC_AT
 from winnow.wire.crc import crc32
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 NOW = 1_800_000_000_000
 HOUR_MS = 3_600_000

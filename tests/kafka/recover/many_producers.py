@@ -8,8 +8,9 @@ import random
 from pathlib import Path
 
 from tests.crash.by_hand import NOW
+from tests.twins.encoding import encode_batch
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 SEGMENTS = 5
 BATCHES = 60

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup
 from winnow.logdir.indexes.index import IndexBuilder
@@ -19,7 +20,7 @@ from winnow.state import Segment
 from winnow.storage.local import LocalStorage
 from winnow.survey.walk import walk_segment
 from winnow.wire.batch import BATCH, Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import walk_batches
 
 NOW = 1_800_000_000_000

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from tests.unit.cleaning.partitions import (
     INTERVAL,
@@ -37,7 +38,7 @@ from winnow.wire.batch import (
     Codec,
 )
 from winnow.wire.key_search import key_set_of
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 LATER = 10**6
 """Offsets from a segment to the next."""

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import SECRET, batch, make_partition, record, segments_of
 from winnow.errors import CorruptLogError
 from winnow.policy.transactions import ABORTED
 from winnow.verbs.explain.find import Found, Place, Search, find_in_segment
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 
 def look(directory: Path, **wanted: object) -> Found:

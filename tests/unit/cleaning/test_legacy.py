@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.legacy import legacy_records
 from tests.twins.walk import decode_batch
 from tests.unit.cleaning.partitions import (
@@ -33,7 +34,7 @@ from winnow.scan.resolve import resolve_bucket
 from winnow.scan.scan import scan_split
 from winnow.survey.walk import walk_segment
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 MTIME_MS = MTIME_NS // 10**6
 HOUR_MS = 3_600_000

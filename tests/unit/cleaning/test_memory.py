@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from tests.twins.encoding import encode_batch, write_varint
 from tests.unit.cleaning.partitions import NOW, make_partition
 from tests.unit.wire.legacy_logs import entry
 from winnow.wire.batch import (
@@ -29,7 +30,7 @@ from winnow.wire.buffers import as_bytes
 from winnow.wire.codecs import compress
 from winnow.wire.crc import crc32c
 from winnow.wire.inflate import ENOUGH_BYTES
-from winnow.wire.plain import Record, encode_batch, write_varint
+from winnow.wire.plain import Record
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="asks /proc for the largest size of a process"

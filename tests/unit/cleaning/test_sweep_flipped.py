@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.spark.runs import new_log_dir
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.sweeps import findings
 from tests.unit.logdir.test_lookup import T, batch, partition
 from tests.unit.wire.legacy_logs import entry, wrapper
@@ -22,7 +23,7 @@ from winnow.logdir.names import LOG, SNAPSHOT, segment_file
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.verbs.verify.kinds import Kind
 from winnow.wire.batch import FRAME_SIZE, LAST_OFFSET_DELTA_AT, MAGIC_AT, MAX_MAGIC, Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import MAX_BASE_OFFSET
 
 OFFSET_SIZE = 8

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import (
     NOW,
     SECRET,
@@ -26,7 +27,7 @@ from winnow.scan.cut import batches_checksum
 from winnow.scan.resolve import resolve_bucket
 from winnow.scan.scan import KeyBlob, scan_split
 from winnow.wire.batch import BATCH, Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import walk_batches
 
 

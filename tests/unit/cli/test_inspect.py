@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.logdir.test_lookup import T, batch, partition
 from winnow.cli.main import run
 from winnow.logdir.names import LOG, segment_file
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 
 @pytest.fixture

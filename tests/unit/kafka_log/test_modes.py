@@ -9,11 +9,12 @@ import pytest
 
 from tests.fixtures.data import copy_tree, unpacked
 from tests.spark.damage import COMPRESSED, PLAIN, Log
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import offsets, rows, scan
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 DAMAGED = unpacked("before-damaged") / "damaged"
 CLEAN = unpacked("before-clean") / "clean"

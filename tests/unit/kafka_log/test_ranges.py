@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures.data import copy_log_dir, unpacked
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import counted, offsets, rows, tasks
 from winnow.errors import UsageError
 from winnow.kafka_log.ranges import OPEN_BYTES, Range
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 CLEAN = unpacked("before-clean") / "clean"
 T = 1_790_000_000_000

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures.data import copy_log_dir, unpacked
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import offsets, rows
 from winnow.errors import CorruptLogError
@@ -17,7 +18,7 @@ from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
 from winnow.wire.control import ControlType
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 CLEAN = unpacked("before-clean") / "clean"
 WITH_TRANSACTIONS = ("t-closed-0", "t-long-0", "t-open-0", "t-v1-0", "b-txn-0")

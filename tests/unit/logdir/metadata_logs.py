@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.twins.encoding import encode_batch
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 LEADER_CHANGE, HEADER, FOOTER, KRAFT_VERSION = 2, 3, 4, 5
 

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.wire.logs import record
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import read_batches, records_of
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
-from winnow.wire.plain import encode_batch
 
 BATCHES = [
     encode_batch([record(i, value=bytes(50 * i))], codec=Codec.LZ4 if i % 2 else Codec.NONE)

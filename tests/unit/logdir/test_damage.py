@@ -10,10 +10,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from winnow.logdir.damage import Damage, damage_in, find_damage, whole_rows
 from winnow.wire.batch import CRC_AT, FRAME_SIZE
 from winnow.wire.buffers import as_bytes
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 BASE = 100
 LENGTH_AT = 8

@@ -4,13 +4,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.lookup import Found, Segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import walk_batches
 
 T = 1_000_000

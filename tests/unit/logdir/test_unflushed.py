@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir import valid_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.unflushed import SegmentRead, read_segment, recovered_end, unflushed_from
 from winnow.wire.buffers import as_bytes
 from winnow.wire.crc import crc32c
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 BASE = 100
 

@@ -17,12 +17,13 @@ from tests.log_writer.producer_table import ProducerTable
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.log_writer.whole_batches import whole_batches
 from tests.log_writer.writer import LogWriter
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.snapshots import ProducerEntry, read_snapshot
 from winnow.storage.local import LocalStorage
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 NOW = 1_800_000_000_000
 HOUR_MS = 3_600_000

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.twins.encoding import encode_batch
 from winnow.policy.fate import (
     Fact,
     RecordFacts,
@@ -23,7 +24,7 @@ from winnow.policy.survival import batch_retention
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from winnow.wire.filtering import filter_batches
 from winnow.wire.inflate import inflate
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import walk_batches
 
 NOW = 1_800_000_000_000

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import SECRET, batch, job_of, make_partition, record
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
@@ -34,7 +35,6 @@ from winnow.scan.topic_usage import Holdings
 from winnow.survey.walk import SegmentWalk, walk_segment
 from winnow.wire.batch import Codec
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
-from winnow.wire.plain import encode_batch
 
 OLD = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 """Offset 0 in v0, no key, no value."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import SECRET, batch, job_of, make_partition, record
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
@@ -13,7 +14,6 @@ from winnow.scan import cut
 from winnow.scan.job import PartitionJob
 from winnow.scan.scan import scan_split
 from winnow.wire.batch import Codec
-from winnow.wire.plain import encode_batch
 
 BATCHES = [
     batch(record(offset), codec=Codec.ZSTD if offset % 2 else Codec.NONE) for offset in range(6)

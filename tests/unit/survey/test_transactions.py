@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from tests.unit.cleaning.partitions import (
     NOW,
@@ -36,7 +37,7 @@ from winnow.scan.scan import scan_split
 from winnow.state import PartitionState, TopicPartition
 from winnow.survey.transactions import Snapshot, Transactions, settle
 from winnow.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 ABORTED = AbortedTransaction(7, 1, 4, 5)
 DAY = 86_400_000

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from winnow.errors import CorruptLogError
 from winnow.logdir import batches as batches_module
 from winnow.logdir.names import INDEX, LOG, segment_file
 from winnow.scan import cut
 from winnow.survey.walk import SegmentWalk, walk_segment
-from winnow.wire.plain import encode_batch
 
 
 def walked(directory: Path, **more: bool) -> SegmentWalk:

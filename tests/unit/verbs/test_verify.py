@@ -14,6 +14,7 @@ from tests.kafka.cleaner.txn_scripts import Script
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.spark.damage import Log, field, torn, zeros_at_the_end
 from tests.spark.runs import add_partition, new_log_dir, set_checkpoint
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import indexes
 from tests.unit.cleaning.sweeps import brief, findings
 from tests.unit.logdir.test_lookup import T, batch, partition
@@ -36,7 +37,7 @@ from winnow.verbs.verify.log_dirs import find_log_dirs
 from winnow.verbs.verify.logs import LogFile, check_log
 from winnow.wire.batch import HEADER_V2_SIZE
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 NAME = "c-4p-1"
 """A recorded partition; its active segment has base offset 1947 and four batches."""

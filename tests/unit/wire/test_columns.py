@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.records import records_plain
 from tests.unit.wire.legacy_logs import legacy_log, random_legacy_log
 from tests.unit.wire.logs import NOW, log, random_log, record
@@ -22,7 +23,7 @@ from winnow.wire.columns import (
     record_places,
 )
 from winnow.wire.inflate import RecordBlocks, inflate
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 
 def strings(blocks: RecordBlocks, places: Places) -> list[bytes | None]:

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.records import decode_control_plain
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import EMPTY, ControlColumns, decode_control
 from winnow.wire.inflate import inflate
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import walk_batches
 
 TWINS = pytest.mark.parametrize("decode", [decode_control, decode_control_plain])

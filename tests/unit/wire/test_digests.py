@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.records import digests_plain, records_plain
 from tests.unit.wire.legacy_logs import legacy_log, random_legacy_log
 from tests.unit.wire.logs import log, random_log, record
@@ -16,7 +17,7 @@ from winnow.wire.batch import Codec
 from winnow.wire.columns import record_places
 from winnow.wire.digests import record_digests
 from winnow.wire.inflate import inflate
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 SECRET = (0x0706050403020100, 2**64 - 3)
 Both = list[tuple[tuple[int, int], tuple[int, int]]]

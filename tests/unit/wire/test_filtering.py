@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.crc import crc32c_plain
+from tests.twins.encoding import encode_batch
 from tests.twins.filtering import filter_batches_plain
 from tests.twins.walk import decode_batch
 from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
-from winnow.wire.crc import crc32c_plain
 from winnow.wire.filtering import AS_THEY_ARE, Era, Filtered, Retention, filter_batches
 from winnow.wire.inflate import inflate, inflate_parts
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import first_bad_crc
 
 DAY = 86_400_000

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.records import find_keys_plain
+from tests.twins.siphash import siphash_plain
 from tests.unit.wire.logs import log, random_log, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.inflate import inflate
-from winnow.wire.kernels.siphash import siphash_plain
 from winnow.wire.key_search import KeySet, find_keys, key_set, key_set_of
-from winnow.wire.plain import encode_batch, read_records
+from winnow.wire.plain import read_records
 
 SECRET = (2**64 - 1, 12345)
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.legacy import legacy_records
 from tests.twins.walk import decode_batch, read_header
 from tests.unit.wire.legacy_logs import (
@@ -29,7 +30,7 @@ from winnow.wire.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONA
 from winnow.wire.buffers import Rows, as_bytes
 from winnow.wire.codecs import compress
 from winnow.wire.inflate import RecordBlocks, inflate
-from winnow.wire.plain import Record, encode_batch, read_records
+from winnow.wire.plain import Record, read_records
 from winnow.wire.walk import first_bad_crc
 
 WRAPPED = CODECS[1:]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.filtering import filter_batches_plain
 from tests.twins.legacy import legacy_records
 from tests.twins.walk import decode_batch
@@ -26,7 +27,7 @@ from winnow.wire.batch import DELETE_HORIZON, HEADER_V2_SIZE, LOG_APPEND_TIME, C
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.filtering import Era, Filtered, Retention, filter_batches
 from winnow.wire.inflate import inflate
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.walk import first_bad_crc
 
 

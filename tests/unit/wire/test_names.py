@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.records import count_names_plain, name_in_key
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import log, random_log, record
@@ -25,7 +26,6 @@ from winnow.wire.internal_topics import (
     decode_key,
 )
 from winnow.wire.names import count_names
-from winnow.wire.plain import encode_batch
 from winnow.wire.records import scan_records
 from winnow.wire.walk import walk_batches
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.records import tally_records_plain
 from tests.unit.wire.legacy_logs import legacy_log, random_legacy_log
 from tests.unit.wire.logs import log, random_log, record
@@ -14,7 +15,6 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.inflate import RecordBlocks, inflate
-from winnow.wire.plain import encode_batch
 from winnow.wire.record_tally import RecordTally, tally_records
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.records import scan_records_plain
 from tests.twins.walk import decode_batch
 from tests.unit.wire.logs import log, random_log, record
@@ -14,7 +15,7 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.inflate import inflate
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.records import RecordColumns, scan_records
 
 SECRET = (2**64 - 1, 12345)

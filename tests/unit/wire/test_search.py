@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import find_batch_plain
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import random_log, record
-from winnow.wire.plain import encode_batch
 from winnow.wire.walk import find_batch
 
 END = 2**50

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.encoding import write_varint
 from winnow.errors import CorruptLogError
 from winnow.wire import plain as varint
 from winnow.wire.buffers import as_bytes
@@ -30,7 +31,7 @@ LONGS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
 )
 def test_varint_agrees_with_javas_byteutils(value: int, encoded: str) -> None:
     out = bytearray()
-    varint.write_varint(out, value)
+    write_varint(out, value)
     assert out.hex() == encoded
     assert varint.read_varint(bytes(out), 0) == (value, len(out))
 
@@ -38,7 +39,7 @@ def test_varint_agrees_with_javas_byteutils(value: int, encoded: str) -> None:
 @given(LONGS)
 def test_kernel_agrees_with_twin_on_writing_and_size(value: int) -> None:
     plain = bytearray()
-    varint.write_varint(plain, value)
+    write_varint(plain, value)
     out = np.zeros(16, np.uint8)
     end = varint_kernels.write_varint(out, 0, value)
     assert out[:end].tobytes() == bytes(plain)
@@ -75,7 +76,7 @@ def test_java_writes_the_shortest_form(data: bytes) -> None:
         except CorruptLogError:
             continue
         again = bytearray()
-        varint.write_varint(again, value)
+        write_varint(again, value)
         assert varint_kernels.is_shortest(as_bytes(data), 0, after, longest, top) == (
             bytes(again) == data[:after]
         )

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from tests.twins.walk import walk_batches_plain
 from tests.unit.wire.logs import log, random_log, record
 from winnow.wire.batch import BATCH, HEADER_V2_SIZE
 from winnow.wire.buffers import Rows
-from winnow.wire.plain import encode_batch
 from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 

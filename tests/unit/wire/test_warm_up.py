@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
 from winnow.wire import names, record_checks, records, walk
@@ -19,7 +20,6 @@ from winnow.wire.kernels import codec as codec_kernels
 from winnow.wire.kernels import filter as filter_kernels
 from winnow.wire.kernels import legacy as legacy_kernels
 from winnow.wire.kernels import old_entries
-from winnow.wire.plain import encode_batch
 from winnow.wire.warm_up import warm_up
 
 KERNELS: list[Any] = [

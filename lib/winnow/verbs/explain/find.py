@@ -27,9 +27,8 @@ from winnow.survey.gather import control_columns
 from winnow.survey.walk import walk_segment
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.inflate import RecordBlocks, inflate_parts
-from winnow.wire.kernels.siphash import siphash_plain
+from winnow.wire.key_search import NOT_FOUND, find_keys, key_set_of
 from winnow.wire.plain import Record, read_records
-from winnow.wire.records import scan_records
 from winnow.wire.walk import first_bad_crc
 
 if TYPE_CHECKING:
@@ -227,14 +226,9 @@ def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Arra
     rows = blocks.rows
     chosen = range(len(rows))
     if search.key is not None:
-        columns = scan_records(blocks, rows, search.secret)
-        first, second = siphash_plain(search.key, search.secret)
-        alike = (
-            ~columns.null_key
-            & (columns.hash[:, 0] == np.uint64(first))
-            & (columns.hash[:, 1] == np.uint64(second))
-        )
-        chosen = np.unique(columns.batch[alike]).tolist()
+        found = find_keys(blocks, rows, key_set_of([search.key], search.secret)).number
+        batch = np.repeat(np.arange(len(rows)), rows["record_count"])
+        chosen = np.unique(batch[found != NOT_FOUND]).tolist()
     for i in chosen:
         for record in read_records(blocks.area(i), rows[i]):
             if search.offset is not None and record.offset != search.offset:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import INDEX_BYTES, INTERVAL, batch, indexes, record
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.errors import VerificationError, WinnowError
 from winnow.logdir import batches
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.wire.batch import Codec
-from winnow.wire.plain import encode_batch
 
 BASE = 100
 BATCHES = [

@@ -10,6 +10,7 @@ from typing import TextIO
 import pytest
 from rich.text import Text
 
+from tests.twins.encoding import encode_batch
 from winnow.cli.main import run
 from winnow.cli.out import Paper
 from winnow.cli.text import progress as progress_module
@@ -17,7 +18,7 @@ from winnow.cli.text.progress import Progress, progress_on_stderr
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, segment_file
 from winnow.runtime.progress import Progress as Told
 from winnow.runtime.progress import Silence
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 
 class Clock:

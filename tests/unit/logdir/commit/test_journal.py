@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins.crc import crc32c_plain
 from winnow.logdir.commit.journal import (
     JOURNAL,
     Journal,
@@ -25,7 +26,6 @@ from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.local import LocalStorage
-from winnow.wire.crc import crc32c_plain
 
 STORAGE = LocalStorage()
 BASES = ((0, 5), (9,))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.crash.by_hand import FAR, make_log, one
+from tests.twins.encoding import encode_batch
 from tests.unit.wire.legacy_logs import legacy_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir import batches
@@ -18,7 +19,7 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 STORAGE = LocalStorage()
 BASE = 7

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.logdir.test_lookup import batch, partition
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, segment_file
@@ -26,7 +27,7 @@ from winnow.verbs.inspect.values import (
 )
 from winnow.wire.batch import Codec
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 ABORT = bytes(4)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.twins.encoding import encode_batch
 from tests.unit.logdir.test_lookup import T, batch, partition
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, segment_file
@@ -16,7 +17,7 @@ from winnow.verbs.inspect.directories import describe_target, find_position, fin
 from winnow.verbs.inspect.values import Problem
 from winnow.wire.batch import Codec
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 
 
 @pytest.fixture

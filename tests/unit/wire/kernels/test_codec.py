@@ -16,6 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
@@ -25,7 +26,7 @@ from winnow.wire.inflate import inflate
 from winnow.wire.kernels import c_codecs
 from winnow.wire.kernels import codec as codec_kernels
 from winnow.wire.kernels.codec import compress_many, decompress_many
-from winnow.wire.plain import Record, encode_batch
+from winnow.wire.plain import Record
 from winnow.wire.sink import Sink
 from winnow.wire.walk import walk_batches
 

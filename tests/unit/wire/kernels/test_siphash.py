@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from numba import njit
 from numpy.typing import NDArray
 
+from tests.twins.siphash import siphash_plain
 from winnow.wire.buffers import Bytes, as_bytes
-from winnow.wire.kernels.siphash import siphash, siphash_plain
+from winnow.wire.kernels.siphash import siphash
 from winnow.wire.kernels.siphash_lanes import LANES, hash_rest, hash_rows, hashed_in, lanes_of
 
 SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
