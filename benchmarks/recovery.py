@@ -115,7 +115,7 @@ def session() -> None:
     """Read each log directory named on stdin, and answer with the seconds that it took."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - in a session only
 
-    from winnow.logdir.listing import survey_log_dirs  # noqa: PLC0415
+    from winnow.logdir.survey import survey_log_dirs  # noqa: PLC0415
     from winnow.runtime.progress import Silence  # noqa: PLC0415
     from winnow.storage.local import LocalStorage  # noqa: PLC0415
     from winnow.survey.place import Listed, Place  # noqa: PLC0415

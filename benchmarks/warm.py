@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 
 from winnow.api import clean
 from winnow.ledger.place import KEY_SUMMARIES
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings
 from winnow.runtime.profile import profiling
 
 

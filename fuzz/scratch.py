@@ -11,8 +11,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from winnow.logdir.listing import Checkpoints, LogDir
 from winnow.logdir.meta import MetaProperties
+from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.storage.local import LocalStorage
 
 storage = LocalStorage()

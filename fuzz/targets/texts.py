@@ -12,13 +12,9 @@ from tests.fixtures.data import TOPIC_CONFIGS
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import DirectoryKind, base_offset_of, parse_partition_dir, segment_file
-from winnow.policy.sources import (
-    Settings,
-    parse_server_properties,
-    parse_set,
-    parse_topic_configs,
-    parse_topic_set,
-)
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings, parse_set, parse_topic_set
 
 _PROPERTIES = b"""# a broker
 node.id=1

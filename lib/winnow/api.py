@@ -28,9 +28,8 @@ from winnow.ledger.erasures import erased_in_ledger, erasure
 from winnow.ledger.history import History, read_history, read_ledger
 from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.rows import cleaning, who
-from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_to_read, locked
-from winnow.logdir.survey import check_one_node
+from winnow.logdir.survey import check_one_node, survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.recovery.runs.run import recover_log_dirs
 from winnow.recovery.runs.values import RecoverResult

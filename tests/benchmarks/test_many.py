@@ -1,7 +1,8 @@
 from pathlib import Path
 
 from benchmarks.many import make
-from winnow.logdir.listing import list_segments, survey_log_dirs
+from winnow.logdir.listing import list_segments
+from winnow.logdir.survey import survey_log_dirs
 from winnow.storage.local import LocalStorage
 
 

@@ -14,9 +14,10 @@ from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.listing import Checkpoints, SegmentListing, list_segments, resolve
+from winnow.logdir.listing import SegmentListing, list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, STAGING_PREFIX, TIMEINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
+from winnow.logdir.survey import Checkpoints
 from winnow.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH

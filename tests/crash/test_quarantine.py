@@ -23,8 +23,9 @@ from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine,
 from winnow.logdir.commit.recovery import leftovers, recover
 from winnow.logdir.commit.set_aside import staging_path
 from winnow.logdir.damage import find_damage
-from winnow.logdir.listing import Checkpoints, list_segments, resolve
+from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.logdir.survey import Checkpoints
 from winnow.state import PartitionState, TopicPartition
 from winnow.storage.local import LocalStorage
 

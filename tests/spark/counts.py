@@ -18,7 +18,8 @@ from benchmarks.data import make
 from tests.fixtures.data import copy_log_dir
 from tests.spark.runs import clean, run
 from winnow.api import verify
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings
 from winnow.runtime.profile import Phase, profiling
 from winnow.runtime.progress import Progress
 from winnow.wire.batch import Codec

@@ -16,7 +16,8 @@ from tests.log_writer.leader_batches import NOBODY, Producer
 from tests.log_writer.segment_writer import SegmentConfig
 from winnow.api import clean
 from winnow.cleaning.result import PartitionResult
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tests.fixtures.data import TOPIC_CONFIGS, copy_tree, unpacked
 from winnow.api import clean, plan
 from winnow.cleaning.result import PartitionResult, RunResult
-from winnow.policy.sources import Settings, parse_topic_configs, parse_topic_set
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings, parse_topic_set
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

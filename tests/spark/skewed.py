@@ -16,7 +16,8 @@ from benchmarks.shapes import append, pieces, updates
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.log_writer.writer import LogWriter
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings
 
 _VALUES = Case("skewed")
 RECORD_BYTES = 125

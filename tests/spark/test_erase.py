@@ -25,7 +25,7 @@ from winnow.api import erase, erasures, verify
 from winnow.cleaning.request import Request
 from winnow.cli.main import run as run_command
 from winnow.errors import UsageError
-from winnow.logdir.listing import survey_log_dirs
+from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.storage.local import LocalStorage
 from winnow.verbs.erase.erase import NO_CLOCK

@@ -31,8 +31,8 @@ from winnow.cleaning.request import Request
 from winnow.cli import main
 from winnow.errors import LogDirInUseError, UsageError
 from winnow.logdir.batches import read_batches
-from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.fate import Verdict
 from winnow.storage.local import LocalStorage
 from winnow.verbs.explain.explain import places, survey_ground

@@ -20,7 +20,8 @@ from tests.spark.nights import CONFIGS, bytes_of, clean_night, forget_unique, wr
 from tests.spark.runs import changes, files_of
 from winnow.cleaning.learn import learn_segments
 from winnow.cleaning.summaries.store import opened
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

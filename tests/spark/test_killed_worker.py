@@ -19,7 +19,8 @@ from tests.spark.bombs import bomb, log_dir_with_bomb
 from tests.spark.runs import NOW, files_of
 from winnow.api import clean
 from winnow.batch_memory import LEAST_BYTES
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,8 @@ import pytest
 from tests.fixtures.data import copy_log_dir
 from tests.spark.runs import NOW, by_name, changes, clean, files_of, plan, run
 from winnow.cleaning.result import PartitionResult, RunResult
-from winnow.policy.sources import Settings, parse_server_properties
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

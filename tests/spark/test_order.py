@@ -12,7 +12,7 @@ from tests.spark.runs import NOW, add_partition, new_log_dir, set_checkpoint, se
 from winnow.cleaning.carry_out import carry_out
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.request import Request
-from winnow.logdir.listing import survey_log_dirs
+from winnow.logdir.survey import survey_log_dirs
 from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import pytest
 
 from tests.spark.runs import NOW, add_partition, files_of, new_log_dir, settings
 from winnow.api import clean, plan
-from winnow.policy.sources import parse_server_properties, parse_set
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import parse_set
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,8 @@ from winnow.cleaning.summaries.known import with_summaries
 from winnow.cleaning.summaries.store import fitting, place_of, read_list, record
 from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.logdir.listing import LogDir
 from winnow.logdir.lock import locked
+from winnow.logdir.survey import LogDir
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress

@@ -14,7 +14,7 @@ from winnow.cleaning.plan.prepared import LeftAlone, Prepared
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError, failure_of
-from winnow.logdir.listing import LogDir
+from winnow.logdir.survey import LogDir
 from winnow.runtime.failure import Failure
 from winnow.state import TopicPartition
 
@@ -65,7 +65,6 @@ def carry_out_with_quarantine(
 def _quarantine(
     sc: SparkContext, log_dir: LogDir, result: PartitionResult, request: Request, *, run_id: str
 ) -> CarriedOut:
-    """Quarantine and clean this one partition."""
     topic_partition = TopicPartition(result.topic, result.partition)
     home = replace(log_dir, partitions=(topic_partition,))
     request.progress.stage(f"looking for damage in {topic_partition}")

@@ -60,7 +60,6 @@ TOMBSTONE_AGES = (
     "30 to 365 days",
     "365 days and more",
 )
-"""The ages in words."""
 
 Fate = Literal["kept", "compacted", "deleted"]
 

@@ -90,7 +90,6 @@ def unpack(beneath: str | None = None) -> Path:
 
 
 def bytes_on_disk(log_dir: Path) -> int:
-    """Return the size of all segments' logs."""
     return sum(path.stat().st_size for path in log_dir.glob("*/*.log"))
 
 

@@ -37,8 +37,6 @@ NONE_FOUND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """Where the keys are, as typed."""
-
     key: Sequence[str] | None = None
     keys: str | None = None
     keys_hex: str | None = None

@@ -17,14 +17,9 @@ from winnow.cli.line.units import parse_duration, parse_now
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
-from winnow.policy.sources import (
-    Entry,
-    Settings,
-    parse_server_properties,
-    parse_set,
-    parse_topic_configs,
-    parse_topic_set,
-)
+from winnow.policy.describe import Entry, parse_topic_configs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
 from winnow.runtime.stop import Stop
 from winnow.storage.places import Places

@@ -250,12 +250,10 @@ def complain(message: str) -> None:
 
 
 def questions_are_seen() -> bool:
-    """Return whether stderr is a terminal."""
     return sys.stderr.isatty()
 
 
 def is_terminal() -> bool:
-    """Return whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 

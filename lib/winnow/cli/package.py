@@ -13,7 +13,6 @@ from winnow.words import size
 
 
 def run_package(path: str, request: CommandLine) -> int:
-    """Return the exit code."""
 
     def work() -> int:
         from winnow.worker.package import Package, make_package  # noqa: PLC0415 - it loads what it packs
@@ -43,7 +42,6 @@ def run_package(path: str, request: CommandLine) -> int:
 
 
 def run_offline(path: str, request: CommandLine) -> int:
-    """Return the exit code."""
 
     def work() -> int:
         from winnow.worker.offline import TOP, made_for, make_offline  # noqa: PLC0415 - as above

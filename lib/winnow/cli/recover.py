@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The options of `recover`."""
-
     undo: str | None = None
     purge: str | None = None
     dry_run: bool = False
@@ -36,7 +34,6 @@ class Recovery:
 
 
 def run_recover(line: CommandLine, asked: Recovery) -> int:
-    """Return the exit code."""
 
     def work() -> int:
         _check(asked)

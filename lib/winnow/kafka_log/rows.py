@@ -226,4 +226,3 @@ _COLUMNS: Mapping[str, Callable[[Records, Any], Any]] = {
     "crcOk": lambda r, kind: _repeated(r, True, kind),
     "problem": lambda r, kind: pa.nulls(len(r.places), kind),
 }
-"""Columns of records that could be read."""

@@ -22,7 +22,7 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.logdir.survey import Checkpoints, LogDir, SkippedDirectory, survey_log_dirs
+from winnow.logdir.survey import Checkpoints
 from winnow.logdir.unflushed import SegmentRead, recovered_end, unflushed_from
 from winnow.pickling import pickled_by_fields
 from winnow.state import PartitionState, Recovered, Segment, TopicPartition
@@ -36,16 +36,6 @@ from winnow.wire.batch import (
     MAX_TIMESTAMP_AT,
     NO_TIMESTAMP,
 )
-
-__all__ = [
-    "Checkpoints",
-    "LogDir",
-    "SegmentListing",
-    "SkippedDirectory",
-    "list_segments",
-    "resolve",
-    "survey_log_dirs",
-]
 
 _READ_WHOLE = (INDEX, TIMEINDEX, LEADER_EPOCHS)
 """Ends of the names of files that are read whole."""

@@ -19,8 +19,8 @@ from typing import Self
 
 from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased, take_lease
-from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.names import LOCK
+from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file, status_of
 from winnow.storage.permissions import user_name

@@ -45,7 +45,6 @@ class Found:
 
     path: str
     base_offset: int
-    """Base offset of the segment."""
     index_entry: IndexEntry | None
     """The index entry where the scan began. None if it began at the start of the file."""
     scanned: int

@@ -69,7 +69,6 @@ class ClusterMetadata:
     """Dynamic configs that apply to every broker without its own value."""
     metadata_version: int | None
     features: Mapping[str, int]
-    """The levels of all features."""
     supported: Mapping[int, Mapping[str, int]]
     """Node id -> feature -> the highest level that the broker supported at its last start."""
     notes: tuple[str, ...]

@@ -33,7 +33,6 @@ class ProducerEntry:
     epoch: int
     last_sequence: int
     last_offset: int
-    """Last offset of its last data batch."""
     offset_delta: int
     """Last minus first offset of that batch."""
     timestamp: int

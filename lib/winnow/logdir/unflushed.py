@@ -44,7 +44,6 @@ class SegmentRead:
 
     base_offset: int
     log_bytes: int
-    """Size of the `.log` file."""
     valid_bytes: int
     """A broker cuts the file here."""
     next_offset: int

@@ -14,7 +14,6 @@ from winnow.words import counted
 
 
 def file_bytes(segment: Segment) -> int:
-    """Return the size of all files of a segment."""
     indexes = (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
     return segment.log_bytes + sum(size or 0 for size in indexes)
 

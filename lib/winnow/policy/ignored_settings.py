@@ -5,179 +5,76 @@ Topic keys and `log.*` keys are listed one by one, so that a typo in a key that 
 taken for one that does not. For the rest a prefix is enough.
 """
 
+# ruff: noqa: SIM905 - tables are easier to read without quotes
 from __future__ import annotations
 
 TOPIC_KEYS = frozenset(
-    {
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.type",
-        "compression.zstd.level",
-        "errors.deadletterqueue.group.enable",
-        "flush.messages",
-        "flush.ms",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
-        "max.message.bytes",
-        "message.downconversion.enable",
-        "message.format.version",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.difference.max.ms",
-        "message.timestamp.type",
-        "min.insync.replicas",
-        "preallocate",
-        "remote.copy.lag.bytes",
-        "remote.copy.lag.ms",
-        "remote.log.delete.on.disable",
-        "segment.jitter.ms",
-        "segment.ms",
-        "unclean.leader.election.enable",
-    }
+    """
+    compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+    errors.deadletterqueue.group.enable flush.messages flush.ms
+    follower.replication.throttled.replicas leader.replication.throttled.replicas
+    max.message.bytes message.downconversion.enable message.format.version
+    message.timestamp.after.max.ms message.timestamp.before.max.ms
+    message.timestamp.difference.max.ms message.timestamp.type min.insync.replicas preallocate
+    remote.copy.lag.bytes remote.copy.lag.ms remote.log.delete.on.disable segment.jitter.ms
+    segment.ms unclean.leader.election.enable
+    """.split()
 )
 
 CLEANER_TUNING = frozenset(
-    {
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.buffer.size",
-        "log.cleaner.threads",
-    }
+    """
+    log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
+    log.cleaner.io.buffer.size log.cleaner.threads
+    """.split()
 )
 """How fast a broker cleans, not what. People set them on purpose, so Winnow reports that it ignores
 them.
 """
 
 _LOG_KEYS = frozenset(
-    {
-        "log.dir",
-        "log.dir.failure.timeout.ms",
-        "log.dirs",
-        "log.flush.interval.messages",
-        "log.flush.interval.ms",
-        "log.flush.offset.checkpoint.interval.ms",
-        "log.flush.scheduler.interval.ms",
-        "log.flush.start.offset.checkpoint.interval.ms",
-        "log.initial.task.delay.ms",
-        "log.message.downconversion.enable",
-        "log.message.format.version",
-        "log.message.timestamp.after.max.ms",
-        "log.message.timestamp.before.max.ms",
-        "log.message.timestamp.difference.max.ms",
-        "log.message.timestamp.type",
-        "log.preallocate",
-        "log.remote.copy.lag.bytes",
-        "log.remote.copy.lag.ms",
-        "log.retention.check.interval.ms",
-        "log.roll.hours",
-        "log.roll.jitter.hours",
-        "log.roll.jitter.ms",
-        "log.roll.ms",
-    }
+    """
+    log.dir log.dir.failure.timeout.ms log.dirs log.flush.interval.messages
+    log.flush.interval.ms log.flush.offset.checkpoint.interval.ms
+    log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms
+    log.initial.task.delay.ms log.message.downconversion.enable log.message.format.version
+    log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
+    log.message.timestamp.difference.max.ms log.message.timestamp.type log.preallocate
+    log.remote.copy.lag.bytes log.remote.copy.lag.ms log.retention.check.interval.ms
+    log.roll.hours log.roll.jitter.hours log.roll.jitter.ms log.roll.ms
+    """.split()
 )
 
 _BROKER_KEYS = frozenset(
-    {
-        "allow.everyone.if.no.acl.found",
-        "auto.create.topics.enable",
-        "auto.include.jmx.reporter",
-        "auto.leader.rebalance.enable",
-        "background.threads",
-        "client.quota.callback.class",
-        "cluster.id",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.type",
-        "compression.zstd.level",
-        "config.providers",
-        "default.replication.factor",
-        "delete.topic.enable",
-        "early.start.listeners",
-        "fetch.max.bytes",
-        "fetch.purgatory.purge.interval.requests",
-        "host.name",
-        "initial.broker.registration.timeout.ms",
-        "kafka.csv.metrics.reporter.enabled",
-        "listeners",
-        "message.max.bytes",
-        "min.insync.replicas",
-        "node.id",
-        "port",
-        "process.roles",
-        "producer.id.expiration.check.interval.ms",
-        "producer.purgatory.purge.interval.requests",
-        "queued.max.requests",
-        "queued.max.request.bytes",
-        "request.timeout.ms",
-        "reserved.broker.max.id",
-        "security.inter.broker.protocol",
-        "security.providers",
-        "server.max.startup.time.ms",
-        "super.users",
-        "telemetry.max.bytes",
-        "unclean.leader.election.enable",
-        "unclean.leader.election.interval.ms",
-        "unstable.api.versions.enable",
-        "unstable.feature.versions.enable",
-        "unstable.metadata.versions.enable",
-    }
+    """
+    allow.everyone.if.no.acl.found auto.create.topics.enable auto.include.jmx.reporter
+    auto.leader.rebalance.enable background.threads client.quota.callback.class cluster.id
+    compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+    config.providers default.replication.factor delete.topic.enable early.start.listeners
+    fetch.max.bytes fetch.purgatory.purge.interval.requests host.name
+    initial.broker.registration.timeout.ms kafka.csv.metrics.reporter.enabled listeners
+    message.max.bytes min.insync.replicas node.id port process.roles
+    producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
+    queued.max.requests queued.max.request.bytes request.timeout.ms reserved.broker.max.id
+    security.inter.broker.protocol security.providers server.max.startup.time.ms super.users
+    telemetry.max.bytes unclean.leader.election.enable unclean.leader.election.interval.ms
+    unstable.api.versions.enable unstable.feature.versions.enable
+    unstable.metadata.versions.enable
+    """.split()
 )
 
-_BROKER_PREFIXES = (
-    "add.partitions.to.txn.",
-    "advertised.",
-    "alter.config.policy.",
-    "alter.log.dirs.",
-    "authorizer.",
-    "broker.",
-    "config.providers.",
-    "connection.",
-    "connections.",
-    "control.plane.",
-    "controlled.shutdown.",
-    "controller.",
-    "cordoned.log.",
-    "create.topic.policy.",
-    "delegation.token.",
-    "delete.records.purgatory.",
-    "eligible.leader.replicas.",
-    "errors.deadletterqueue.",
-    "follower.fetch.",
-    "follower.replication.throttled.",
-    "group.",
-    "inter.broker.",
-    "internal.metadata.",
-    "kafka.metrics.",
-    "leader.imbalance.",
-    "leader.replication.throttled.",
-    "listener.name.",
-    "listener.security.",
-    "max.connection",
-    "max.incremental.fetch.",
-    "max.request.partition.",
-    "metadata.",
-    "metric.",
-    "metrics.",
-    "num.",
-    "offset.metadata.",
-    "offsets.",
-    "password.encoder.",
-    "principal.builder.",
-    "quota.",
-    "quorum.",
-    "quotas.",
-    "replica.",
-    "replication.quota.",
-    "sasl.",
-    "share.coordinator.",
-    "share.fetch.",
-    "socket.",
-    "ssl.",
-    "telemetry.",
-    "transaction.",
-    "transactional.id.",
-    "zookeeper.",
+_BROKER_PREFIXES = tuple(
+    """
+    add.partitions.to.txn. advertised. alter.config.policy. alter.log.dirs. authorizer. broker.
+    config.providers. connection. connections. control.plane. controlled.shutdown. controller.
+    cordoned.log. create.topic.policy. delegation.token. delete.records.purgatory.
+    eligible.leader.replicas. errors.deadletterqueue. follower.fetch.
+    follower.replication.throttled. group. inter.broker. internal.metadata. kafka.metrics.
+    leader.imbalance. leader.replication.throttled. listener.name. listener.security.
+    max.connection max.incremental.fetch. max.request.partition. metadata. metric. metrics. num.
+    offset.metadata. offsets. password.encoder. principal.builder. quota. quorum. quotas.
+    replica. replication.quota. sasl. share.coordinator. share.fetch. socket. ssl. telemetry.
+    transaction. transactional.id. zookeeper.
+    """.split()
 )
 
 

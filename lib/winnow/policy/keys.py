@@ -83,7 +83,6 @@ class Key:
 
     @property
     def attribute(self) -> str:
-        """The field of `TopicConfig`."""
         return self.name.replace(".", "_")
 
 

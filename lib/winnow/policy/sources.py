@@ -29,7 +29,7 @@ from fnmatch import fnmatchcase
 
 from winnow.errors import UsageError
 from winnow.policy.config import KAFKA_DEFAULT, UNCONFIRMED_DEFAULT, TopicConfig, topic_config
-from winnow.policy.describe import DescribedConfigs, Entry, parse_topic_configs
+from winnow.policy.describe import DescribedConfigs, Entry
 from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
 from winnow.policy.keys import (
     BY_BROKER_NAME,
@@ -45,22 +45,8 @@ from winnow.policy.keys import (
     unknown_key,
 )
 from winnow.policy.metadata import MetadataSettings
-from winnow.policy.server_properties import ServerProperties, parse_server_properties
+from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import ANY_VERSION, UNKNOWN, KnownVersion, Range
-
-__all__ = [
-    "DescribedConfigs",
-    "Entry",
-    "MetadataSettings",
-    "ServerProperties",
-    "Settings",
-    "TopicSet",
-    "Unknown",
-    "parse_server_properties",
-    "parse_set",
-    "parse_topic_configs",
-    "parse_topic_set",
-]
 
 
 @dataclass(frozen=True, slots=True)

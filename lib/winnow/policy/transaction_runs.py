@@ -52,7 +52,6 @@ RUN = np.dtype(
         ),  # after the markers that follow the first: 1 yes, 0 no, -1 same as after the first
     ]
 )
-"""One producer in one segment."""
 
 _ABORT = int(ControlType.ABORT)
 _HINT = (
@@ -64,8 +63,6 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRuns:
-    """Transactions in one segment."""
-
     runs: NDArray[np.void]
     """Dtype RUN."""
     undecided: Undecided | None = None

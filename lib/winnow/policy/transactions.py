@@ -100,7 +100,6 @@ class Sequence:
     previous: NDArray[np.int64]
     """Offset of that previous end, -1 if it is not among these batches."""
     last: NDArray[np.bool_]
-    """Whether it is the producer's last."""
 
 
 def sequence(

@@ -87,7 +87,6 @@ def entry_faults(
 
 
 def promises(entries: NDArray[np.void], runs: SegmentRuns, *, base_offset: int) -> EntryPromises:
-    """Return the `EntryPromises` of a segment."""
     markers, stable = entries["last_offset"], entries["last_stable_offset"]
     highest = np.append(np.int64(-1), np.maximum.accumulate(stable) if len(stable) else stable)
     ends = runs.runs["first_marker"]

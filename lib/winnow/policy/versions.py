@@ -55,12 +55,10 @@ class KafkaVersion:
 
     @property
     def first(self) -> tuple[int, int, int]:
-        """The first release that this names."""
         return self.major, self.minor, self.patch or 0
 
     @property
     def last(self) -> tuple[int, int, int]:
-        """The last release that this names."""
         return self.major, self.minor, _ANY_PATCH if self.patch is None else self.patch
 
     def __str__(self) -> str:
@@ -110,8 +108,6 @@ UNKNOWN = Unknown.UNKNOWN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One value of one switch."""
-
     switch: str
     """A field of `Rules`, or Kafka's name of a setting."""
     value: Any
@@ -169,7 +165,6 @@ def _range(name: str, before: Range, first: str, after: Range, source: str) -> t
 
 
 def _before(release: str) -> str:
-    """Return the last release before this one."""
     version = KafkaVersion.parse(release)
     if version.patch:
         return f"{version.major}.{version.minor}.{version.patch - 1}"

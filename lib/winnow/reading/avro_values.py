@@ -30,8 +30,6 @@ _NAME = "WinnowDatum"
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How a column is decoded."""
-
     writers: tuple[tuple[int, str], ...]
     """Ids and JSON of the schemas, each a list whose last one is wanted."""
     reader: str

@@ -29,8 +29,6 @@ _COLUMNS = (
 
 
 class ReadOptions(TypedDict, total=False):
-    """Options of `read`."""
-
     topics: str | Sequence[str]
     """Globs; one that begins with `!` excludes topics. Empty: all topics."""
     partitions: int | Sequence[int]

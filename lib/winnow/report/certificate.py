@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from winnow.errors import UsageError
-from winnow.logdir.listing import LogDir
+from winnow.logdir.survey import LogDir
 from winnow.report.write import page, refuse_in_log_dir
 from winnow.storage.output_file import write_output
 from winnow.verbs.erase.key_hashes import KeyHashes

@@ -26,7 +26,6 @@ MOST_BLOCKS = 80
 """
 FATES: tuple[Fate, ...] = ("kept", "compacted", "deleted")
 STEPS = 36
-"""Columns of the timeline."""
 REASONS = {
     "superseded": "superseded, or without a key",
     "tombstones": "tombstones whose delete horizon had passed",
@@ -136,7 +135,6 @@ class Facts:
     records: tuple[int, int] | None
     """Before and after, over the partitions where both were counted."""
     segments: dict[str, int]
-    """Number of segments by fate."""
     segments_unchanged: int
     """Number of kept segments that compaction read."""
     topics: tuple[TopicRow, ...]
@@ -160,7 +158,6 @@ class Facts:
 
 
 def facts_of(result: RunResult) -> Facts:
-    """Return all facts that the page shows."""
     partitions = result.partitions
     troubled = [p for p in partitions if p.failed]
     acting = sorted(

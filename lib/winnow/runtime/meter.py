@@ -83,7 +83,6 @@ def _counting(
 
 
 def added(left: StageCounts, right: StageCounts) -> StageCounts:
-    """Add the counts stage by stage."""
     return {
         stage: left.get(stage, TaskCounts()) + right.get(stage, TaskCounts())
         for stage in {*left, *right}

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The start of a phase."""
-
     name: str
     at_ms: int
     """Since the epoch, to compare with Spark's times."""
@@ -124,7 +122,6 @@ class Profiler:
                 self._sc.removeJobTag(self._tag)
 
     def profile(self) -> Profile:
-        """Return the profile up to now."""
         now = now_ms()
         jobs, stages = jobs_with_tag(self._sc, self._tag)
         return profile_of([*self._marks, Mark("", now)], jobs, stages, self._counts.value)

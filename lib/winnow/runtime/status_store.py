@@ -44,7 +44,6 @@ class Stage:
     shuffle_written_records: int
     shuffle_read: int
     spilled: int
-    """Bytes spilled to disk."""
 
 
 def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], list[Stage]]:

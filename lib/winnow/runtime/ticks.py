@@ -40,7 +40,6 @@ class TickSheet:
         return int(self._sizes.sum())
 
     def done(self) -> int:
-        """Return the bytes of the pieces that are done."""
         try:
             ticked = np.frombuffer(Path(self.path).read_bytes(), np.uint8)
         except OSError:

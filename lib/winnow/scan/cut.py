@@ -54,7 +54,6 @@ class Split:
     """A run of whole batches of one segment. Records are numbered from 0 inside it."""
 
     base_offset: int
-    """The segment's base offset."""
     start: int
     end: int
     records: int
@@ -78,7 +77,6 @@ class Cutter:
         self._base_offset = base_offset
         self._path = path
         self.ended: list[Split] = []
-        """Complete splits."""
         self._start = self._in_split = 0
         self._plain = True
         self._end, self._next_offset = 0, base_offset

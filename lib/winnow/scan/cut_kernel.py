@@ -10,7 +10,6 @@ from winnow.wire.buffers import Rows
 from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
 
 USUAL_BYTES_IN_WRAPPER = 34
-"""Usual compressed bytes of a record in a wrapper."""
 LEGACY, GUESSED = 1, 2
 """Flags: batches of v0 or v1, and wrappers whose records are an estimate."""
 

@@ -124,7 +124,6 @@ class PartitionJob:
 
     @property
     def log_bytes(self) -> int:
-        """Log bytes that are read."""
         return sum(split.end - split.start for split in self.splits)
 
     @property
@@ -160,7 +159,6 @@ class PartitionJob:
         )
 
     def groups_of_splits(self) -> dict[int, int]:
-        """Return the number of the group that each split belongs to."""
         return {split: number for number, group in enumerate(self.groups) for split in group.splits}
 
 

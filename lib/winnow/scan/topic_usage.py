@@ -47,7 +47,6 @@ class HoldingsCounter:
     """
 
     def __init__(self, buf: Bytes, topic: str) -> None:
-        """`topic`: one of INTERNAL_TOPICS."""
         self._buf = buf
         self._topic = topic
         self._sums: dict[bytes, tuple[int, int]] = {}
@@ -111,7 +110,6 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
 
 
 def added(parts: Sequence[Holdings | None]) -> Holdings | None:
-    """Add up the parts of a log."""
     sums = _summed(parts)
     return (
         None

@@ -13,7 +13,6 @@ class SegmentSummary:
 
     base_offset: int
     first_batch: int
-    """Base offset of its first batch."""
     next_offset: int
     """The offset after its last batch."""
     batches: int

@@ -32,7 +32,6 @@ class Entry:
     size: int
     mtime_ns: int
     is_link: bool = False
-    """True for a symbolic link."""
     leads_to_dir: bool = False
     """True for a link to a directory, which Kafka would follow. Only `list_dir` sets it."""
     stamp: tuple[int, ...] = field(default=(), compare=False)

@@ -252,7 +252,6 @@ def _leads_to_dir(item: os.DirEntry[str]) -> bool:
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:
-    """Return the value for `Entry.stamp`."""
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 

@@ -33,7 +33,6 @@ class Value:
 
     raw: object
     path: str
-    """Path of the file."""
     name: str = ""
     """Position inside the file, like `groups[0].output`; empty for the whole."""
     hint: str | None = None

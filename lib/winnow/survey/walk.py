@@ -221,7 +221,6 @@ def _walk(
 def _runs(
     directory: str, base_offset: int, gatherer: Gatherer, wanted: TransactionsWanted
 ) -> tuple[SegmentRuns, np.ndarray[Any, Any]]:
-    """Return `SegmentWalk.runs` and `aborted`."""
     events = gatherer.events()
     if not wanted.txn_index and not len(events):
         return NO_RUNS, NONE_ABORTED

@@ -6,14 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from winnow.errors import UsageError
-from winnow.policy.sources import (
-    Settings,
-    TopicSet,
-    parse_server_properties,
-    parse_set,
-    parse_topic_configs,
-    parse_topic_set,
-)
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings, TopicSet, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
 
 Value = str | int | float | bool

@@ -47,7 +47,6 @@ class ControlColumns:
 
     @classmethod
     def joined(cls, parts: Iterable[ControlColumns]) -> ControlColumns:
-        """Concatenate the parts."""
         every = [_columns(0), *parts]
         return cls(
             type=np.concatenate([part.type for part in every]),

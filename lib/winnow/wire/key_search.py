@@ -99,7 +99,6 @@ def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> Ke
 
 
 def key_set_of(keys: Sequence[bytes], secret: tuple[int, int]) -> KeySet:
-    """Return the set of a few keys."""
     different = list(dict.fromkeys(keys))
     ends = np.cumsum([0, *map(len, different)], dtype=np.int64)
     return key_set(ends, as_bytes(b"".join(different)), secret)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 
 class Fault(IntEnum):
-    """NONE, or the first fault."""
-
     NONE = 0
     AREA = 1
     TOO_MANY = 2

@@ -44,8 +44,6 @@ from winnow.wire.kernels.record import kernel
 
 
 class WalkStatus(IntEnum):
-    """Why a walk stopped."""
-
     FULL = 0
     """No row left in `out`; continue at the next position."""
     END = 1

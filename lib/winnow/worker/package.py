@@ -62,8 +62,6 @@ long.
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """An archive that was written."""
-
     path: str
     size: int
     python: str
@@ -71,7 +69,6 @@ class Package:
     platform: str
     """The platform that executors must have, as `linux-x86_64`."""
     versions: Mapping[str, str]
-    """Versions of all packages in it, by name."""
 
 
 def make_package(path: str) -> Package:

@@ -12,7 +12,8 @@ from tests.compare import assert_same_dump
 from tests.kafka.judge.judge import Kafka
 from winnow.api import clean
 from winnow.cleaning.result import PartitionResult
-from winnow.policy.sources import Settings, parse_topic_configs, parse_topic_set
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings, parse_topic_set
 
 CHECKPOINTS = (
     "cleaner-offset-checkpoint",

@@ -19,7 +19,8 @@ from tests.kafka.judge.judge import Kafka, Loaded
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.spark.runs import NOW, by_name, changes, clean, files_of, plan, run
 from winnow.cleaning.result import PartitionResult
-from winnow.policy.sources import Settings, parse_topic_configs, parse_topic_set
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings, parse_topic_set
 from winnow.wire.plain import Record
 
 pytestmark = pytest.mark.spark

@@ -19,7 +19,8 @@ from tests.kafka.judge.judge import Kafka, KafkaFailedError
 from tests.kafka.recover.compare import differences
 from winnow.api import clean
 from winnow.logdir.survey import survey_log_dirs
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings
 from winnow.recovery.logs.run import recover_dir
 from winnow.recovery.logs.values import TruncateRequest
 from winnow.storage.places import Places

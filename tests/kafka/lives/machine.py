@@ -61,7 +61,9 @@ from winnow.logdir.names import (
     SNAPSHOT,
     segment_file,
 )
-from winnow.policy.sources import Settings, parse_server_properties, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings
 from winnow.policy.versions import asked_version
 
 TIMESTAMPS = tuple(

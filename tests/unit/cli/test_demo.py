@@ -2,7 +2,8 @@ from pathlib import Path
 
 from winnow.cli import demo
 from winnow.policy.config import TopicConfig
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings
 
 
 def test_bundled_directory_unpacks_into_a_new_directory(tmp_path: Path) -> None:

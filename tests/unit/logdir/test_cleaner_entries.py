@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
 from winnow.logdir.cleaner_entries import Misplaced, gather_entry, misplaced_entries
-from winnow.logdir.listing import LogDir, survey_log_dirs
+from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 

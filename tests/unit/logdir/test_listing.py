@@ -10,7 +10,8 @@ import pytest
 
 from tests.crash import logs
 from winnow.errors import CorruptLogError
-from winnow.logdir.listing import Checkpoints, SegmentListing, resolve
+from winnow.logdir.listing import SegmentListing, resolve
+from winnow.logdir.survey import Checkpoints
 
 SEGMENTS = {
     0: [logs.record(o, o) for o in range(3)],

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import UsageError
-from winnow.logdir.listing import survey_log_dirs
-from winnow.logdir.survey import check_one_node
+from winnow.logdir.survey import check_one_node, survey_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 

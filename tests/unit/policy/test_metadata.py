@@ -10,15 +10,10 @@ from collections.abc import Mapping
 import pytest
 
 from winnow.policy.config import TopicConfig
+from winnow.policy.describe import parse_topic_configs
 from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
-from winnow.policy.sources import (
-    Settings,
-    Unknown,
-    parse_server_properties,
-    parse_set,
-    parse_topic_configs,
-    parse_topic_set,
-)
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings, Unknown, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
 
 LOG = "__cluster_metadata-0 up to offset 99"

@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 from winnow.policy.config import TopicConfig
+from winnow.policy.describe import parse_topic_configs
 from winnow.policy.more_deleted import deletes_more
-from winnow.policy.sources import (
-    Settings,
-    parse_server_properties,
-    parse_set,
-    parse_topic_configs,
-    parse_topic_set,
-)
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings, parse_set, parse_topic_set
 
 OWN = {
     "compacted": "cleanup.policy=compact min.compaction.lag.ms=1000",

@@ -8,14 +8,9 @@ import pytest
 
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
-from winnow.policy.sources import (
-    Settings,
-    Unknown,
-    parse_server_properties,
-    parse_set,
-    parse_topic_configs,
-    parse_topic_set,
-)
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings, Unknown, parse_set, parse_topic_set
 from winnow.policy.versions import PRODUCER_ID, TRANSACTIONAL_ID, asked_version
 
 COMPACTING = parse_server_properties("log.cleanup.policy=compact")

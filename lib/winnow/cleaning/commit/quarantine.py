@@ -21,8 +21,9 @@ from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine,
 from winnow.logdir.commit.set_aside import staging_path
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.damage import Damage, find_damage
-from winnow.logdir.listing import LogDir, SegmentListing, list_segments, resolve
+from winnow.logdir.listing import SegmentListing, list_segments, resolve
 from winnow.logdir.names import LOG, QUARANTINE_PREFIX, TXNINDEX, segment_file
+from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.policy.transaction_runs import SegmentRuns, fold

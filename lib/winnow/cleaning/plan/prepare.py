@@ -26,8 +26,8 @@ from winnow.cleaning.summaries.search import walk_what_may_change
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
-from winnow.logdir.listing import LogDir
 from winnow.logdir.names import PARTITION_METADATA
+from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.roll_forward import Finished, OpenRound
-from winnow.logdir.listing import LogDir
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
     LEADER_EPOCHS,
@@ -18,6 +17,7 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.partition_metadata import read_topic_id
+from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import PartitionPlan, Reason
 from winnow.policy.sources import Unknown

@@ -104,7 +104,6 @@ def _other_decision(before: object, now: Plain) -> str:
 
 
 def found_and_decided(prepared: Iterable[Prepared]) -> dict[str, Plain]:
-    """Return `SavedPlan.partitions`."""
     return {
         item.place.directory: {
             "found": None if item.state is None else facts_of(item.state),

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from winnow.errors import UsageError
-from winnow.logdir.listing import LogDir
-from winnow.policy.sources import ServerProperties, Settings
+from winnow.logdir.survey import LogDir
+from winnow.policy.server_properties import ServerProperties
+from winnow.policy.sources import Settings
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
 

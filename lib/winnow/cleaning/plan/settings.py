@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from winnow.cleaning.plan.server_properties import check_server_properties
 from winnow.errors import CorruptLogError, UsageError
-from winnow.logdir.listing import LogDir
 from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import (
     METADATA_DIR,
@@ -16,6 +15,7 @@ from winnow.logdir.metadata import (
     Configs,
     read_cluster_metadata,
 )
+from winnow.logdir.survey import LogDir
 from winnow.policy.known_version import known_version, newer_features
 from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
 from winnow.policy.sources import Settings

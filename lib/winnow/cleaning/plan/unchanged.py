@@ -142,7 +142,6 @@ def changed(where: str, what: str) -> WinnowError:
 
 
 def _difference(before: object, now: Plain) -> str:
-    """Name the first difference."""
     if not isinstance(before, dict):
         return "it is not what the plan says"
     segments = before.get("segments")

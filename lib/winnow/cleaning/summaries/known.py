@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries.store import Kept, fitting, opened, place_of, read_list
-from winnow.logdir.listing import LogDir
+from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.scan.values import SegmentSummary
@@ -20,9 +20,7 @@ class KnownSegments:
     """What is known of a partition that is about to be compacted."""
 
     place: str = ""
-    """The directory of its summaries."""
     end_offset: int = 0
-    """The end of the dirty range."""
     segments: Mapping[int, SegmentSummary] = field(default_factory=dict)
     """By base offset, those that stay unless a dirty record has one of their keys."""
     unique: bool = False

@@ -63,8 +63,6 @@ _AT_ONCE = 2**22
 
 @dataclass(slots=True)
 class _Search:
-    """The state of one partition."""
-
     state: PartitionState
     known: KnownSegments
     prefetch: Prefetch

@@ -19,7 +19,6 @@ class Shape:
     def __init__(self) -> None:
         self.stays = True
         self.first_batch = -1
-        """Base offset of the first batch."""
         self.next_offset = 0
         """The offset after the last batch."""
         self.batches = 0

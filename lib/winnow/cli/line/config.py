@@ -49,7 +49,6 @@ Keys = Mapping[str, Key]
 
 
 def keys_of(command: Any) -> Keys:  # noqa: ANN401 - typer's
-    """Return the keys of one verb."""
     shared = getattr(command.callback, "shared", ())
     found = {}
     for one in command.params:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 LEAST_NAME = 20
-"""Columns that a name gets at least."""
 
 Row = tuple[str, ...]
 

@@ -34,7 +34,6 @@ class _Stage:
     began: float
     done: int = 0
     ended: float | None = None
-    """When the stage ended."""
 
 
 class Progress:

@@ -44,7 +44,6 @@ class BoundLog:
 
 
 def bind(storage: Storage, state: PartitionState) -> BoundLog:
-    """Describe the log as it is now."""
     trusted = [
         following.base_offset <= state.trusted_end if state.trusted_end is not None else True
         for following in state.segments[1:]

@@ -63,7 +63,6 @@ class Output:
     base_offset: int
     log_bytes: int
     sha256: str
-    """SHA-256 of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +107,6 @@ class KeptRun:
 
     @property
     def bytes(self) -> int:
-        """The bytes that purging it frees."""
         return sum(file.size for step in self.steps for file in step.files)
 
     @property

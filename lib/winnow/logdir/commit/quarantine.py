@@ -125,7 +125,6 @@ def _check(storage: Storage, directory: str, item: StagedQuarantine) -> dict[str
 
 
 def _between(damages: Sequence[Damage], size: int) -> list[tuple[int, int]]:
-    """Return the ranges of a log that are not damaged."""
     edges = [0, *(edge for damage in damages for edge in (damage.start, damage.end)), size]
     return [
         (start, end)

@@ -48,7 +48,6 @@ class Finished:
     """A round that was finished."""
 
     run_id: str
-    """The run that began it."""
     end_offset: int
     """The cleaner checkpoint now."""
     groups: tuple[JournalGroup, ...]
@@ -60,7 +59,6 @@ class OpenRound:
     """A round in which some groups have not been rewritten yet."""
 
     staging: str
-    """Path of its staging directory."""
     journal: Journal
 
 

@@ -89,7 +89,6 @@ class StagedSegment:
         return {suffix: self._storage.entry(path) for suffix, path in self.paths.items()}
 
     def bytes(self) -> int:
-        """Return the size of all files."""
         return sum(entry.size for entry in self.entries().values())
 
     def _new(self, suffix: str) -> str:

@@ -44,7 +44,6 @@ class StagedGroup:
     """A finished, synced and verified output segment that is not in the partition directory yet."""
 
     base_offset: int
-    """Base offset of the first source."""
     sources: tuple[Segment, ...]
     """Ascending and without a gap, as they were when they were read."""
     paths: Mapping[str, str]

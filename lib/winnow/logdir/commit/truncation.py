@@ -125,7 +125,6 @@ def truncate_log(
 
 
 def remove_snapshots(storage: Storage, directory: str, names: Sequence[str]) -> None:
-    """Remove snapshots that a loader removes."""
     for name in names:
         storage.unlink(f"{directory}/{name}")
     if names:

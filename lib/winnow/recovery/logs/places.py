@@ -26,7 +26,6 @@ _ANY_POLICY = "*:cleanup.policy=compact"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlace:
     name: str
-    """Of the directory."""
     kind: DirectoryKind
     topic_partition: TopicPartition
     to_load: LogToLoad

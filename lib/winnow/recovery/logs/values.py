@@ -43,7 +43,6 @@ class LoadSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToLoad:
     directory: str
-    """Path of the partition directory."""
     log_start_checkpoint: int
     recovery_point: int
     settings: LoadSettings

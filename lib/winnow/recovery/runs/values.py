@@ -48,7 +48,6 @@ class PartitionRecovery:
     log_start_offset: int | None = None
     """The log start offset that an undo restored, if retention had moved it."""
     kept: tuple[Kept, ...] = ()
-    """What is kept afterwards."""
     error: str | None = None
 
 

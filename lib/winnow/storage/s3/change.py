@@ -279,7 +279,6 @@ def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | Non
 
 
 def _places(directory: str, record: Record) -> set[str]:
-    """Return the directories of all names in a record."""
     sources = (put.source for put in record.puts.values() if isinstance(put, Copied))
     return {parent(key_of(directory, name)) for name in (*record.puts, *sources, *record.deletes)}
 

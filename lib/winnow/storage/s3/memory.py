@@ -84,7 +84,6 @@ class Memory:
             of[stored.key] = stored
 
     def forget(self) -> None:
-        """Forget all listings."""
         with self._lock:
             self._directories.clear()
             self._since.clear()

@@ -231,7 +231,6 @@ class S3Storage:
             self._objects.memory.add(stored)
 
     def _change_of(self, key: str) -> Change | None:
-        """Return the open change that covers a key."""
         covering = (
             one
             for at, one in self._changes.by_directory.items()

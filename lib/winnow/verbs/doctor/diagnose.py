@@ -43,7 +43,7 @@ from winnow.words import counted, duration
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from winnow.logdir.listing import LogDir
+    from winnow.logdir.survey import LogDir
 
 _DAY_MS = 86_400_000
 _RETENTION_SECONDS = 0.01

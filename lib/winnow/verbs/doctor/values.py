@@ -117,7 +117,6 @@ class Unfreed:
     partitions: int
     log_bytes: int
     reason: str
-    """That of its largest partition."""
 
 
 @dataclass(frozen=True, slots=True)

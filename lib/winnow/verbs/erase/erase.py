@@ -25,8 +25,8 @@ from winnow.errors import FAILS_ONE_PARTITION, WinnowError
 from winnow.logdir.commit.kept import close_kept
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import swap_group
-from winnow.logdir.listing import LogDir
 from winnow.logdir.names import LOG, STAGING_PREFIX
+from winnow.logdir.survey import LogDir
 from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Progress

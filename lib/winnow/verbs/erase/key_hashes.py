@@ -15,7 +15,6 @@ from winnow.errors import UsageError
 from winnow.storage.output_file import read_output
 
 HASH_DIGITS = 32
-"""Hexadecimal digits of a hash."""
 _MOST_BYTES = 1024
 """More than any file with a hash key has."""
 MOST_LISTED = 100_000
@@ -43,8 +42,6 @@ def hash_keys(keys: Iterable[bytes], hash_key: bytes | None = None) -> KeyHashes
 
 @dataclass(frozen=True, slots=True)
 class ErasedKeys:
-    """Keys that were erased, as hashes."""
-
     hashes: tuple[bytes, ...]
     """BLAKE2b of 16 bytes under `hash_key`."""
     hash_key: bytes

@@ -11,8 +11,9 @@ from winnow.cleaning.plan.prepare import list_known
 from winnow.cleaning.plan.prepared import Known, LeftAlone, known_or_left_alone, place_of
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
-from winnow.logdir.listing import LogDir, resolve
+from winnow.logdir.listing import resolve
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
+from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.retention import has_remote_storage, is_tiered
 from winnow.policy.sources import Unknown, parse_topic_set

@@ -75,7 +75,6 @@ class PartitionErasure:
     """Number of reached segments with matches. These are rewritten; the others are not touched."""
     rewritten: tuple[RewrittenFile, ...] = ()
     bytes_before: int | None = None
-    """Log bytes of all segments."""
     bytes_after: int | None = None
     proof: Proof | None = None
     copies: tuple[str, ...] = ()

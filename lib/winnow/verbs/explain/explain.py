@@ -39,7 +39,7 @@ from winnow.verbs.explain.values import Explanation, RecordFate
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from winnow.logdir.listing import LogDir
+    from winnow.logdir.survey import LogDir
     from winnow.runtime.progress import Progress
 
 

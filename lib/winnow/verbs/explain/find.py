@@ -53,7 +53,6 @@ class UnreadableError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRecord:
     segment: int
-    """Base offset of its segment."""
     position: int
     """Byte in the segment's log at which its batch begins."""
     batch: Array = field(repr=False)

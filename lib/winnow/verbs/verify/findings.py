@@ -43,7 +43,6 @@ class Scope:
 
     log_dir: str
     name: str | None = None
-    """Name of the sub-directory."""
     topic: str | None = None
     partition: int | None = None
 

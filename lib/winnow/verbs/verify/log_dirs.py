@@ -46,7 +46,6 @@ class LogDirCheck:
     checkpoints: Offsets
     clean_shutdown: bool
     notes: tuple[str, ...]
-    """What was not checked."""
 
 
 def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:

@@ -40,7 +40,6 @@ class SweepResult:
     checked: Checked
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = field(default=())
-    """What was not checked."""
 
     @property
     def status(self) -> str:

@@ -11,7 +11,6 @@ _MASK = 0xFFFFFFFF
 
 
 def xxhash32(data: bytes) -> int:
-    """Return the 32-bit hash of `data`."""
     at, size = 0, len(data)
     if size >= 16:
         lanes = [(_P1 + _P2) & _MASK, _P2, 0, -_P1 & _MASK]

@@ -8,15 +8,11 @@ import pytest
 
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import UsageError
-from winnow.logdir.listing import LogDir, survey_log_dirs
+from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.policy.config import TopicConfig
-from winnow.policy.sources import (
-    ServerProperties,
-    Settings,
-    Unknown,
-    parse_server_properties,
-    parse_topic_configs,
-)
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.server_properties import ServerProperties, parse_server_properties
+from winnow.policy.sources import Settings, Unknown
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from tests.fixtures.data import copy_tree, unpacked
 from winnow.cleaning.plan.settings import io_rate, with_metadata
-from winnow.logdir.listing import LogDir, survey_log_dirs
+from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.policy.config import TopicConfig
-from winnow.policy.sources import Settings, Unknown, parse_server_properties, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings, Unknown
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()

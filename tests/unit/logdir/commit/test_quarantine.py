@@ -16,8 +16,9 @@ from winnow.logdir.commit.set_aside import quarantine_path, staging_path
 from winnow.logdir.damage import Damage
 from winnow.logdir.indexes.index import read_offset_index
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
-from winnow.logdir.listing import Checkpoints, list_segments, resolve
+from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
+from winnow.logdir.survey import Checkpoints
 from winnow.state import PartitionState, TopicPartition
 from winnow.storage.local import LocalStorage
 

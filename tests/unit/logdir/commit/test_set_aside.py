@@ -16,8 +16,9 @@ from winnow.logdir.commit.set_aside import (
     staging_path,
 )
 from winnow.logdir.damage import Damage
-from winnow.logdir.listing import Checkpoints, list_segments, resolve
+from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.survey import Checkpoints
 from winnow.state import PartitionState, Segment, TopicPartition
 from winnow.storage.local import LocalStorage
 
