@@ -285,13 +285,7 @@ def doctor(
     with locked(log_dirs, to_change=False) as dirs:
         settings, found = with_metadata(settings, Places(), dirs)
         request = Request.of(
-            {
-                "settings": settings,
-                "topics": topics,
-                "now": now,
-                "progress": progress,
-            },
-            touch=False,
+            {"settings": settings, "topics": topics, "now": now, "progress": progress}, touch=False
         )
         request.check_globs({tp.topic for d in dirs for tp in d.partitions})
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)

@@ -22,12 +22,7 @@ from winnow.logdir.valid_batches import valid_batches
 from winnow.pickling import pickled_by_fields
 from winnow.state import Recovered, Segment
 from winnow.storage.segment_io import map_range, release
-from winnow.wire.batch import (
-    CONTROL,
-    MAX_MAGIC,
-    NO_PRODUCER,
-    NO_TIMESTAMP,
-)
+from winnow.wire.batch import CONTROL, MAX_MAGIC, NO_PRODUCER, NO_TIMESTAMP
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
 
@@ -215,11 +210,7 @@ def _check_control(buf: Bytes, rows: Rows, path: str) -> None:
     if not len(control):
         return
     # Imported here: it loads all codecs, and most logs have no marker.
-    from winnow.wire.control_records import (  # noqa: PLC0415
-        EMPTY,
-        MAX_CONTROL_BYTES,
-        decode_control,
-    )
+    from winnow.wire.control_records import EMPTY, MAX_CONTROL_BYTES, decode_control  # noqa: PLC0415
     from winnow.wire.inflate import inflate_parts  # noqa: PLC0415
 
     try:

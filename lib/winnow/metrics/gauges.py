@@ -40,10 +40,7 @@ def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ..
     whole = [_one(name, words, value) for name, words, value in _of_run(result)]
     return (
         *gauges_of_end(
-            result.exit_code,
-            succeeded=result.exit_code in SUCCESS,
-            started=started,
-            ended=ended,
+            result.exit_code, succeeded=result.exit_code in SUCCESS, started=started, ended=ended
         ),
         *whole,
         *_left_alone(result.partitions),

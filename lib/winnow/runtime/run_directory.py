@@ -58,10 +58,7 @@ def begin_run_directory(parent: str) -> None:
     temporary files.
     """
     os.environ["TMPDIR"] = tempfile.tempdir = parent
-    parents = [
-        parent,
-        *filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")),
-    ]
+    parents = [parent, *filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))]
     paths = [
         tempfile.mkdtemp(prefix=f"winnow-run-{os.getpid()}-", dir=parent) for parent in parents
     ]

@@ -49,12 +49,7 @@ def spread(
     with (
         TickSheet(weights) if weights else nullcontext() as sheet,
         watched(
-            sc,
-            progress,
-            name,
-            tasks=tasks,
-            items=None if weights else len(items),
-            ticks=sheet,
+            sc, progress, name, tasks=tasks, items=None if weights else len(items), ticks=sheet
         ),
     ):
         work = partial(_each, do, None if sheet is None else sheet.path)
@@ -63,9 +58,7 @@ def spread(
 
 
 def _each(
-    do: Callable[[_Item], _Done],
-    ticks: str | None,
-    tasks: Iterable[list[tuple[int, _Item]]],
+    do: Callable[[_Item], _Done], ticks: str | None, tasks: Iterable[list[tuple[int, _Item]]]
 ) -> Iterator[tuple[int, _Done | Failure]]:
     numbered = [one for task in tasks for one in task]
     prepare: Callable[[Sequence[_Item]], None] | None = getattr(do, "prepare", None)

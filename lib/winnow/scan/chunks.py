@@ -11,13 +11,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk
 from winnow.scan.cut_kernel import USUAL_BYTES_IN_WRAPPER
 from winnow.storage.segment_io import Bytes
-from winnow.wire.batch import (
-    BATCH,
-    CODEC_MASK,
-    MAX_MAGIC,
-    Codec,
-    is_wrapper,
-)
+from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, Codec, is_wrapper
 
 _CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of batches that are decompressed together."""

@@ -13,11 +13,7 @@ from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.spool import StoredKeys
 from winnow.scan.cut_kernel import GUESSED, LEGACY, sum_up
-from winnow.wire.batch import (
-    BATCH,
-    CODEC_MASK,
-    HEADER_V2_SIZE,
-)
+from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE
 from winnow.wire.buffers import Rows, as_rows
 from winnow.wire.kernels.record import SMALLEST_RECORD
 

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
-from winnow.logdir.names import (
-    DELETED,
-    INDEX,
-    KEEPING_SUFFIX,
-    LOG,
-    STAGING_PREFIX,
-    segment_file,
-)
+from winnow.logdir.names import DELETED, INDEX, KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES, task_count
@@ -129,10 +122,7 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
     if is_remote(place.directory) and any(active is one for one in before):
         return Listed(listing, not_walked(active.base_offset))  # the same object, read before
     walk = walk_segment(
-        place.directory,
-        active.base_offset,
-        active.log_bytes,
-        check_index=bool(active.index_bytes),
+        place.directory, active.base_offset, active.log_bytes, check_index=bool(active.index_bytes)
     )
     return Listed(listing, walk)
 

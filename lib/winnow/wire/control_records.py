@@ -64,11 +64,7 @@ def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
     rows = as_rows(batches)
     columns = _columns(len(rows))
     fault, i = _decode(
-        *blocks.areas,
-        rows,
-        columns.type,
-        columns.coordinator_epoch,
-        columns.timestamp,
+        *blocks.areas, rows, columns.type, columns.coordinator_epoch, columns.timestamp
     )
     if fault != _SOUND:
         raise _corrupt(fault, rows[i])

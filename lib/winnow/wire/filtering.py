@@ -239,10 +239,7 @@ def _by_format(
 
 
 def _kept_format(
-    blocks: RecordBlocks,
-    keep: NDArray[np.bool_],
-    retention: NDArray[np.int8],
-    era: Era,
+    blocks: RecordBlocks, keep: NDArray[np.bool_], retention: NDArray[np.int8], era: Era
 ) -> Filtered:
     kept = OldBatches(
         blocks,

@@ -15,14 +15,7 @@ import numpy as np
 
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.kernels.blake2b import DIGEST_SIZE, hash_all
-from winnow.wire.kernels.record import (
-    AHEAD,
-    check_area,
-    kernel,
-    parse_record,
-    prefetch,
-    same_bytes,
-)
+from winnow.wire.kernels.record import AHEAD, check_area, kernel, parse_record, prefetch, same_bytes
 from winnow.wire.kernels.siphash import siphash
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
@@ -90,11 +83,7 @@ def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> Ke
     firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
     buckets = np.append(np.searchsorted(hashes, firsts), n).astype(np.int32)
     return KeySet(
-        secret,
-        read_only(hashes),
-        read_only(sorted_ends),
-        as_bytes(sorted_data),
-        read_only(buckets),
+        secret, read_only(hashes), read_only(sorted_ends), as_bytes(sorted_data), read_only(buckets)
     )
 
 

@@ -54,9 +54,7 @@ def make_offline(path: str) -> int:
         )
     if not target.parent.is_dir():
         raise UsageError(
-            "no such directory",
-            where=str(target.parent),
-            hint="Create it, or choose another file.",
+            "no such directory", where=str(target.parent), hint="Create it, or choose another file."
         )
     try:
         with (

@@ -28,14 +28,7 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spool import Spooled, StoredKeys, joined, written
 from winnow.runtime.spread import spread
 from winnow.scan.cut import Split
-from winnow.scan.prefetch import (
-    Hashes,
-    Keys,
-    Prefetch,
-    hashes_of,
-    keys_of_split,
-    tombstones_of,
-)
+from winnow.scan.prefetch import Hashes, Keys, Prefetch, hashes_of, keys_of_split, tombstones_of
 from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
 from winnow.survey.survey import together, walk_segments
@@ -319,10 +312,7 @@ def _ask(
         upper = np.ascontiguousarray(search.unsettled[:, 1])
         both = written(spool, [upper, search.tombstones])
         tombstones = both.start + 8 * counts[0]
-        parts = (
-            replace(both, size=8 * counts[0]),
-            Spooled(both.path, tombstones, 8 * counts[1]),
-        )
+        parts = (replace(both, size=8 * counts[0]), Spooled(both.path, tombstones, 8 * counts[1]))
         for at in search.asked:
             summary = search.known.segments[search.state.segments[at].base_offset]
             questions[number, at] = _Question(search.known.place, summary, *parts)

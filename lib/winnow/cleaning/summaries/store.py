@@ -147,11 +147,7 @@ def read_keys(place: str, summary: SegmentSummary) -> Keys | None:
 
 
 def record(
-    place: str,
-    directory: str,
-    found: Sequence[SegmentSummary],
-    *,
-    unique: UniqueKeys | None = None,
+    place: str, directory: str, found: Sequence[SegmentSummary], *, unique: UniqueKeys | None = None
 ) -> None:
     """Make `found` the list of a partition. Call this once its segments are in place.
 

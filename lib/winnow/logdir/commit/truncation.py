@@ -132,12 +132,7 @@ def remove_snapshots(storage: Storage, directory: str, names: Sequence[str]) -> 
 
 
 def _write_files(
-    storage: Storage,
-    directory: str,
-    change: Truncation,
-    there: Mapping[str, int],
-    *,
-    staging: str,
+    storage: Storage, directory: str, change: Truncation, there: Mapping[str, int], *, staging: str
 ) -> None:
     new = {**change.files, **change.snapshots}
     if change.created_segment is not None:

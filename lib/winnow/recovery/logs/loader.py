@@ -322,11 +322,7 @@ class _Loader:
             if segment.size < segment.before:
                 cuts.append(
                     LogCut(
-                        segment.base,
-                        segment.before,
-                        segment.size,
-                        segment.next_offset,
-                        segment.why,
+                        segment.base, segment.before, segment.size, segment.next_offset, segment.why
                     )
                 )
         if LEADER_EPOCHS not in self._entries and not self._epochs.changed:

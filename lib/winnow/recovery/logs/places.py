@@ -53,8 +53,7 @@ def _is_wanted(place: LogPlace, topics: tuple[str, ...]) -> bool:
 
 def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iterator[LogPlace]:
     settings = replace(
-        request.settings,
-        topic_sets=(*request.settings.topic_sets, parse_topic_set(_ANY_POLICY)),
+        request.settings, topic_sets=(*request.settings.topic_sets, parse_topic_set(_ANY_POLICY))
     )
     for entry in storage.list_dir(log_dir.path):
         if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:

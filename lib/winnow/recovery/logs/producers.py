@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.logdir.snapshots import ProducerEntry, decode_snapshot, encode_snapshot
-from winnow.policy.producers import (
-    Marker,
-    Producer,
-    ProducerState,
-    expire,
-    from_entries,
-    replay,
-)
+from winnow.policy.producers import Marker, Producer, ProducerState, expire, from_entries, replay
 from winnow.recovery.logs.java_map import JavaKeys
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 

@@ -14,14 +14,7 @@ from winnow.logdir.valid_batches import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range, release
 from winnow.survey.gather import control_columns
-from winnow.wire.batch import (
-    BATCH,
-    CONTROL,
-    MAX_MAGIC,
-    MAX_OFFSET_SPAN,
-    NO_PRODUCER,
-    is_wrapper,
-)
+from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, MAX_OFFSET_SPAN, NO_PRODUCER, is_wrapper
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
 from winnow.wire.walk import WalkStatus, describe, walk_batches

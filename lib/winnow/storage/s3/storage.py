@@ -241,8 +241,7 @@ class S3Storage:
     def _inside(self, change: Change, key: str) -> str:
         if self._change_of(key) is not change:
             raise _unsupported(
-                "moving files between directories with separate changes",
-                self._url(key),
+                "moving files between directories with separate changes", self._url(key)
             )
         return key
 

@@ -118,10 +118,7 @@ def _begun(homes: Sequence[Home], looked: Sequence[Looked | Failure]) -> Compari
     if bounds.start >= bounds.end:
         return replace(comparison, why_not=_why_nothing(comparison, bounds))
     comparison = replace(
-        comparison,
-        start=bounds.start,
-        end=bounds.end,
-        every_record_from=bounds.every_record_from,
+        comparison, start=bounds.start, end=bounds.end, every_record_from=bounds.every_record_from
     )
     return Work(comparison, sound, bounds)
 

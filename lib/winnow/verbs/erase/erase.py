@@ -198,11 +198,7 @@ def _scan(
 
 
 def _erase(
-    sc: SparkContext,
-    found: Sequence[_Found],
-    request: Request,
-    keys: SharedKeys,
-    run_id: str,
+    sc: SparkContext, found: Sequence[_Found], request: Request, keys: SharedKeys, run_id: str
 ) -> list[_Progressed]:
     """Rewrite and commit as many segments at a time as there is room for."""
     done = [_close_undos(one, request, run_id) for one in found]

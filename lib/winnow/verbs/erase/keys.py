@@ -34,9 +34,7 @@ def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa
         array = _of_frame(keys)
     if array.null_count:
         raise UsageError(
-            "a key is null",
-            expected="bytes",
-            hint="Records without a key can't be searched for.",
+            "a key is null", expected="bytes", hint="Records without a key can't be searched for."
         )
     if not len(array):
         raise UsageError("no keys were given", expected="at least one")

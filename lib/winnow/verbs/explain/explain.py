@@ -19,14 +19,7 @@ from winnow.policy.fate import Fate, RoundFacts, Verdict
 from winnow.policy.transactions import NOTHING_CARRIED
 from winnow.state import PartitionState
 from winnow.verbs.explain import partition as rules
-from winnow.verbs.explain.find import (
-    Found,
-    FoundRecord,
-    Place,
-    Search,
-    UnreadableError,
-    find,
-)
+from winnow.verbs.explain.find import Found, FoundRecord, Place, Search, UnreadableError, find
 from winnow.verbs.explain.records import Ground, fate_of
 from winnow.verbs.explain.retained import (
     as_grouped,

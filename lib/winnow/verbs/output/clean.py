@@ -29,14 +29,7 @@ from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree, make_directory
 from winnow.storage.places import free_bytes
 from winnow.verbs.output.destination import Destination, begin, check_free, clear, work_beside
-from winnow.verbs.output.source import (
-    Source,
-    Unit,
-    batches,
-    is_metadata,
-    look_at,
-    refuse_changed,
-)
+from winnow.verbs.output.source import Source, Unit, batches, is_metadata, look_at, refuse_changed
 
 _AT_ONCE = 8
 """Concurrent requests. A remote place is slow for each request but handles many at once."""
@@ -334,11 +327,7 @@ def _read(path: str) -> bytes:
 
 
 def _merged(
-    results: Sequence[RunResult],
-    *,
-    run_id: str,
-    named: Mapping[str, str],
-    written: Sequence[str],
+    results: Sequence[RunResult], *, run_id: str, named: Mapping[str, str], written: Sequence[str]
 ) -> RunResult:
     """Merge the results of all batches into one, under the names of the log directories.
 

@@ -107,11 +107,7 @@ def _load(data: Bytes, at: int, size: int, m: NDArray[np.uint64]) -> None:
 
 @kernel
 def _compress(
-    h: NDArray[np.uint64],
-    m: NDArray[np.uint64],
-    v: NDArray[np.uint64],
-    done: np.uint64,
-    last: bool,
+    h: NDArray[np.uint64], m: NDArray[np.uint64], v: NDArray[np.uint64], done: np.uint64, last: bool
 ) -> None:
     for i in range(8):
         v[i] = h[i]

@@ -68,13 +68,7 @@ def write_record(
 
 
 @kernel
-def _write_field(
-    area: Bytes,
-    pos: int,
-    after: int,
-    out: Bytes,
-    at: int,
-) -> tuple[int, int]:
+def _write_field(area: Bytes, pos: int, after: int, out: Bytes, at: int) -> tuple[int, int]:
     """Write one length, shortest form, and its bytes. Return (end in `out`, end in the area)."""
     size, start = read_varint(area, pos, after)
     at = write_varint(out, at, size)
@@ -84,11 +78,7 @@ def _write_field(
 
 
 @kernel
-def _tail_size(
-    area: Bytes,
-    tail: int,
-    after: int,
-) -> int:
+def _tail_size(area: Bytes, tail: int, after: int) -> int:
     """Return the bytes from the key's length to the last header, in the shortest form."""
     pos = tail
     total = 0
