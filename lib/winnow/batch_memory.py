@@ -54,10 +54,9 @@ def hint() -> str:
     """What to do about a batch that exceeds the limit."""
     return (
         f"A batch may take {batch_budget()} bytes in the memory of this machine. To allow more, "
-        f"set {VARIABLE} for the "
-        "workers, for example with `--conf spark.executorEnv.WINNOW_MAX_BATCH_BYTES=2147483639`, "
-        "or as an environment "
-        "variable where all runs on one machine; a task then needs up to four times as much memory."
+        f"set {VARIABLE} for the workers, for example with `--conf "
+        "spark.executorEnv.WINNOW_MAX_BATCH_BYTES=2147483639`, or as an environment variable where "
+        "all runs on one machine; a task then needs up to four times as much memory."
     )
 
 

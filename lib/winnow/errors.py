@@ -115,9 +115,8 @@ def failure_of(error: Exception) -> str:
     _log.error("an unexpected error in the work on a partition", exc_info=error)
     return (
         f"an unexpected {type(error).__name__}: {str(error).strip() or 'without a message'}. This "
-        "is a defect of "
-        "Winnow, in the work on this partition only. Please report it, with the traceback from the "
-        "log"
+        "is a defect of Winnow, in the work on this partition only. Please report it, with the "
+        "traceback from the log"
     )
 
 

@@ -97,9 +97,8 @@ def no_space(needed: int, room: int, request: Request) -> Failure:
     else:
         found = f"--max-extra-space allows {size(max(room, 0))}"
     return Failure(
-        f"not enough space: needs {size(needed)}, {found}. Free some with "
-        "`clean --free-at-least SIZE` or `clean --only retention`, or use another disk with "
-        "`clean --output DIR`",
+        f"not enough space: needs {size(needed)}, {found}. Free some with `clean --free-at-least "
+        "SIZE` or `clean --only retention`, or use another disk with `clean --output DIR`",
         NoSpaceError.exit_code,
     )
 

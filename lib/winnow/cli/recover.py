@@ -146,8 +146,7 @@ def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
     for kept in partition.kept:
         yield (
             f"kept by run {kept.run_id} of {moment(kept.kept_at_ms)}: "
-            f"{counted(kept.segments, 'segment')}, "
-            f"{size(kept.bytes)}"
+            f"{counted(kept.segments, 'segment')}, {size(kept.bytes)}"
             + (f"; can't be undone: {kept.closed_by}" if kept.closed_by else "")
         )
     if partition.error is not None:

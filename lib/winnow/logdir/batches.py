@@ -229,8 +229,7 @@ def _fault(walk: HeaderWalk, data: Bytes, path: str, *, at: int, left: int) -> C
         return TornLogError(
             "too small for any batch",
             expected=f"at least {FRAME_SIZE} bytes and {RECORD_OVERHEAD_V0} (v0), "
-            f"{RECORD_OVERHEAD_V1} (v1), "
-            f"or {HEADER_V2_SIZE} bytes (v2)",
+            f"{RECORD_OVERHEAD_V1} (v1), or {HEADER_V2_SIZE} bytes (v2)",
             found=f"{left} bytes",
             where=where,
         )

@@ -108,8 +108,7 @@ def read_cluster_metadata(
     if log.torn is not None:
         notes.append(
             f"{log.torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset "
-            f"{log.end_offset - 1}. "
-            "Settings that changed after it are unknown here"
+            f"{log.end_offset - 1}. Settings that changed after it are unknown here"
         )
     notes += image.notes()
     if image.in_transaction:

@@ -199,8 +199,7 @@ def _why_nothing_cleanable(state: PartitionState, cleanable: CleanableRange) -> 
     first_dirty = cleanable.first_dirty_offset
     if first_dirty >= state.active.base_offset:
         return (
-            f"{counted(len(state.segments) - 1, 'segment')} before the active one, all clean "
-            "up "
-            f"to {first_dirty}"
+            f"{counted(len(state.segments) - 1, 'segment')} before the active one, all clean up to "
+            f"{first_dirty}"
         )
     return f"nothing to clean from offset {first_dirty} on: {cleanable.why}"

@@ -217,8 +217,7 @@ class Undecided:
             )
         return (
             f"the transaction of producer {self.producer_id} from offset {self.first_offset} on "
-            "ends at "
-            f"{self.marker_offset}, not below the high watermark"
+            f"ends at {self.marker_offset}, not below the high watermark"
         )
 
 

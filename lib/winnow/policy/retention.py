@@ -94,9 +94,8 @@ def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
         return Reason("S8.2", words)
     if state.high_watermark < upper:
         words = (
-            f"the high watermark is {state.high_watermark}, and "
-            f"segment {first.base_offset} ends at {upper}: "
-            "nothing above it is known to be committed"
+            f"the high watermark is {state.high_watermark}, and segment {first.base_offset} ends "
+            f"at {upper}: nothing above it is known to be committed"
         )
         return Reason("S7.2", words)
     return Reason(

@@ -185,11 +185,9 @@ class Settings:
         guess = None if confirmed else _default_that_deletes(values)
         if guess is not None:
             return Unknown(
-                f"topic {topic} has no {guess} of its own, "
-                "and its broker's server.properties was not given: "
-                "Kafka's default would be a guess that could destroy data. Pass "
-                "--server-properties FILE, or "
-                f"--set log.{guess}=..."
+                f"topic {topic} has no {guess} of its own, and its broker's server.properties was "
+                "not given: Kafka's default would be a guess that could destroy data. Pass "
+                f"--server-properties FILE, or --set log.{guess}=..."
             )
         default_source = (
             KAFKA_DEFAULT if confirmed or self.metadata is None else UNCONFIRMED_DEFAULT
@@ -309,8 +307,7 @@ def _unknown(topic: str, missing: str | None) -> Unknown:
         reason += f" ({missing})"
     return Unknown(
         f"{reason}: name the topic in --topic-configs FILE (what `kafka-configs --entity-type "
-        "topics --describe` "
-        f"prints), or pass --topic-set '{topic}:cleanup.policy=...'"
+        f"topics --describe` prints), or pass --topic-set '{topic}:cleanup.policy=...'"
     )
 
 

@@ -36,8 +36,7 @@ def show(history: History, paper: Paper, *, now: int) -> None:
     erased = f", {counted(len(history.erasures), 'erasure')}" if history.erasures else ""
     paper.print(
         f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: "
-        f"{size(history.freed_bytes)} freed"
-        f"{erased} ({printable(history.ledger)})",
+        f"{size(history.freed_bytes)} freed{erased} ({printable(history.ledger)})",
     )
     width = paper.width
     for line in (

@@ -50,15 +50,13 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
         "apply": Lesson(
             "Carry out a saved plan, exactly, or refuse.",
             "Decides again with the plan's clock and settings, and cleans only if every file and "
-            "every decision is still that of the plan. Otherwise it changes nothing. "
-            f"{_STOPPED}",
+            f"every decision is still that of the plan. Otherwise it changes nothing. {_STOPPED}",
             ("apply plan.json",),
         ),
         "erase": Lesson(
             "Remove all records of some keys, and prove it.",
             "Rewrites only closed segments that contain one of the keys, whatever the cleanup "
-            "policy. Then reads everything again to prove it. --dry-run only counts. "
-            f"{_STOPPED}",
+            f"policy. Then reads everything again to prove it. --dry-run only counts. {_STOPPED}",
             (
                 "erase /var/lib/kafka --keys keys.txt --dry-run",
                 "erase /var/lib/kafka --keys keys.txt --certificate DIR",
