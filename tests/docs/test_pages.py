@@ -113,7 +113,7 @@ def configure(place: Path, instead: dict[str, str]) -> dict[str, str]:
 
 def add_orders(log_dir: Path) -> None:
     """Add a topic with JSON, as an application writes it."""
-    records = [
+    records: list[tuple[bytes, dict[str, object] | None]] = [
         (b"o1", {"id": 1, "city": "Bonn", "total": 12.5}),
         (b"o2", {"id": 2, "city": "Köln", "total": 20.0}),
         (b"o1", None),
@@ -121,7 +121,12 @@ def add_orders(log_dir: Path) -> None:
     with LogWriter(log_dir / "orders-0", clock=lambda: 1_790_000_000_000) as log:
         log.append_records(
             [
-                Record(i, 1_790_000_000_000 + i, key, value and json.dumps(value).encode())
+                Record(
+                    i,
+                    1_790_000_000_000 + i,
+                    key,
+                    None if value is None else json.dumps(value).encode(),
+                )
                 for i, (key, value) in enumerate(records)
             ]
         )

@@ -67,7 +67,7 @@ def test_commands_for_several_brokers_succeed(capsys: pytest.CaptureFixture[str]
 
 
 def words(line: str) -> list[str]:
-    command, *rest = shlex.split(line)
+    command, *rest = shlex.split(line.replace("\\\n", ""))
     assert command.endswith("spark-submit.sh")
     return rest
 
