@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.leader_batches import Producer
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.log_writer.writer import LogWriter
+from tests.session import verbs_use
 from tests.spark.runs import changes, files_of
 from tests.twins.encoding import encode_batch
 from winnow.api import clean, compare_replicas, erase
@@ -230,7 +230,7 @@ def test_compare_command(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("winnow.cli.verify.spark_context", lambda **_: nullcontext(spark))
+    verbs_use(spark, monkeypatch)
     assert run_command(["verify", "--compare", *brokers, "--topics", "s*", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["status"] == "same"

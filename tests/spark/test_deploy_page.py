@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import subprocess
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fixtures.data import TOPIC_CONFIGS
+from tests.session import verbs_use
 from tests.spark.runs import add_partition, new_log_dir
 from tests.unit.cli.results import partition, run_of
 from winnow.cli.main import run as run_command
@@ -46,8 +46,7 @@ def broker(path: Path, node: int) -> Path:
 @pytest.fixture
 def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two brokers' directories where commands are run, in this session."""
-    for verb in ("run", "verify"):
-        monkeypatch.setattr(f"winnow.cli.{verb}.spark_context", lambda **_: nullcontext(spark))
+    verbs_use(spark, monkeypatch)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
     for node in (1, 2):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import pytest
 
 from tests.crash.runs import read_log
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.session import verbs_use
 from tests.spark.runs import NOW, by_name, changes, files_of, run, settings
 from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
@@ -93,8 +93,7 @@ def size_in_batch(record: Record, row: Rows) -> int:
 def command(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
-    for verb in ("run", "doctor", "explain", "verify"):
-        monkeypatch.setattr(f"winnow.cli.{verb}.spark_context", lambda **_: nullcontext(spark))
+    verbs_use(spark, monkeypatch)
 
     def call(*words: str) -> tuple[int, str]:
         capsys.readouterr()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -19,6 +18,7 @@ import pytest
 from tests.crash.runs import files_of as content
 from tests.crash.runs import read_log
 from tests.fixtures.data import copy_log_dir, copy_tree
+from tests.session import verbs_use
 from tests.spark.runs import add_partition, changes, checkpoint, files_of, new_log_dir
 from tests.unit.kafka_log.reading import rows
 from winnow.api import erase, erasures, verify
@@ -302,7 +302,7 @@ def test_erase_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
-    monkeypatch.setattr("winnow.cli.erase.spark_session", lambda **_: nullcontext(spark))
+    verbs_use(spark, monkeypatch)
     log = read_log(log_dir / "c-tomb-0").records
     active = max(int(path.stem) for path in (log_dir / "c-tomb-0").glob("*.log"))
     key = min({r.key for r in log if r.key} - {r.key for r in log if r.offset >= active})

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from chispa import assert_df_equality
 
 from tests.crash.runs import read_log
 from tests.fixtures.data import copy_log_dir
+from tests.session import verbs_use
 from tests.spark.runs import changes, files_of
 from winnow.cli.keys import delta_keys
 from winnow.cli.main import run as run_command
@@ -32,7 +32,7 @@ Erase = Callable[..., tuple[int, str, str]]
 def erase(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Erase:
-    monkeypatch.setattr("winnow.cli.erase.spark_session", lambda **_: nullcontext(spark))
+    verbs_use(spark, monkeypatch)
 
     def call(log_dir: Path, *words: str) -> tuple[int, str, str]:
         capsys.readouterr()

@@ -5,13 +5,13 @@ nothing.
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fixtures.data import copy_log_dir
+from tests.session import verbs_use
 from tests.spark.runs import add_partition, changes, clean, files_of, new_log_dir, run
 from tests.unit.cleaning.sweeps import swept
 from winnow.api import verify
@@ -58,7 +58,7 @@ def test_verify_command(
     """Only for the requested topics, here."""
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-badcrc-0", "x-torn-0"])
     (log_dir / "x-0.0123456789abcdef0123456789abcdef-stray").mkdir()
-    monkeypatch.setattr("winnow.cli.verify.spark_context", lambda **_: nullcontext(spark))
+    verbs_use(spark, monkeypatch)
     assert run_command(["verify", str(log_dir), "--topics", "x-bad*", "--json"]) == 4
     out, err = capsys.readouterr()
     assert [finding["kind"] for finding in json.loads(out)["findings"]] == ["crc"]

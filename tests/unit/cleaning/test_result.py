@@ -28,8 +28,6 @@ LEFT = replace(
     left_alone=True,
 )
 FAILED = replace(FINE, topic="c", actions=(NONE,), rule="S8.8", reason="damaged", error="torn")
-NO_ROOM = replace(FAILED, error="not enough space", error_code=6)
-UNVERIFIED = replace(FAILED, error="wrong CRC in a staged segment", error_code=4)
 NO_SPACE = replace(FAILED, error="not enough space", error_code=6)
 NOT_VERIFIED = replace(FAILED, error="a wrong CRC", error_code=4)
 

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.twins.encoding import encode_batch
+from tests.unit.wire.metadata_values import config
+from winnow.logdir.metadata import ClusterMetadata, read_cluster_metadata
+from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
 
 LEADER_CHANGE, HEADER, FOOTER, KRAFT_VERSION = 2, 3, 4, 5
+COMPACT = config("t", "cleanup.policy", "compact")
 
 
 def control(offset: int, *types: int) -> bytes:
@@ -52,3 +56,19 @@ def snapshot(
         batches = [control(0, HEADER, KRAFT_VERSION), *inside, control(2 + len(values), FOOTER)]
     path.write_bytes(b"".join(batches))
     return path
+
+
+def read(directory: Path) -> ClusterMetadata:
+    return read_cluster_metadata(LocalStorage(), str(directory))
+
+
+def overrides(metadata: ClusterMetadata) -> dict[str, dict[str, str]]:
+    return {
+        name: {key: c.value for key, c in configs.items()}
+        for name, configs in metadata.topic_configs.items()
+    }
+
+
+def of_log(directory: Path, *values: bytes) -> ClusterMetadata:
+    log(directory, *values)
+    return read(directory)
