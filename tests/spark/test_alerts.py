@@ -18,6 +18,8 @@ from tests.session import verbs_use
 from tests.spark.damage import flipped_bit
 from tests.spark.runs import NOW, add_partition, new_log_dir
 from winnow.cli.main import run
+from winnow.cli.options import CommandLine
+from winnow.cli.outlets import Outlets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,16 +76,16 @@ def firing(place: Path, nights: list[Night], at: int) -> set[str]:
     """Let promtool play the nights, and return the alerts that fire `at` this second.
 
     promtool's clock begins at 0. So the times in the metrics are moved: to that of their night, and
-    a success of an earlier night to the time of that one.
+    those of an earlier night to the time of that one.
     """
-    ends: dict[float, float] = {}
+    times: dict[float, float] = {}
     steps: list[dict[str, float]] = [{} for _ in range(at // EVERY + 1)]
     for begin, text in nights:
         values = samples(text)
-        own = next(value for name, value in values.items() if "last_run_unixtime" in name)
-        ends[own] = begin
+        for own in ("last_run_unixtime", "last_start_unixtime"):
+            times.setdefault(next(v for name, v in values.items() if own in name), begin)
         moved = {
-            name: ends[value] if "_unixtime" in name else value for name, value in values.items()
+            name: times[value] if "_unixtime" in name else value for name, value in values.items()
         }
         for step in range(begin // EVERY, len(steps)):
             steps[step] = moved
@@ -132,7 +134,7 @@ def alerts() -> list[str]:
 
 def test_promtool_accepts_the_rules() -> None:
     subprocess.run(["promtool", "check", "rules", str(ALERTS)], check=True, capture_output=True)
-    assert len(alerts()) == 5
+    assert len(alerts()) == 6
 
 
 def test_no_alert_after_nights_that_left_usual_partitions_alone(host: Host) -> None:
@@ -162,6 +164,16 @@ def test_run_that_fails_fires_at_once_and_its_age_later(host: Host) -> None:
     assert {"WinnowFailed", "WinnowHasNotSucceeded"} <= firing(host.root, nights, 9 * DAY)
     only_bad = bad.replace(good[good.index("# HELP winnow_last_success") :].splitlines()[2], "")
     assert "WinnowHasNotSucceeded" in firing(host.root, [(EVERY, only_bad)], DAY)
+
+
+def test_killed_run_fires_after_half_a_day(host: Host) -> None:
+    _, good = host.clean()
+    Outlets(CommandLine(metrics=str(host.file)), pytest.fail).began()  # as before SIGKILL
+    nights = [(EVERY, good), (DAY, host.file.read_text())]
+    assert firing(host.root, nights, DAY + DAY // 4) == set()
+    assert firing(host.root, nights, 2 * DAY) == {"WinnowDidNotEnd"}
+    _, good = host.clean()
+    assert firing(host.root, [*nights, (2 * DAY, good)], 3 * DAY) == set()
 
 
 def test_damage_and_unknown_settings_fire(host: Host) -> None:

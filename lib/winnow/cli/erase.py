@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import (
@@ -20,7 +21,7 @@ from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
 from winnow.cli.text.versions import version_keys
-from winnow.errors import UsageError, WinnowError
+from winnow.errors import CorruptLogError, UsageError, WinnowError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,11 +92,16 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool, certificate: s
             clock.begins("printing the result")
             tell_erasure(result, json=request.json, more=clock.json() if request.json else {})
             clock.tell()
-        if certificate is not None and result.certificate is None:
-            return WinnowError.exit_code
-        return result.exit_code
+        code = result.exit_code
+        if certificate is not None and not _is_in(result.certificate, certificate):
+            return code if code not in (0, CorruptLogError.exit_code) else WinnowError.exit_code
+        return code
 
     return signals.exit_code(guarded(work, json=request.json, now=lambda: None))
+
+
+def _is_in(file: str | None, directory: str) -> bool:
+    return file is not None and Path(file).parent == Path(directory).resolve()
 
 
 def _given(keys: Keys) -> Callable[[SparkSession], Any]:

@@ -5,72 +5,109 @@ failure there does not affect the run.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import CommandLine
 from winnow.cli.out import complain, copying_errors
+from winnow.cli.report import NO_REPORT
 from winnow.clock import now_ms
-from winnow.errors import WinnowError
+from winnow.errors import UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file
+from winnow.storage.output_file import OutputFile, append_whole
 from winnow.words import instant
 
 if TYPE_CHECKING:
     from winnow.cleaning.result import RunResult
-    from winnow.metrics import Lineage
+    from winnow.metrics import Gauge, Lineage
 
 Complain = Callable[[str], None]
 
 
 def check_outlets(request: CommandLine) -> None:
-    """Raise UsageError for an invalid target."""
+    """Raise UsageError for an invalid target, before the run begins."""
     from winnow.metrics import check_target  # noqa: PLC0415 - rarely needed
-    from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415
 
-    for target in (request.result, request.metrics, request.openlineage):
-        if target is not None and "://" not in target:
-            refuse_in_log_dir(Path(target).resolve(), request.log_dirs)
+    for option, path in (
+        ("--metrics", request.metrics),
+        ("--openlineage", request.openlineage),
+        ("--log-file", request.log_file),
+        ("--report", None if request.report == NO_REPORT else request.report),
+    ):
+        if path is not None and "://" not in path:
+            OutputFile(path, option, option).check((*request.log_dirs, *request.output))
     if request.metrics is not None:
         check_target(request.metrics)
 
 
 class Outlets:
-    """The metrics and lineage events of one run."""
+    """The metrics and lineage events of one clean."""
 
-    def __init__(self, request: CommandLine, lineage: Lineage | None, complain: Complain) -> None:
+    def __init__(self, request: CommandLine, complain: Complain) -> None:
         self._request = request
-        self._lineage = lineage
         self._complain = complain
         self._started = now_ms()
+        self._begun = self._ended = False
+        self._lineage: Lineage | None = None
 
     def began(self) -> None:
-        if self._lineage is not None:
+        """Report that the run has begun. The targets are valid."""
+        self._begun = True
+        if self._request.metrics is not None:
+            from winnow.metrics import gauges_of_start  # noqa: PLC0415 - rarely needed
+
+            self._tell_metrics(gauges_of_start(self._started))
+
+    @contextmanager
+    def connected(self, spark: WithContext) -> Iterator[None]:
+        """Send the lineage event of the start, and the one of the error if the block fails. The
+        caller calls `ended`.
+        """
+        if self._request.openlineage is not None:
+            from winnow.metrics.lineage import Lineage, parent_of  # noqa: PLC0415
+
+            self._lineage = Lineage(
+                self._request.openlineage,
+                job="winnow.clean",
+                parent=parent_of(spark.sparkContext.getConf().get),
+            )
             self._tell(self._lineage.start)
+        try:
+            yield
+        except BaseException as error:
+            message, lineage = str(error) or type(error).__name__, self._lineage
+            if lineage is not None and not self._ended:
+                self._tell(lambda: lineage.fail(message))
+            raise
 
     def ended(self, result: RunResult) -> None:
-        from winnow.metrics import gauges_of, tell_prometheus  # noqa: PLC0415
+        from winnow.metrics import gauges_of  # noqa: PLC0415
 
-        lineage, target = self._lineage, self._request.metrics
+        self._ended, lineage = True, self._lineage
         if lineage is not None:
             self._tell(lambda: lineage.complete(result))
-        if target is not None:
-            gauges = gauges_of(result, started=self._started, ended=now_ms())
-            self._tell(lambda: tell_prometheus(gauges, target))
+        if self._request.metrics is not None:
+            self._tell_metrics(gauges_of(result, started=self._started, ended=now_ms()))
 
-    def failed(self, error: BaseException) -> None:
-        from winnow.metrics import gauges_of_end, tell_prometheus  # noqa: PLC0415
+    def failed(self, exit_code: int) -> None:
+        """Report that the run ended without a result, also before Spark started."""
+        if self._request.metrics is None or not self._begun or self._ended:
+            return
+        from winnow.metrics import gauges_of_end  # noqa: PLC0415
 
-        lineage, target = self._lineage, self._request.metrics
-        if lineage is not None:
-            self._tell(lambda: lineage.fail(str(error) or type(error).__name__))
+        self._tell_metrics(
+            gauges_of_end(exit_code, succeeded=False, started=self._started, ended=now_ms())
+        )
+
+    def _tell_metrics(self, gauges: Sequence[Gauge]) -> None:
+        from winnow.metrics import tell_prometheus  # noqa: PLC0415
+
+        target = self._request.metrics
         if target is not None:
-            interrupted = 130 if isinstance(error, KeyboardInterrupt) else 1
-            code = getattr(error, "exit_code", interrupted)
-            gauges = gauges_of_end(code, succeeded=False, started=self._started, ended=now_ms())
             self._tell(lambda: tell_prometheus(gauges, target))
 
     def _tell(self, tell: Callable[[], None]) -> None:
@@ -80,65 +117,61 @@ class Outlets:
             self._complain(str(error))
 
 
-@contextmanager
-def outlets(request: CommandLine, spark: WithContext, complain: Complain) -> Iterator[Outlets]:
-    """Report the start of the run, and its error if it fails. The caller calls `Outlets.ended`."""
-    lineage = None
-    if request.openlineage is not None:
-        from winnow.metrics.lineage import Lineage, parent_of  # noqa: PLC0415
-
-        lineage = Lineage(
-            request.openlineage,
-            job="winnow.clean",
-            parent=parent_of(spark.sparkContext.getConf().get),
-        )
-    run_outlets = Outlets(request, lineage, complain)
-    run_outlets.began()
-    try:
-        yield run_outlets
-    except BaseException as error:
-        run_outlets.failed(error)
-        raise
-
-
 _APPEND = os.O_WRONLY | os.O_APPEND
-
-
-def check_log_file(request: CommandLine) -> None:
-    """Raise UsageError for a file in one of the log directories."""
-    if request.log_file is not None:
-        from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415 - it loads jinja2
-
-        refuse_in_log_dir(Path(request.log_file), request.log_dirs)
 
 
 @contextmanager
 def logged(request: CommandLine) -> Iterator[None]:
-    """Copy stderr to the file while the block runs. If it can't be opened, a note says so, and the
-    run goes on.
+    """Copy stderr to the file while the block runs. Where that is impossible the run goes on; a
+    note says so, or the error of `check_outlets`.
     """
     descriptor = None if request.log_file is None else _opened(request)
     if descriptor is None:
         yield
         return
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as log:
+    failed = False
 
-        def keep(line: str) -> None:
-            log.write(f"{instant(now_ms())} {line}\n")
-            log.flush()
+    def keep(line: str) -> None:
+        nonlocal failed
+        if failed:
+            return
+        whole = f"{instant(now_ms())} {line}\n".encode(errors="backslashreplace")
+        try:
+            append_whole(descriptor, whole)
+        except OSError as error:
+            failed = True
+            complain(_not_logged(request, error))
 
+    try:
         with copying_errors(keep):
             yield
+    finally:
+        os.close(descriptor)
 
 
 def _opened(request: CommandLine) -> int | None:
-    path = str(Path(request.log_file or "").resolve())
+    file = Path(request.log_file or "")
     try:
-        check_log_file(request)
+        OutputFile(str(file), "--log-file", "the log file").check(request.log_dirs)
+        path = str(file.parent.resolve() / file.name)
         try:
             return open_file(path, _APPEND)
         except FileNotFoundError:
             return create_file(path, flags=_APPEND, shared=True)
-    except (OSError, WinnowError) as error:
-        complain(f"the log file could not be written: {error}")
+    except UsageError:  # `check_outlets` raises it as well, where it is reported
         return None
+    except (OSError, WinnowError) as error:
+        complain(_not_logged(request, error))
+        return None
+
+
+def _not_logged(request: CommandLine, error: Exception) -> str:
+    found = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    told = WinnowError(
+        "the log file could not be written",
+        expected="a file that can be appended to, and free space",
+        found=found,
+        where=request.log_file,
+        hint="The run goes on without it. Free space there, or name another file with --log-file.",
+    )
+    return str(told)

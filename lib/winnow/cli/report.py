@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import CommandLine
-from winnow.errors import UsageError
 
 if TYPE_CHECKING:
     from winnow.cleaning.result import RunResult
@@ -36,22 +35,9 @@ class Place:
 
 
 def place_of_report(verb: str, request: CommandLine) -> Place | None:
-    """Return where the page is written; None if none is wanted.
-
-    Raises UsageError for an invalid place, before any work begins.
-    """
+    """Return where the page is written; None if none is wanted."""
     if request.report == NO_REPORT or (request.report is None and verb != "clean"):
         return None
     if request.report is None:
         return Place(None)
-    from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415 - it loads Jinja
-
-    file = Path(request.report)
-    refuse_in_log_dir(file, (*request.log_dirs, *request.output))
-    if file.is_dir() or not file.absolute().parent.is_dir():
-        raise UsageError(
-            "--report can't be written",
-            expected="a file in an existing directory",
-            found=request.report,
-        )
-    return Place(file)
+    return Place(Path(request.report))

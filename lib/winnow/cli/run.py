@@ -22,9 +22,10 @@ from winnow.cli.options import (
     stop_of,
 )
 from winnow.cli.out import Errors, Paper, complain, tell, tell_json
-from winnow.cli.outlets import check_log_file, check_outlets, logged, outlets
+from winnow.cli.outlets import Outlets, check_outlets, logged
 from winnow.cli.profile import Clock
 from winnow.cli.report import Place, place_of_report
+from winnow.cli.result_file import ResultFile
 from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
@@ -33,10 +34,9 @@ from winnow.cli.text.table import show
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
-from winnow.storage.output_file import write_output
 from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
-from winnow.words import one_line, redacted
+from winnow.words import one_line
 
 if TYPE_CHECKING:
     from winnow.cleaning.plan.saved import SavedPlan
@@ -55,9 +55,14 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
     now = None
     signals = Signals()
     clock = Clock(asked=request.profile)
+    file, reported = ResultFile(request.result), Outlets(request, complain)
 
     def work() -> int:
         nonlocal now
+        file.begin((*request.log_dirs, *request.output))
+        check_outlets(request)
+        if verb == "clean":
+            reported.began()
         now = now_of(request)
         stop = stop_of(request)
         saving = None if request.out is None else Saving(verb, request, now)
@@ -70,29 +75,43 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
             clock.with_spark(spark),
         ):
             if verb == "clean":
-                with outlets(request, spark, complain) as reported:
+                with reported.connected(spark):
                     result = call(spark)
                     reported.ended(result)
             else:
                 result = call(spark)
             if saving is not None:
                 saving.write(result)
+            file.ended(result, exit_code=exit_code_of(result, request))
             # Before Spark stops: that takes a while, and the JVM may end.
             _tell_all(result, place, request, clock)
         return exit_code_of(result, request)
 
+    def failed(message: str, code: int) -> None:
+        file.failed(message, now=now, exit_code=code)
+        reported.failed(code)
+
     with logged(request):
-        return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
+        return signals.exit_code(guarded(work, json=request.json, now=lambda: now, failed=failed))
 
 
 def run_apply(file: str, line: CommandLine) -> int:
     """Carry out a saved plan, or refuse. Return the exit code."""
+    told, reported = ResultFile(line.result), Outlets(line, complain)
 
     def work() -> int:
+        # Before the plan is read: a plan that is refused must not leave an earlier result.
+        told.begin(())
+        check_outlets(line)
+        reported.began()
         request, saved = load(file, line)
         return run_verb("clean", request, saved)
 
-    return guarded(work, json=line.json, now=lambda: None)
+    def failed(message: str, code: int) -> None:
+        told.failed(message, now=None, exit_code=code)
+        reported.failed(code)
+
+    return guarded(work, json=line.json, now=lambda: None, failed=failed)
 
 
 def exit_code_of(result: RunResult, request: CommandLine) -> int:
@@ -151,8 +170,6 @@ def prepare(
         None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
     )
     ledger = ledger_of(request)
-    check_outlets(request)
-    check_log_file(request)
 
     def call(spark: WithContext) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
@@ -227,8 +244,6 @@ def _tell_all(result: RunResult, place: Place | None, request: CommandLine, cloc
     def tell_it() -> None:
         clock.begins("printing the result")
         tell_result(result, json=request.json, request=request, clock=clock)
-        if request.result is not None:
-            write_result(result, request.result, exit_code=exit_code_of(result, request))
 
     def report_it() -> None:
         if place is not None:
@@ -258,15 +273,6 @@ def tell_result(
         tell(lambda: show(result, Paper(), everything=request.all))
 
 
-def write_result(result: RunResult, path: str, *, exit_code: int | None = None) -> None:
-    """Write the whole file or nothing. An error is printed and changes no exit code."""
-    told = to_json(result, {} if exit_code is None else {"exit_code": exit_code})
-    try:
-        write_output(path, f"{redacted(told)}\n".encode())
-    except OSError as error:
-        complain(f"the result could not be written: {error}")
-
-
 def tell_report(result: RunResult, place: Place, *, json: bool) -> None:
     """Write the report and print where it is. If it can't be written, print that too: the run is
     not affected.
@@ -287,9 +293,17 @@ def tell_failure(message: str, *, now: int | None, exit_code: int) -> None:
     tell_json(failure_to_json(message, now=now, exit_code=exit_code))
 
 
-def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None]) -> int:
+def guarded(
+    work: Callable[[], int],
+    *,
+    json: bool,
+    now: Callable[[], int | None],
+    failed: Callable[[str, int], None] | None = None,
+) -> int:
     """Return the exit code of `work`, or of the error that it raised. Errors are printed on stderr
     and, if requested, as JSON on stdout.
+
+    `failed` gets the message and the exit code of an error.
     """
     try:
         return work()
@@ -309,6 +323,8 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
         else:
             Errors().traceback()
     complain(message)
+    if failed is not None:
+        failed(message, code)
     if json:
         tell_failure(message, now=now(), exit_code=code)
     return code

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from winnow.cleaning.result import ALL_CODES, COMPACTED, PartitionResult, RunResult
 from winnow.errors import CorruptLogError
 
+LAST_START = "winnow_last_start_unixtime"
 LAST_SUCCESS = "winnow_last_success_unixtime"
 SUCCESS = (0, CorruptLogError.exit_code)
 """Exit codes of runs that did what can be done. Partitions that were left alone, of which a healthy
@@ -48,6 +49,11 @@ def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ..
     )
 
 
+def gauges_of_start(started: int) -> tuple[Gauge, ...]:
+    """Return the gauges of a run that has begun. Time as for `gauges_of`."""
+    return (_one(LAST_START, "When the last run began.", started / 1000),)
+
+
 def gauges_of_end(
     exit_code: int, *, succeeded: bool, started: int, ended: int
 ) -> tuple[Gauge, ...]:
@@ -55,6 +61,7 @@ def gauges_of_end(
     `gauges_of`.
     """
     gauges = [
+        *gauges_of_start(started),
         _one("winnow_last_run_unixtime", "When the last run ended.", ended / 1000),
         _one("winnow_last_run_exit_code", "Exit code of the last run.", exit_code),
         _one(

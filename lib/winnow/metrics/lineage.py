@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.errors import WinnowError
-from winnow.storage.output_file import append_output
+from winnow.storage.output_file import OutputFile
 from winnow.version import VERSION
 from winnow.words import redacted
 
@@ -146,10 +146,10 @@ def _facet(schema: str) -> dict[str, Any]:
 
 
 def _send(target: str, event: str) -> None:
+    if not target.startswith(("http://", "https://")):
+        OutputFile(target, "--openlineage", "an OpenLineage event").append(f"{event}\n".encode())
+        return
     try:
-        if not target.startswith(("http://", "https://")):
-            append_output(target, f"{event}\n".encode())
-            return
         url = target if urlsplit(target).path.strip("/") else target.rstrip("/") + PATH
         request = urllib.request.Request(url, event.encode(), {"Content-Type": "application/json"})  # noqa: S310
         with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - http or https
@@ -159,5 +159,5 @@ def _send(target: str, event: str) -> None:
             "an OpenLineage event could not be sent",
             found=str(error),
             where=target,
-            hint="Give --openlineage a writable file, or the URL of an OpenLineage server.",
+            hint="Give --openlineage the URL of an OpenLineage server, or a file.",
         ) from error

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from winnow.errors import UsageError, WinnowError
 from winnow.extras import METRICS, how_to_install
-from winnow.metrics.gauges import LAST_SUCCESS, Gauge
-from winnow.storage.output_file import READABLE, read_output, write_output
+from winnow.metrics.gauges import LAST_START, LAST_SUCCESS, Gauge
+from winnow.storage.output_file import READABLE, OutputFile, read_output
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -44,8 +44,9 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
     """Replace a file as a whole, or push to a Pushgateway under job `winnow` and `instance`, by
     default this host.
 
-    A failed run has no time of the last success, so the previous one is kept. Raises UsageError as
-    `check_target` does, and WinnowError if the metrics can't be written or sent.
+    A failed run has no time of the last success, so the previous one is kept. A run that has only
+    begun keeps everything else of the previous one. Raises UsageError as `check_target` does, and
+    WinnowError if the metrics can't be written or sent.
     """
     check_target(target)
     from prometheus_client import CollectorRegistry, generate_latest, pushadd_to_gateway  # noqa: PLC0415 - an extra
@@ -58,11 +59,9 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
             pushadd_to_gateway(
                 target, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S
             )
-        else:
-            registry.register(_Collector([*gauges, *_kept(gauges, target)]))
-            write_output(
-                target, generate_latest(registry), mode=READABLE
-            )  # node_exporter runs as another user
+            return
+        registry.register(_Collector([*gauges, *_kept(gauges, target)]))
+        written = generate_latest(registry)
     except OSError as error:
         raise WinnowError(
             "the metrics could not be written",
@@ -70,6 +69,8 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
             where=target,
             hint="Give --metrics a writable file, or the URL of a Pushgateway.",
         ) from error
+    # Readable, because node_exporter runs as another user.
+    OutputFile(target, "--metrics", "the metrics", READABLE).write(written)
 
 
 class _Collector:
@@ -87,10 +88,12 @@ class _Collector:
 
 
 def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
-    """Yield the last success from the file, if these gauges have none."""
+    """Yield what these gauges keep of those in the file."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - an extra
 
-    if any(gauge.name == LAST_SUCCESS for gauge in gauges):
+    told = {gauge.name for gauge in gauges}
+    begun = told == {LAST_START}
+    if not begun and LAST_SUCCESS in told:
         return
     try:
         families = list(text_string_to_metric_families(read_output(path).decode()))
@@ -99,9 +102,9 @@ def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
     except ValueError:  # not ours, or incomplete: replace it
         return
     for family in families:
-        if family.name == LAST_SUCCESS:
-            yield Gauge(
-                LAST_SUCCESS,
-                family.documentation,
-                tuple(((), sample.value) for sample in family.samples),
+        if family.name == LAST_SUCCESS or (begun and family.name not in told):
+            labels = tuple(family.samples[0].labels) if family.samples else ()
+            samples = tuple(
+                (tuple(one.labels[name] for name in labels), one.value) for one in family.samples
             )
+            yield Gauge(family.name, family.documentation, samples, labels)

@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from winnow.errors import UsageError
+from winnow.errors import UsageError, WinnowError
 from winnow.logdir.survey import LogDir
-from winnow.report.write import page, refuse_in_log_dir
-from winnow.storage.output_file import write_output
+from winnow.report.write import certificates_dir, page
+from winnow.storage.output_file import OutputFile, refuse_in_log_dir
 from winnow.verbs.erase.key_hashes import KeyHashes
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.version import VERSION
@@ -37,6 +38,9 @@ NOT_SHOWN = (
     "That nobody has written another certificate: it is not signed. Keep its SHA-256 elsewhere.",
 )
 """What no certificate can show."""
+_OPTION = "--certificate"
+_ROOM = 256 << 10
+"""Bytes that must be free where a certificate is to be written, before anything is erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,54 +56,94 @@ class Circumstances:
 
 def check_place(directory: str, log_dirs: Sequence[str]) -> None:
     """Make the directory for certificates. Raises UsageError if it can't be written to, or is in a
-    log directory.
+    log directory, and NoSpaceError if there is no room for a certificate.
     """
-    place = Path(directory)
-    refuse_in_log_dir(place, log_dirs)
-    probe = place / ".winnow-probe"
+    place, file = Path(directory), _file(f"{directory}/erasure.json")
+    refuse_in_log_dir(file.path, log_dirs)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        write_output(probe, b"")
-        probe.unlink()
     except OSError as error:
         raise UsageError(
-            "certificates can't be written there",
-            expected="a directory that can be written to",
-            found=str(error.strerror),
+            f"{_OPTION} can't be written",
+            expected="a directory that you may write to",
+            found=error.strerror,
             where=directory,
+            hint=f"Nothing was erased. Name another directory with {_OPTION}.",
         ) from error
+    file.check(log_dirs, room=_ROOM)
 
 
 def certified(
     directory: str, result: EraseResult, hashes: KeyHashes, at: Circumstances
 ) -> EraseResult:
-    """Write the certificate and return the result, which says where it is. If it can't be written,
-    a note says so: the erasure is done.
+    """Write the certificate and return the result, which says where it is.
+
+    The erasure is done. So if the certificate can't be written there, it is written to the user's
+    own directory of certificates, and a note says so; if that fails too, the note says how to get
+    one.
     """
     try:
         file, sha256 = write_certificate(directory, result, hashes, at)
     except Exception as error:  # noqa: BLE001 - whatever happens, the erasure is done
-        note = f"THERE IS NO CERTIFICATE in {directory}; everything else was done: {error}"
-        return replace(result, notes=(*result.notes, redacted(note)))
+        return _certified_elsewhere(directory, error, result, hashes, at)
     return replace(result, certificate=file, certificate_sha256=sha256)
+
+
+def _certified_elsewhere(
+    directory: str, why: Exception, result: EraseResult, hashes: KeyHashes, at: Circumstances
+) -> EraseResult:
+    done = f"THE CERTIFICATE IS NOT IN {directory}; the erasure was done: {why}"
+    try:
+        place = certificates_dir()
+        refuse_in_log_dir(str(place / "erasure.json"), [d.path for d in at.log_dirs])
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file, sha256 = write_certificate(str(place), result, hashes, at)
+    except Exception as error:  # noqa: BLE001 - as above
+        note = (
+            f"{done} Nor could it be written to the user's state directory: {error} Make room "
+            f"there, or set XDG_STATE_HOME, and erase the same keys again with {_OPTION}: that "
+            "certificate proves that none of them is left"
+        )
+        return replace(result, notes=(*result.notes, redacted(note)))
+    names = " ".join(f"{Path(file).stem}{suffix}" for suffix in (".json", ".html", KEY_SUFFIX))
+    note = f"{done} It is in {place} instead: move {names} from there"
+    return replace(
+        result, notes=(*result.notes, redacted(note)), certificate=file, certificate_sha256=sha256
+    )
 
 
 def write_certificate(
     directory: str, result: EraseResult, hashes: KeyHashes, at: Circumstances
 ) -> tuple[str, str]:
-    """Write `erasure-RUN_ID` with the endings `.json`, `.html` and `.hash-key`. Return the path of
-    the first one, and the SHA-256 in it.
+    """Write `erasure-RUN_ID` with the endings `.json`, `.html` and `.hash-key`, all of them or
+    none. Return the path of the first one, and the SHA-256 in it.
 
-    Raises OSError.
+    Raises WinnowError.
     """
     content = content_of(result, hashes, at)
     stem = Path(directory).resolve() / f"erasure-{result.run_id}"
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     html = page("certificate.html", certificate=content, keys=content["keys"], name=stem.name)
-    write_output(f"{stem}{KEY_SUFFIX}", f"{hashes.hash_key}\n".encode())
-    write_output(f"{stem}.html", redacted(html).encode())
-    write_output(f"{stem}.json", text.encode())
+    written: list[OutputFile] = []
+    try:
+        for suffix, data in (
+            (KEY_SUFFIX, f"{hashes.hash_key}\n"),
+            (".html", redacted(html)),
+            (".json", text),
+        ):
+            file = _file(f"{stem}{suffix}")
+            file.write(data.encode())
+            written.append(file)
+    except BaseException:
+        for file in written:
+            with suppress(WinnowError):
+                file.remove()
+        raise
     return f"{stem}.json", content["sha256"]
+
+
+def _file(path: str) -> OutputFile:
+    return OutputFile(path, _OPTION, "the certificate")
 
 
 def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dict[str, Any]:

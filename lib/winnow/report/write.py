@@ -5,57 +5,46 @@ would fail on it. Everything from log directories (names, reasons) is escaped.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from winnow.cleaning.result import RunResult
-from winnow.errors import UsageError
 from winnow.report.facts import facts_of
-from winnow.storage.output_file import write_output
+from winnow.storage.output_file import OutputFile, refuse_in_log_dir
 from winnow.words import counted, instant, moment, printable, redacted, size
 
 
 def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
     """Write the run as one HTML file, atomically. An older file of that name is replaced.
 
-    Raises UsageError for a path inside a log directory of the run, and OSError if it can't be
+    Raises UsageError for a path inside a log directory of the run, and WinnowError if it can't be
     written.
     """
-    target = Path(path)
-    refuse_in_log_dir(target, sorted({partition.log_dir for partition in result.partitions}))
-    text = render(result)
-    write_output(target, redacted(text).encode())
-
-
-def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:
-    """Raise UsageError if the file would be in one of the directories, however their paths are
-    written.
-    """
-    place = path.resolve()
-    for log_dir in log_dirs:
-        if place.is_relative_to(Path(log_dir).resolve()):
-            raise UsageError(
-                "an output file can't be inside a log directory",
-                expected="a file elsewhere",
-                found=str(path),
-                where=log_dir,
-                hint="A broker refuses to start if it finds an unknown file.",
-            )
+    target = OutputFile(os.fspath(path), "--report", "the report")
+    refuse_in_log_dir(target.path, sorted({partition.log_dir for partition in result.partitions}))
+    target.write(redacted(render(result)).encode())
 
 
 def reports_dir() -> Path:
     """Return `${XDG_STATE_HOME:-~/.local/state}/winnow/reports`. Raises RuntimeError if there is no
     home.
     """
+    return _state_dir() / "reports"
+
+
+def certificates_dir() -> Path:
+    """Return the directory beside the reports for certificates that can't be written elsewhere.
+    Raises RuntimeError if there is no home.
+    """
+    return _state_dir() / "certificates"
+
+
+def _state_dir() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
-    return (
-        (Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state")
-        / "winnow"
-        / "reports"
-    )
+    home = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    return home / "winnow"
 
 
 def render(result: RunResult) -> str:

@@ -10,10 +10,9 @@ import pytest
 
 from tests.unit.cli.results import idle, run_of
 from winnow.cli.options import CommandLine
-from winnow.cli.outlets import check_outlets, outlets
-from winnow.cli.run import write_result
+from winnow.cli.outlets import Outlets, check_outlets
 from winnow.cli.session import ContextOnly
-from winnow.errors import StoppedError, UsageError, WinnowError
+from winnow.errors import UsageError, WinnowError
 
 
 class Context:
@@ -39,7 +38,9 @@ def test_finished_run_writes_events_and_metrics(tmp_path: Path) -> None:
         tmp_path, metrics=str(tmp_path / "w.prom"), openlineage=str(tmp_path / "e.jsonl")
     )
     complaints: list[str] = []
-    with outlets(asked, SPARK, complaints.append) as told:
+    told = Outlets(asked, complaints.append)
+    told.began()
+    with told.connected(SPARK):
         told.ended(run_of(idle("t")))
     assert events(tmp_path / "e.jsonl") == ["START", "COMPLETE"]
     assert "winnow_partitions_count 1.0" in (tmp_path / "w.prom").read_text()
@@ -47,33 +48,54 @@ def test_finished_run_writes_events_and_metrics(tmp_path: Path) -> None:
 
 
 def test_failed_run_writes_a_fail_event(tmp_path: Path) -> None:
-    with (
-        pytest.raises(WinnowError, match="broken"),
-        outlets(request(tmp_path, openlineage=str(tmp_path / "e.jsonl")), SPARK, pytest.fail),
-    ):
+    told = Outlets(request(tmp_path, openlineage=str(tmp_path / "e.jsonl")), pytest.fail)
+    with pytest.raises(WinnowError, match="broken"), told.connected(SPARK):
         raise WinnowError("broken")
     assert events(tmp_path / "e.jsonl") == ["START", "FAIL"]
 
 
 def test_failed_run_writes_its_exit_code(tmp_path: Path) -> None:
-    asked = request(tmp_path, metrics=str(tmp_path / "w.prom"))
-    for error, code in ((StoppedError("stop"), 3), (KeyboardInterrupt(), 130), (OSError(), 1)):
-        with pytest.raises(type(error)), outlets(asked, SPARK, pytest.fail):
-            raise error
+    told = Outlets(request(tmp_path, metrics=str(tmp_path / "w.prom")), pytest.fail)
+    told.failed(2)
+    assert not (tmp_path / "w.prom").exists(), "its target was not checked yet"
+    told.began()
+    for code in (3, 130, 1):
+        told.failed(code)
         text = (tmp_path / "w.prom").read_text()
         assert f"winnow_last_run_exit_code {code}.0" in text
         assert "winnow_last_success_unixtime" not in text
+
+
+def test_metrics_of_a_run_that_has_begun_keep_those_of_the_last_run(tmp_path: Path) -> None:
+    path = tmp_path / "w.prom"
+    asked = request(tmp_path, metrics=str(path))
+
+    def samples() -> dict[str, str]:
+        lines = [one for one in path.read_text().splitlines() if not one.startswith("#")]
+        return dict(one.rsplit(" ", 1) for one in lines)  # type: ignore[misc]
+
+    first = Outlets(asked, pytest.fail)
+    first.began()
+    assert set(samples()) == {"winnow_last_start_unixtime"}
+    first.ended(run_of(idle("t")))
+    before = samples()
+    Outlets(asked, pytest.fail).began()
+    after = samples()
+    start, end = "winnow_last_start_unixtime", "winnow_last_run_unixtime"
+    assert float(before[start]) <= float(before[end]) <= float(after[start])
+    assert after | {start: ""} == before | {start: ""}
 
 
 def test_unwritable_outlets_only_warn(tmp_path: Path) -> None:
     nowhere = tmp_path / "missing"
     asked = request(tmp_path, metrics=str(nowhere / "w.prom"), openlineage=str(nowhere / "e.jsonl"))
     complaints: list[str] = []
-    with outlets(asked, SPARK, complaints.append) as told:
+    told = Outlets(asked, complaints.append)
+    with told.connected(SPARK):
         told.ended(run_of())
     assert [words.partition(":")[0] for words in complaints] == [
-        "an OpenLineage event could not be sent",
-        "an OpenLineage event could not be sent",
+        "an OpenLineage event could not be written",
+        "an OpenLineage event could not be written",
         "the metrics could not be written",
     ]
 
@@ -84,13 +106,3 @@ def test_outlets_in_a_log_directory_are_refused(tmp_path: Path) -> None:
             check_outlets(request(tmp_path, **{name: str(tmp_path / "logs" / file)}))
     with pytest.raises(UsageError, match=r"\.prom"):
         check_outlets(request(tmp_path, metrics="w.txt"))
-
-
-def test_result_is_written_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_result(run_of(idle("t")), str(tmp_path / "result.json"))
-    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
-    assert json.loads((tmp_path / "result.json").read_text())["partitions"][0]["topic"] == "t"
-    write_result(run_of(), str(tmp_path / "missing" / "result.json"))
-    assert "the result could not be written" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="log directory"):
-        check_outlets(request(tmp_path, result=str(tmp_path / "logs" / "r.json")))

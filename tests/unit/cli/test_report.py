@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.cli.results import partition, run_of
 from winnow.cli.options import CommandLine
+from winnow.cli.outlets import check_outlets
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.run import tell_report
 from winnow.errors import UsageError
@@ -21,9 +22,7 @@ def test_clean_writes_a_report_and_plan_only_when_asked(tmp_path: Path) -> None:
 def test_unusable_report_path_is_refused_at_once(tmp_path: Path, name: str) -> None:
     (tmp_path / "log").mkdir()
     with pytest.raises(UsageError):
-        place_of_report(
-            "clean", CommandLine(log_dirs=[str(tmp_path / "log")], report=str(tmp_path / name))
-        )
+        check_outlets(CommandLine(log_dirs=[str(tmp_path / "log")], report=f"{tmp_path}/{name}"))
 
 
 def test_last_line_names_the_report(

@@ -48,6 +48,7 @@ def told(result: RunResult, path: Path) -> Samples:
 def test_gauges_include_kafkas_metrics_and_the_runs_results(tmp_path: Path) -> None:
     samples = told(run_of(COMPACTED, partition("orders", 1), idle("idle")), tmp_path / "w.prom")
     assert {name: value for (name, labels), value in samples.items() if not labels} == {
+        "winnow_last_start_unixtime": STARTED / 1000,
         "winnow_last_run_unixtime": ENDED / 1000,
         "winnow_last_run_exit_code": 0,
         "winnow_last_run_duration_seconds": 2.5,
@@ -106,6 +107,7 @@ def test_last_success_is_kept_while_runs_fail(tmp_path: Path) -> None:
     failed = gauges_of_end(1, succeeded=False, started=STARTED, ended=ENDED)
     tell_prometheus(failed, str(path))
     assert parsed(path.read_text()) == {
+        ("winnow_last_start_unixtime", ()): STARTED / 1000,
         ("winnow_last_run_unixtime", ()): ENDED / 1000,
         ("winnow_last_run_exit_code", ()): 1,
         ("winnow_last_run_duration_seconds", ()): 2.5,

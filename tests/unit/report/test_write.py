@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.results import partition, run_of
-from winnow.errors import UsageError
+from winnow.errors import UsageError, WinnowError
 from winnow.report import render, write_report
 from winnow.report.write import reports_dir
 
@@ -32,7 +32,7 @@ def test_report_in_a_log_directory_is_refused(tmp_path: Path, name: str) -> None
 
 def test_failed_write_leaves_no_files(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    with pytest.raises(OSError, match="taken"):
+    with pytest.raises(WinnowError, match="taken"):
         write_report(run_of(partition("t")), tmp_path / "taken")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 

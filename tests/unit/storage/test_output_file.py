@@ -6,21 +6,29 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.disks import MIB, disk_or_skip
 from tests.unit.cli.results import NOW, partition
 from winnow.cleaning.result import RunResult
-from winnow.cli.run import write_result
-from winnow.errors import WinnowError
+from winnow.cli.result_file import ResultFile
+from winnow.errors import NoSpaceError, UsageError, WinnowError
 from winnow.ledger.append import LOCK, _alone
 from winnow.metrics.lineage import Lineage
 from winnow.metrics.prometheus import tell_prometheus
 from winnow.report.write import write_report
-from winnow.storage.output_file import append_output, replacing, write_output
+from winnow.storage.output_file import OutputFile, append_output, replacing, write_output
+
+
+def write_result(result: RunResult, path: str) -> None:
+    file = ResultFile(path)
+    file.begin(())
+    file.ended(result, exit_code=0)
 
 
 def result() -> RunResult:
@@ -56,18 +64,20 @@ def test_metrics_are_readable_but_not_wider_than_umask(tmp_path: Path) -> None:
     assert (mode(tmp_path / "a.prom"), mode(tmp_path / "b.prom")) == (0o644, 0o640)
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
+def test_links_are_neither_followed_nor_replaced(tmp_path: Path) -> None:
     """The names of former temporary files are not followed either."""
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     for name in ("result", "result.tmp", "report.html", "m.prom"):
         (tmp_path / name).symlink_to(secret)
-    write_result(result(), str(tmp_path / "result"))
-    write_report(result(), tmp_path / "report.html")
+    with pytest.raises(UsageError, match="this is a symbolic link"):
+        write_result(result(), str(tmp_path / "result"))
+    with pytest.raises(WinnowError, match="this is a symbolic link"):
+        write_report(result(), tmp_path / "report.html")
     with pytest.raises(WinnowError, match="symbolic link"):
         tell_prometheus([], str(tmp_path / "m.prom"))
     assert secret.read_bytes() == b"secret"
-    assert not any((tmp_path / name).is_symlink() for name in ("result", "report.html"))
+    assert all((tmp_path / name).is_symlink() for name in ("result", "report.html", "m.prom"))
 
 
 def test_links_are_not_appended_to(tmp_path: Path) -> None:
@@ -87,8 +97,9 @@ def test_fifo_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OSError, match=r"No such device|not a regular file"):
         append_output(tmp_path / "fifo", b"x")
-    write_output(tmp_path / "fifo", b"x")
-    assert (tmp_path / "fifo").read_bytes() == b"x"
+    with pytest.raises(OSError, match="this is a named pipe"):
+        write_output(tmp_path / "fifo", b"x")
+    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
 
 
 def test_failed_write_leaves_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -97,3 +108,118 @@ def test_failed_write_leaves_old_file_and_nothing_else(tmp_path: Path) -> None:
         file.write(b"half")
         raise ZeroDivisionError
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old"}
+
+
+PARTS = ("expected", "found", "where", "hint")
+
+
+def out(path: Path | str) -> OutputFile:
+    return OutputFile(str(path), "--out", "the plan")
+
+
+def assert_names(error: WinnowError, path: Path | str) -> None:
+    assert all(getattr(error, part) for part in PARTS), error
+    assert error.where == str(path)
+    assert "--out" in (error.hint or "")
+
+
+@contextmanager
+def as_nobody() -> Iterator[Path]:
+    """Yield a directory of root's, as another user."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    with tempfile.TemporaryDirectory() as place:  # other users cannot enter pytest's directories
+        os.chmod(place, 0o755)  # noqa: S103 - so that the other user finds it
+        os.seteuid(65534)
+        try:
+            yield Path(place)
+        finally:
+            os.seteuid(0)
+        assert os.listdir(place) == []
+
+
+BAD = {
+    "link": "this is a symbolic link",
+    "dangling": "this is a symbolic link",
+    "directory": "this is a directory",
+    "pipe": "this is a named pipe",
+    "gone/file": "No such file",
+    "file/below": "Not a directory",
+    "directory/": "this is a directory",
+    "": "this is a directory",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_target_is_found_before_and_refused_afterwards(tmp_path: Path, name: str) -> None:
+    (tmp_path / "target").write_bytes(b"other")
+    (tmp_path / "file").write_bytes(b"other")
+    (tmp_path / "link").symlink_to("target")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    path = f"{tmp_path}/{name}"
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UsageError, match=BAD[name]) as refused:
+        out(path).check()
+    assert_names(refused.value, path)
+    for write in (out(path).write, out(path).append):
+        with pytest.raises(WinnowError) as failed:
+            write(b"x")
+        assert_names(failed.value, path)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "target").read_bytes() == (tmp_path / "file").read_bytes() == b"other"
+    assert list((tmp_path / "directory").iterdir()) == []
+
+
+def test_directory_of_another_user_is_found_before() -> None:
+    with as_nobody() as place:
+        with pytest.raises(UsageError, match="Permission denied") as refused:
+            out(place / "plan").check()
+        assert_names(refused.value, place / "plan")
+        with pytest.raises(WinnowError, match="Permission denied"):
+            out(place / "plan").write(b"x")
+
+
+def test_read_only_file_system_is_found_before(tmp_path: Path) -> None:
+    with disk_or_skip(tmp_path / "disk", mib=1, options=",ro") as disk:
+        with pytest.raises(UsageError, match="Read-only file system") as refused:
+            out(disk / "plan").check()
+        assert_names(refused.value, disk / "plan")
+
+
+def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    with disk_or_skip(tmp_path / "disk", mib=1) as disk:
+        for name in ("plan", "events"):
+            (disk / name).write_bytes(b"old\n")
+        out(disk / "plan").check(room=MIB // 2)
+        with pytest.raises(NoSpaceError) as refused:
+            out(disk / "plan").check(room=MIB)
+        assert_names(refused.value, disk / "plan")
+        out(disk / "plan").check()
+        for write in (out(disk / "plan").write, out(disk / "events").append):
+            with pytest.raises(NoSpaceError, match="could not be written") as failed:
+                write(bytes(2 * MIB))
+            assert_names(failed.value, failed.value.where or "")
+        assert {path.name: path.read_bytes() for path in disk.iterdir()} == {
+            "plan": b"old\n",
+            "events": b"old\n",
+        }
+        out(disk / "plan").write(b"new")
+        assert (disk / "plan").read_bytes() == b"new"
+
+
+def test_link_that_appears_while_the_file_is_written_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"other")
+    with pytest.raises(WinnowError, match="symbolic link"), out(tmp_path / "a").replacing():
+        (tmp_path / "a").symlink_to("target")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "target"]
+    assert (tmp_path / "target").read_bytes() == b"other"
+
+
+def test_any_directory_of_a_broker_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "meta.properties").write_text("node.id=1\n")
+    for place in (tmp_path, tmp_path / "t-0"):
+        with pytest.raises(UsageError, match="inside a log directory"):
+            out(place / "plan").check()

@@ -6,14 +6,13 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from winnow.cli.line.takes import TYPES
 from winnow.cli.options import CommandLine, read_bytes
 from winnow.cli.out import complain
 from winnow.errors import UsageError, WinnowError
-from winnow.storage.output_file import read_output, write_output
+from winnow.storage.output_file import OutputFile, read_output
 from winnow.storage.urls import is_remote
 from winnow.words import instant
 
@@ -41,23 +40,15 @@ class Saving:
     """
 
     def __init__(self, verb: str, request: CommandLine, now: int) -> None:
-        from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415 - it loads Jinja
-
         self._request, self._now, self._path = request, now, request.out or ""
+        self._file = OutputFile(self._path, "--out", "the plan")
         if request.output or any(map(is_remote, request.log_dirs)):
             raise UsageError(
                 f"{verb} --out is for log directories of this machine that are cleaned in place",
                 expected="no --output, and directories",
                 found=", ".join((*request.log_dirs, *request.output)),
             )
-        path = Path(self._path)
-        refuse_in_log_dir(path, request.log_dirs)
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise UsageError(
-                "--out can't be written",
-                expected="a file in an existing directory",
-                found=self._path,
-            )
+        self._file.check(request.log_dirs, room=0)
         # Before the plan is made: a file that changes meanwhile makes `apply` refuse.
         self._files = {
             os.path.realpath(file): _digest(file, option) for option, file in _files(request)
@@ -97,15 +88,7 @@ class Saving:
             kafka_version_source=result.kafka_version_source,
             partitions=self._partitions,
         )
-        try:
-            write_output(self._path, as_json(plan))
-        except OSError as error:
-            raise WinnowError(
-                "the plan could not be saved",
-                found=error.strerror,
-                where=self._path,
-                hint="Give --out a file in a directory that you may write to.",
-            ) from error
+        self._file.write(as_json(plan))
         complain(f"note: the plan is in {self._path}: `apply` carries it out")
 
 

@@ -84,12 +84,24 @@ def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
     )
 
 
-def failure_to_json(error: str, *, now: int | None, exit_code: int) -> str:
+def failure_to_json(
+    error: str, *, now: int | None, exit_code: int, more: Mapping[str, Any] | None = None
+) -> str:
     """Return the object of a run that ended without a result."""
-    empty: dict[str, Any] = dict.fromkeys((*RUN_KEYS, *MORE_KEYS))
-    lists: dict[str, Any] = {"partitions": [], "left_alone": [], "settings": [], "notes": []}
     ended = {"status": "failed", "now": now, "error": error, "exit_code": exit_code}
-    return _dump(empty | lists | ended)
+    return _dump(_nothing() | ended | dict(more or {}))
+
+
+def running_to_json(*, pid: int, started_at: int) -> str:
+    """Return the object of a run that has begun, in the file of --result. `started_at`: in ms since
+    the epoch.
+    """
+    return _dump(_nothing() | {"status": "running", "pid": pid, "started_at": started_at})
+
+
+def _nothing() -> dict[str, Any]:
+    empty: dict[str, Any] = dict.fromkeys((*RUN_KEYS, *MORE_KEYS))
+    return empty | {"partitions": [], "left_alone": [], "settings": [], "notes": []}
 
 
 def totals(result: RunResult) -> dict[str, int | None]:
