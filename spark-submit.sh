@@ -216,6 +216,14 @@ make_run_dirs() {
     fi
 }
 
+# Java replaces bytes of arguments that are not UTF-8. The job reads them from this file instead.
+keep_bytes() {
+    local LC_ALL=C
+    if [[ ${job[*]-} == *[!\ -~]* ]]; then
+        printf '%s\0' "${job[@]}" >"$WINNOW_RUN_DIR/arguments" || true
+    fi
+}
+
 compose_command() {
     local home python_name=python3
     if [[ -n $without_spark ]]; then
@@ -268,7 +276,10 @@ fi
 choose_locale
 if [[ -z $without_spark ]]; then check_loopback; fi
 set_up requirements.txt
-if [[ -z $without_spark ]]; then make_run_dirs; fi
+if [[ -z $without_spark ]]; then
+    make_run_dirs
+    keep_bytes
+fi
 compose_command
 if [[ -z $without_spark ]]; then
     # These options leave --driver-java-options to the user.

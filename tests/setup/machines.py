@@ -2,11 +2,13 @@
 environment, on a machine of its kind, and says what is expected: it works, or it prints a sentence.
 
     .venv/bin/python -m tests.setup.machines [--row NAME]... [--checkout DIR] [--record]
+        [--python FILE]...
 
 All rows run in a clean clone of the last commit, with an empty HOME. Rows that install share
 nothing. The others share one clone that root has set up. `--checkout` names one that is set up
 already. `--record` writes the table in docs/proofs/machines.md. Needs root, and unshare and setpriv
-of util-linux. Each row has its own mounts.
+of util-linux. Each row has its own mounts. Rows for a version of Python use the one of `--python`
+that has it, or `python3.X` on the PATH.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +51,8 @@ class Row:
     """Starts from a clone where nothing is set up."""
     needs: str = ""
     """A file without which this row can't run."""
+    python: str = ""
+    """The minor version of Python that this row is about, if any."""
 
 
 def installing(machine: str, settings: str, needs: str, says: str = "") -> Row:
@@ -59,7 +65,7 @@ _CHROOT = "/var/lib/machines/sid"
 """`debootstrap --variant=minbase --include=python3.14-venv,openjdk-21-jre-headless,\
 openjdk-25-jre-headless,git,ca-certificates sid /var/lib/machines/sid` makes it.
 """
-_JVM, _PYENV = "/usr/lib/jvm", "/root/.pyenv/versions"
+_JVM = "/usr/lib/jvm"
 
 
 def in_tmp(mount: str) -> str:
@@ -111,23 +117,25 @@ def processor(name: str) -> Row:
     )
 
 
+def of_python(version: str, says: str = "") -> Row:
+    """A row that sets up a fresh clone with this minor version of Python, wherever it is."""
+    return Row(
+        f"Python {version}",
+        "./spark-submit.sh demo",
+        says=says,
+        installs=True,
+        python=version,
+    )
+
+
 _PYTHONS = "Winnow needs Python 3.11 to 3.14, but"
 ROWS = {
     "python-3.11.2": installing(
         "Python 3.11.2 of Debian 12", "PYTHON=/usr/bin/python3.11", "/usr/bin/python3.11"
     ),
-    "python-3.12": installing(
-        "Python 3.12.1", f"PYTHON={_PYENV}/3.12.1/bin/python3", f"{_PYENV}/3.12.1"
-    ),
-    "python-3.13": installing(
-        "Python 3.13.0", f"PYTHON={_PYENV}/3.13.0/bin/python3", f"{_PYENV}/3.13.0"
-    ),
-    "python-3.10": installing(
-        "Python 3.10",
-        f"PYTHON={_PYENV}/3.10.13/bin/python3",
-        f"{_PYENV}/3.10.13",
-        says=_PYTHONS,
-    ),
+    "python-3.12": of_python("3.12"),
+    "python-3.13": of_python("3.13"),
+    "python-3.10": of_python("3.10", says=_PYTHONS),
     "python-3.15": Row(
         "a Python that says it is 3.15",
         'printf "#!/bin/sh\necho 3 15 venv\n" >"$scratch/python3"; chmod +x "$scratch/python3";'
@@ -233,6 +241,26 @@ ROWS = {
 }
 
 
+def with_python(row: Row, given: Sequence[str]) -> Row | None:
+    """Return the row with an interpreter of its version: one of `given`, or from the PATH. None if
+    there is none.
+    """
+    for candidate in (*given, f"python{row.python}"):
+        asked = "import sys; print(sys.executable, '.'.join(map(str, sys.version_info[:3])))"
+        try:
+            # A shim of a version manager may be there and have no such version.
+            told = subprocess.run(
+                [candidate, "-c", asked], check=False, capture_output=True, text=True
+            )
+        except OSError:
+            continue
+        executable, _, version = told.stdout.strip().rpartition(" ")
+        if not told.returncode and version.startswith(f"{row.python}."):
+            script = f"export PYTHON={shlex.quote(executable)}; {row.script}"
+            return replace(row, machine=f"Python {version}", script=script)
+    return None
+
+
 @dataclass(frozen=True)
 class Outcome:
     seconds: float
@@ -282,6 +310,9 @@ def main() -> int:
     parser.add_argument("--row", action="append", choices=ROWS, help="default: all")
     parser.add_argument("--checkout", type=Path)
     parser.add_argument("--place", default="/var/tmp", help="directory for clones, not in /tmp")
+    parser.add_argument(
+        "--python", action="append", default=[], help="an interpreter for rows of its version"
+    )
     parser.add_argument("--record", action="store_true")
     asked = parser.parse_args()
     names = asked.row or list(ROWS)
@@ -294,6 +325,12 @@ def main() -> int:
             if row.needs and not Path(row.needs).exists():
                 print(f"{name}: skipped, there is no {row.needs}", flush=True)
                 continue
+            if row.python:
+                found = with_python(row, asked.python)
+                if found is None:
+                    print(f"{name}: skipped, no Python {row.python} here: give --python FILE")
+                    continue
+                row = found
             scratch = Path(place) / name
             scratch.mkdir()
             if row.installs:

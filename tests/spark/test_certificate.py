@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,10 +216,27 @@ def test_certificate_place_is_checked_before_anything_is_erased(
     command = ["erase", str(log_dir), "--key", certified.keys[0].decode(), "--no-ledger"]
     for place, told in (
         (str(log_dir / "certificates"), "inside a log directory"),
-        (str(tmp_path / "file" / "x"), "can't be written there"),
+        (str(tmp_path / "file" / "x"), "--certificate can't be written"),
     ):
         assert run_command([*command, "--certificate", place]) == 2
         assert told in capsys.readouterr().err
     assert run_command([*command, "--certificate", str(tmp_path), "--dry-run"]) == 2
     assert "--dry-run" in capsys.readouterr().err
     assert len(read_log(log_dir / "c-tomb-0").records) == 1000
+
+
+def test_certificate_of_a_path_that_is_not_utf8_is_checked_like_any_other(
+    certified: Certified, spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / os.fsdecode(b"k\xff")
+    root.mkdir()
+    copy_tree(certified.before, root / "kafka")
+    result = erase(
+        spark, [str(root / "kafka")], keys=list(certified.keys), certificate=str(root / "c")
+    )
+    assert result.notes == certified.result.notes
+    content = json.loads(Path(result.certificate or "").read_text(encoding="utf-8"))
+    assert content["log_dirs"][0]["path"] == f"{tmp_path}/k\\udcff/kafka"
+    stated = content.pop("sha256")
+    assert hashlib.sha256(canonical(content)).hexdigest() == stated
+    assert run_command(["verify", str(root / "kafka"), "--key-hash", result.certificate or ""]) == 0

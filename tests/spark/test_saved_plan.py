@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.pages import ROOT
 from tests.session import verbs_use
 from tests.spark.runs import NOW, add_partition, changes, files_of
 from winnow.cli.main import run
@@ -91,11 +93,11 @@ def test_apply_does_what_clean_would_have_done_at_the_time_of_the_plan(
     words = ["--topic-configs", str(place.configs), "--now", str(NOW), "--only", "compaction"]
     assert run(["clean", str(other), *words, *QUIET]) == 0
     logs = {
-        name: file and file.digest
-        for name, file in files_of(place.log_dir).items()
+        name: digest
+        for name, digest in digests(place.log_dir).items()
         if not name.startswith(".winnow")
     }
-    assert logs == {name: file and file.digest for name, file in files_of(other).items()}
+    assert logs == digests(other)
     done = files_of(place.log_dir)
     assert place.apply() == 1
     assert changes(done, files_of(place.log_dir)) == []
@@ -237,6 +239,10 @@ DAMAGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "a path with dots": lambda told: told["log_dirs"][0].update(
         path=told["log_dirs"][0]["path"] + "/../d"
     ),
+    "a path with a surrogate that is no byte": lambda told: told["log_dirs"][0].update(
+        path="/\ud800"
+    ),
+    "a path with a zero byte": lambda told: told["log_dirs"][0].update(path="/d\0"),
     "a URL": lambda told: told["log_dirs"][0].update(path="s3://bucket/d"),
     "no log directory": lambda told: told.update(log_dirs=[]),
     "a node that is no number": lambda told: told["log_dirs"][0].update(node_id="x"),
@@ -321,3 +327,36 @@ def test_apply_takes_no_option_that_decides(
     for option in (["--now", "1"], ["--topics", "*"], ["--topic-set", "*:retention.ms=1"]):
         assert run(["apply", str(planned.file), *option]) == 2
         assert "No such option" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("made", "carried_out"), [("C", "C.UTF-8"), ("C.UTF-8", "C")])
+def test_plan_of_a_path_that_is_not_utf8_is_carried_out_in_another_locale(
+    tmp_path: Path, made: str, carried_out: str
+) -> None:
+    """By real commands: Java passes the words on, and replaces bytes that are not UTF-8."""
+    root = tmp_path / os.fsdecode(b"k\xff")
+    root.mkdir()
+    place = Place(root)
+    other = Place(tmp_path)
+
+    def command(language: str, *words: str) -> None:
+        environment = {**os.environ, "LANG": language, "XDG_STATE_HOME": str(root)}
+        environment = {k: v for k, v in environment.items() if not k.startswith("LC_")}
+        subprocess.run(
+            [ROOT / "spark-submit.sh", *words, "--quiet", "--result", str(root / "last.json")],
+            env=environment, check=True, capture_output=True,
+        )  # fmt: skip
+
+    deciding = ["--topic-configs", str(place.configs), "--now", str(NOW)]
+    command(made, "plan", str(place.log_dir), *deciding, "--out", str(place.file))
+    told = json.loads(place.file.read_text())
+    assert os.fsencode(told["log_dirs"][0]["path"]) == os.fsencode(place.log_dir)
+    command(carried_out, "apply", str(place.file), "--no-ledger", "--report", str(root / "page"))
+    assert json.loads((root / "last.json").read_text())["totals"]["with_work"] == 4
+    assert "</html>" in (root / "page").read_text(encoding="utf-8")
+    command(made, "clean", str(other.log_dir), *deciding, "--no-ledger", "--report", "none")
+    assert digests(place.log_dir) == digests(other.log_dir)
+
+
+def digests(log_dir: Path) -> dict[str, str | None]:
+    return {name: file and file.digest for name, file in files_of(log_dir).items()}

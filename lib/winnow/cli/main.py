@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from winnow.cli.app import app
+from winnow.cli.line.typed import typed_arguments
 from winnow.cli.out import Errors, complain, guard_streams
 from winnow.cli.run import INTERRUPTED, tell_failure
 from winnow.cli.streams import own_streams
@@ -26,7 +27,7 @@ def main() -> None:
     own_streams()
     guard_streams()
     with seldom_collecting():  # also while results are reported
-        sys.exit(run(sys.argv[1:], program=_program()))
+        sys.exit(run(typed_arguments(sys.argv[1:]), program=_program()))
 
 
 def run(arguments: Sequence[str], *, program: str = "winnow") -> int:

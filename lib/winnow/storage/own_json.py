@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -105,6 +106,15 @@ class Value:
         ):
             raise self.refused(f"a text of {shortest} to {longest} characters")
         return self.raw
+
+    def file_path(self) -> str:
+        """Return a path. Bytes that are not UTF-8 are lone surrogates, as `os.fsdecode` makes
+        them.
+        """
+        raw = self.raw
+        if not isinstance(raw, str) or not 1 <= len(raw) <= _LONGEST_TEXT or not _is_path(raw):
+            raise self.refused(f"a path of 1 to {_LONGEST_TEXT} characters")
+        return raw
 
     def one_of(self, *texts: str) -> str:
         if not isinstance(self.raw, str) or self.raw not in texts:
@@ -202,6 +212,13 @@ def _is_deep(raw: object) -> bool:
 
 def _encodes(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return "\0" not in text and os.fsdecode(os.fsencode(text)) == text
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        return False
 
 
 def _shown(raw: object) -> str:

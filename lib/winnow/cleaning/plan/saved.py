@@ -188,8 +188,8 @@ def _parse(whole: Value) -> SavedPlan:
 def _log_dir(value: Value) -> LogDirOf:
     """Only a directory with its real path: one that is a link now may lead anywhere."""
     given = value.fields(("path", "node_id", "cluster_id"))
-    path = given["path"].text()
-    if not path.startswith("/") or "\0" in path or Places().canonical(path) != path:
+    path = given["path"].file_path()
+    if not path.startswith("/") or Places().canonical(path) != path:
         raise given["path"].refused(
             "the real path of a directory", f"{one_line(path)}, a link or no absolute path"
         )
