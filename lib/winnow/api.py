@@ -181,6 +181,7 @@ def erase(
     """
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
+    from winnow.verbs.erase.proof import check_provable  # noqa: PLC0415
 
     unknown = options.keys() - EraseOptions.__annotations__.keys()
     if unknown:
@@ -198,6 +199,8 @@ def erase(
         check_place(certificate, log_dirs)
     with locked(log_dirs, to_change=not dry_run) as dirs:
         check_one_node(dirs, "erase")
+        if not dry_run:
+            check_provable([d.path for d in dirs])
         found_settings, found = with_metadata(options.get("settings") or Settings(), Places(), dirs)
         request = Request.of(
             {

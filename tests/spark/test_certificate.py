@@ -16,6 +16,7 @@ from tests.crash.runs import read_log
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.pages import DOCS, blocks
 from tests.session import verbs_use
+from tests.spark.runs import changes, files_of
 from winnow.api import erase
 from winnow.cli.main import run as run_command
 from winnow.report.certificate import canonical
@@ -225,18 +226,18 @@ def test_certificate_place_is_checked_before_anything_is_erased(
     assert len(read_log(log_dir / "c-tomb-0").records) == 1000
 
 
-def test_certificate_of_a_path_that_is_not_utf8_is_checked_like_any_other(
-    certified: Certified, spark: SparkSession, tmp_path: Path
+def test_path_that_is_not_utf8_is_refused_before_anything_is_erased(
+    certified: Certified, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Spark could not read it again as a proof."""
     root = tmp_path / os.fsdecode(b"k\xff")
     root.mkdir()
     copy_tree(certified.before, root / "kafka")
-    result = erase(
-        spark, [str(root / "kafka")], keys=list(certified.keys), certificate=str(root / "c")
-    )
-    assert result.notes == certified.result.notes
-    content = json.loads(Path(result.certificate or "").read_text(encoding="utf-8"))
-    assert content["log_dirs"][0]["path"] == f"{tmp_path}/k\\udcff/kafka"
-    stated = content.pop("sha256")
-    assert hashlib.sha256(canonical(content)).hexdigest() == stated
-    assert run_command(["verify", str(root / "kafka"), "--key-hash", result.certificate or ""]) == 0
+    before = files_of(root / "kafka")
+    words = ["erase", str(root / "kafka"), "--key", certified.keys[0].decode(), "--no-ledger"]
+    assert run_command(words) == 2
+    told = capsys.readouterr().err
+    assert "the path of the log directory is not UTF-8" in told
+    assert "found byte 0xff" in told
+    assert "mount --bind" in told
+    assert changes(before, files_of(root / "kafka")) == []

@@ -175,19 +175,8 @@ def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dic
         "left": [*_left(result.partitions)],
         "not_shown": [*NOT_SHOWN],
     }
-    clean = _in_utf8(json.loads(redacted(json.dumps(content))))
+    clean = json.loads(redacted(json.dumps(content)))
     return {**clean, "sha256": hashlib.sha256(canonical(clean)).hexdigest()}
-
-
-def _in_utf8(value: Any) -> Any:  # noqa: ANN401 - any part of JSON
-    """Return the same, with bytes of paths that are not UTF-8 escaped: others hash UTF-8."""
-    if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()
-    if isinstance(value, list):
-        return [_in_utf8(one) for one in value]
-    if isinstance(value, dict):
-        return {name: _in_utf8(one) for name, one in value.items()}
-    return value
 
 
 def canonical(content: Mapping[str, Any]) -> bytes:
