@@ -250,11 +250,7 @@ def explain(
     UsageError as `plan` does, for a partition that does not exist, and for an offset together with
     a key.
     """
-    offset, key = options.pop("offset", None), options.pop("key", None)
-    if offset is not None and key is not None:
-        raise UsageError("an offset and a key together", expected="one of them, or neither")
-    if offset is not None and offset < 0:
-        raise UsageError("an offset below 0", expected="0 or more", found=str(offset))
+    question = Question(options.pop("offset", None), options.pop("key", None))
     request = Request.of(options, touch=False)
     with locked(log_dirs, to_change=False) as dirs:
         check_one_node(dirs, "explain")
@@ -263,7 +259,7 @@ def explain(
         settings, found = with_metadata(request.settings, Places(), dirs)
         request = replace(request, settings=settings)
         request.progress.stage(f"looking at {partition}")
-        answer = explain_partition(spark.sparkContext, home, request, Question(offset, key))
+        answer = explain_partition(spark.sparkContext, home, request, question)
     return replace(answer, notes=(*settings.notes(), *found))
 
 

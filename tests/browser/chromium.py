@@ -93,6 +93,14 @@ def screenshot(page: str, image: Path, *, width: int, height: int) -> None:
     _run(framed, image.parent, f"--window-size={max(width, 500)},{height}", f"--screenshot={image}")
 
 
+def pages_on_paper(page: str, directory: Path) -> int:
+    """How many sheets the browser prints."""
+    file, paper = directory / "page.html", directory / "page.pdf"
+    file.write_text(page, encoding="utf-8")
+    _run(file, directory, f"--print-to-pdf={paper}")
+    return len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
+
+
 def _framed(page: str, directory: Path, width: int, height: int) -> Path:
     frame = directory / "frame.html"
     frame.write_text(FRAME.format(width=width, height=height, page=escape(page)), encoding="utf-8")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Required, Self, TypedDict, get_args
 
-from winnow.clock import LATEST_MS
+from winnow.arguments import clock_ms, flag, names, refused, whole
 from winnow.errors import UsageError
 from winnow.logdir.topic_globs import check_globs
 from winnow.policy.sources import Settings
@@ -59,6 +59,10 @@ class RunOptions(LookOptions, total=False):
     stop: Stop | None
     key_summaries: str | None
     least_summed_up: int
+
+
+_LEAST = {"max_extra_space": 0, "keep_free": 0, "free_at_least": 1}
+"""Options that are a number of bytes, and the least that makes sense."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +124,8 @@ class Request:
             if given not in known:
                 expected = ", ".join(map(repr, known))
                 raise UsageError(f"unknown value of {name}", expected=expected, found=repr(given))
-        if self.keep_free < 0:
-            raise UsageError(
-                "keep_free is negative", expected="0 or more", found=str(self.keep_free)
-            )
+        if self.estimate and self.touch:
+            raise UsageError("an estimate is for plans", expected="plan", found="clean")
         if self.free_at_least is not None and (self.only == "compaction" or self.keep_replaced):
             raise UsageError(
                 "freeing space can't be combined with compaction only or with keeping "
@@ -135,20 +137,22 @@ class Request:
     def of(cls, options: Mapping[str, object], *, touch: bool) -> Self:
         """Build a request from the options of a public function. None means the default.
 
-        Raises TypeError for an unknown option, and UsageError for a time out of range.
+        Raises TypeError for an unknown option, and UsageError for a value that can't be used.
         """
-        now = options.get("now")
-        if isinstance(now, int) and not 0 <= now <= LATEST_MS:
-            raise UsageError(
-                "now is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
-            )
         asked: dict[str, Any] = {
             name: value for name, value in options.items() if value is not None
         }
-        return cls(
-            touch=touch,
-            **asked | {name: tuple(asked.get(name, ())) for name in ("topics", "exclude")},
-        )
+        for name in asked.keys() & _LEAST.keys():
+            whole(asked[name], name, least=_LEAST[name])
+        for name in asked.keys() & {"estimate", "keep_replaced"}:
+            flag(asked[name], name)
+        if "now" in asked:
+            clock_ms(asked["now"], "now")
+        rate = asked.get("throttle")
+        if rate is not None and (not isinstance(rate, int | float) or not rate > 0):
+            raise refused("throttle", "bytes per second, more than 0", rate)
+        globs = {name: names(asked.get(name, ()), name) for name in ("topics", "exclude")}
+        return cls(touch=touch, **asked | globs)
 
     def check_globs(self, topics: Collection[str]) -> None:
         """Raise UsageError for a glob that matches none of `topics`, those of all log

@@ -1,4 +1,4 @@
-"""Ask before options delete more than the topics' own settings (decision 47)."""
+"""Ask before options or a clock delete more than the topics' own settings (decision 47)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cli.out import Errors, questions_are_seen
 from winnow.errors import UsageError
-from winnow.words import one_line
+from winnow.words import duration, instant, one_line
 
 if TYPE_CHECKING:
     from winnow.cleaning.request import Request
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MOST_NAMES = 3
 """Topics whose names are typed. More need --yes."""
 _EVERY_S = 0.2
+_SKEW_MS = 60_000
+"""By which the clocks of two machines may differ."""
 
 
 def confirm(
@@ -45,6 +47,25 @@ def confirm(
             _ask(terminal, topics, request)
     finally:
         os.close(terminal)
+
+
+def confirm_time(now: int, clock: int) -> None:
+    """Raise UsageError for a time in the future: records would be deleted before their time is up.
+    `clock`: what this machine's clock says, in ms.
+    """
+    if ahead := ahead_of(now, clock):
+        raise UsageError(
+            "--now is in the future, which deletes more than is due",
+            expected=f"at most {instant(clock)}",
+            found=f"{instant(now)}, {ahead}",
+            hint="A time without a zone is UTC. If the time is right, add --yes.",
+        )
+
+
+def ahead_of(now: int, clock: int) -> str | None:
+    """Return how far `now` is in the future, in words. None if it is not, give or take a minute."""
+    ahead = now - clock
+    return f"{duration(ahead)} ahead of this machine's clock" if ahead > _SKEW_MS else None
 
 
 def _ask(terminal: int, topics: Mapping[str, Sequence[str]], request: Request) -> None:

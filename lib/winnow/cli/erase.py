@@ -22,6 +22,7 @@ from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
 from winnow.cli.text.versions import version_keys
 from winnow.errors import CorruptLogError, UsageError, WinnowError
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 NONE_FOUND = (
     "no record has any of the keys: nothing had to be erased. Is the quoting right? A key that "
-    "is a JSON string has its quotes in it, and a number may be binary: `inspect --records` shows "
-    "keys as they are"
+    "is a JSON string has its quotes in it, a blank at its end counts, and a number may be binary: "
+    "`inspect --records` shows keys as they are"
 )
 
 
@@ -116,7 +117,13 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
             expected="one of --key KEY, --keys FILE, --keys-hex FILE and --keys-delta URL",
             found=" and ".join(f"--{name.replace('_', '-')}" for name in named) or "none",
         )
-    from winnow.cli.keys import delta_keys, parse_keys, read_hex_keys, read_keys  # noqa: PLC0415 - it loads Arrow
+    from winnow.cli.keys import (  # noqa: PLC0415 - it loads Arrow
+        delta_keys,
+        parse_keys,
+        read_hex_keys,
+        read_keys,
+        with_blanks,
+    )
 
     if keys.keys_delta is not None:
         url = keys.keys_delta
@@ -124,11 +131,15 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
     if keys.key:
         typed = parse_keys(keys.key, option="--key")
         return lambda _: typed
-    found = (
-        read_keys(keys.keys, option="--keys")
-        if keys.keys
-        else read_hex_keys(keys.keys_hex or "", option="--keys-hex")
-    )
+    if keys.keys is None:
+        found = read_hex_keys(keys.keys_hex or "", option="--keys-hex")
+    else:
+        found = read_keys(keys.keys, option="--keys")
+        if blanks := with_blanks(found):
+            complain(
+                f"note: {counted(blanks, 'key')} of {keys.keys} with a blank at the beginning or "
+                "the end, which is part of the key"
+            )
     return lambda _: found
 
 

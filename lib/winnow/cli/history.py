@@ -14,6 +14,7 @@ from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
+from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def run_history(request: CommandLine, *, since: str | None) -> int:
         where = default_ledger(os.environ) if request.ledger is None else request.ledger
         check_ledger(where, ())
         begin = None if since is None else parse_now(since, option="--since")
+        if begin is not None and begin > now_ms():
+            raise UsageError("--since is in the future", expected="a time in the past", found=since)
         with spark_session(quiet=request.quiet) as spark:
             from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
 

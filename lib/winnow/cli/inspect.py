@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from winnow.cli.line.units import parse_now
+from winnow.cli.line.units import parse_time
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Contents, is_terminal, tell
 from winnow.cli.run import guarded
@@ -37,7 +37,7 @@ def run_inspect(
         from winnow.verbs.inspect.directories import describe_target, find_position, find_target  # noqa: PLC0415
 
         storage = Places()
-        at = None if timestamp is None else parse_now(timestamp, option="--timestamp")
+        at = None if timestamp is None else parse_time(timestamp, option="--timestamp")
         targets = [find_target(storage, path) for path in paths]
         asked = [{"offset": offset}] * (offset is not None) + [{"timestamp": at}] * (at is not None)
         positions = [

@@ -40,6 +40,12 @@ def read_keys(file: str, *, option: str) -> Any:  # noqa: ANN401 - Arrow has no 
     return lines.cast(pa.large_binary())
 
 
+def with_blanks(keys: Any) -> int:  # noqa: ANN401
+    """Return how many of the keys of `read_keys` begin or end with a blank."""
+    texts = keys.cast(pa.large_string())
+    return int(pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py())
+
+
 def read_hex_keys(file: str, *, option: str) -> Any:  # noqa: ANN401
     """Like `read_keys`, with one key per line in pairs of hexadecimal digits."""
     keys = []
@@ -129,9 +135,16 @@ def _lines(file: str, option: str) -> Any:  # noqa: ANN401
             hint="Save the file without it: it would become part of the first key.",
         )
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END) + 1
-    bounds = np.concatenate(
-        [[0], ends, [len(data)] if data and data[-1] != _LINE_END else []]
-    ).astype(np.int64)
+    if not data:
+        raise UsageError(
+            f"the file of {option} is empty",
+            expected="at least one key, one per line",
+            where=file,
+            hint="Did the command fail that writes it?",
+        )
+    bounds = np.concatenate([[0], ends, [len(data)] if data[-1] != _LINE_END else []]).astype(
+        np.int64
+    )
     whole = pa.LargeStringArray.from_buffers(
         len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data)
     )

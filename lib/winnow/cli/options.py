@@ -17,8 +17,8 @@ from winnow.cli.line.units import parse_duration, parse_now
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
-from winnow.policy.describe import Entry, parse_topic_configs
-from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.describe import Entry, parse_topic_configs_file
+from winnow.policy.server_properties import parse_server_properties_file
 from winnow.policy.sources import Settings, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
 from winnow.runtime.stop import Stop
@@ -324,9 +324,11 @@ def parse_settings(request: CommandLine) -> Settings:
         topic_sets=topic_sets,
         topic_configs=None
         if request.topic_configs is None
-        else parse_topic_configs(read_text(request.topic_configs, option="--topic-configs")),
+        else parse_topic_configs_file(
+            read_text(request.topic_configs, option="--topic-configs"), file=request.topic_configs
+        ),
         server_properties=tuple(
-            parse_server_properties(read_text(file, option="--server-properties"), file=file)
+            parse_server_properties_file(read_text(file, option="--server-properties"), file=file)
             for file in request.server_properties
         ),
         allow_other_broker=request.allow_other_broker,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cleaning.request import Request, Seen
 from winnow.cleaning.result import NONE, RunResult
-from winnow.cli.confirm import confirm
+from winnow.cli.confirm import ahead_of, confirm, confirm_time
 from winnow.cli.line.saved import Saving, load
-from winnow.cli.line.units import parse_rate, parse_size
+from winnow.cli.line.units import parse_goal, parse_rate, parse_size
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
@@ -31,6 +31,7 @@ from winnow.cli.signals import Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
 from winnow.cli.text.summary import summary
 from winnow.cli.text.table import show
+from winnow.clock import now_ms
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
@@ -134,16 +135,9 @@ def prepare(
 
     `saved`: what `clean` must carry out, or what keeps the plan.
     """
-    for option, given in (
-        ("--detailed-exitcode", request.detailed_exitcode),
-        ("--out", request.out is not None),
-    ):
-        if given and verb != "plan":
-            raise UsageError(
-                f"{option} is for plans",
-                expected="plan, or clean --dry-run",
-                found=f"{verb} {option}",
-            )
+    _check_options(verb, request)
+    if verb == "clean" and not (request.yes or request.output):
+        confirm_time(now, now_ms())
     settings = parse_settings(request)
     check_log_dirs((*request.log_dirs, *_work_dir(request)))
     for path in filter(is_remote, request.output):
@@ -155,17 +149,12 @@ def prepare(
         "work_space": request.work_space,
     }
     limits: dict[str, Any] = {
-        name: parse_size(text, option=f"--{name.replace('_', '-')}")
+        name: (parse_goal if name == "free_at_least" else parse_size)(
+            text, option=f"--{name.replace('_', '-')}"
+        )
         for name, text in sizes.items()
         if text is not None
     }
-    if request.free_at_least is not None and (
-        request.only == "compaction" or request.keep_replaced
-    ):
-        raise UsageError(
-            "--free-at-least can't be combined with --only compaction or --keep-replaced",
-            hint="Leave one of them out.",
-        )
     throttle = (
         None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
     )
@@ -221,11 +210,41 @@ def prepare(
         for note in result.notes:
             complain(f"note: {note}")
         if verb == "plan":
+            if ahead := ahead_of(now, now_ms()):
+                complain(f"note: --now is {ahead}: clean needs --yes")
             where = "would not be recorded" if ledger is None else f"would record it in {ledger}"
             complain(f"note: clean {where}")
         return result
 
     return call
+
+
+def _check_options(verb: str, request: CommandLine) -> None:
+    """Raise UsageError for options that contradict each other or the verb."""
+    for option, given in (
+        ("--detailed-exitcode", request.detailed_exitcode),
+        ("--out", request.out is not None),
+        ("--estimate", request.estimate),
+    ):
+        if given and verb != "plan":
+            raise UsageError(
+                f"{option} is for plans",
+                expected="plan, or clean --dry-run",
+                found=f"{verb} {option}",
+            )
+    if request.begin_again and not request.output:
+        raise UsageError(
+            "--begin-again without --output",
+            expected="--output DIR as well",
+            hint="An unfinished run in place is repaired by the next one.",
+        )
+    if request.free_at_least is not None and (
+        request.only == "compaction" or request.keep_replaced
+    ):
+        raise UsageError(
+            "--free-at-least can't be combined with --only compaction or --keep-replaced",
+            hint="Leave one of them out.",
+        )
 
 
 def _each(checks: Sequence[Seen]) -> Seen:

@@ -12,10 +12,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
+from winnow.arguments import time_ms
 from winnow.clock import EPOCH
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.delta import provide_delta
 from winnow.ledger.place import ERASURES, TABLE, table_url
+from winnow.logdir.topic_globs import check_globs
 from winnow.words import redacted
 
 if TYPE_CHECKING:
@@ -148,14 +150,18 @@ def read_history(
 ) -> History:
     """Read what `history` shows. `since` is in ms since the epoch.
 
-    Raises UsageError if there is no ledger.
+    Raises UsageError if there is no ledger, and for a glob that matches no topic in it.
     """
+    if since is not None:
+        time_ms(since, "since")
     cleanings, erasures = _table(spark, ledger, TABLE), _table(spark, ledger, ERASURES)
     if cleanings is None and erasures is None:
         read_ledger(spark, ledger)  # raises if there is none
     runs: tuple[PastRun, ...] = ()
     partitions: tuple[PastPartition, ...] = ()
     try:
+        if topics:
+            check_globs(topics, _topics(cleanings, erasures), option="--topics", of="the ledger")
         if cleanings is not None:
             rows = _asked_for(cleanings, since, topics)
             runs, partitions = _runs(rows), _partitions(rows)
@@ -174,6 +180,14 @@ def _table(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:
         return read_ledger(spark, ledger, table)
     except UsageError:
         return None
+
+
+def _topics(cleanings: DataFrame | None, erasures: DataFrame | None) -> set[str]:
+    """Return all topics of the ledger."""
+    columns = [] if cleanings is None else [cleanings.select("topic")]
+    if erasures is not None:
+        columns.append(erasures.select(f.explode("partitions.topic").alias("topic")))
+    return {row.topic for column in columns for row in column.distinct().collect()}
 
 
 def _asked_for(rows: DataFrame, since: int | None, topics: Sequence[str]) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from winnow.arguments import refused
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.meta import MetaProperties, read_meta, was_shut_down_cleanly
@@ -65,20 +66,12 @@ class LogDir:
 def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, ...]:
     """Survey log directories of one or more nodes of one cluster, in the order given.
 
-    Raises UsageError for a path that is not a Kafka log directory, a sub-directory that would keep
-    a broker from starting, a directory given twice, directories of different clusters, and a
+    Raises UsageError as `canonical_paths`, for a path that is not a Kafka log directory, a
+    sub-directory that would keep a broker from starting, directories of different clusters, and a
     partition in two directories of the same node.
     """
     forget_listings()  # of an earlier run
-    paths = [storage.canonical(path) for path in log_dirs]
-    for given, path in zip(log_dirs, paths, strict=True):
-        if paths.count(path) > 1:
-            raise UsageError(
-                "a log directory was given twice",
-                found=given,
-                where=path,
-                hint="Name each one once.",
-            )
+    paths = canonical_paths(storage, log_dirs)
     found = tuple(_survey(storage, path) for path in paths)
     for other in found[1:]:
         _check_same_cluster(found[0], other)
@@ -94,6 +87,30 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
                     hint="A broker would refuse to start; find out which one is current.",
                 )
     return tuple(_with_cleaner_of_broker(log_dir, found) for log_dir in found)
+
+
+def canonical_paths(storage: Storage, log_dirs: Sequence[str]) -> tuple[str, ...]:
+    """Return the real paths. Raises UsageError if there are none, for anything but texts, and for a
+    directory given twice.
+    """
+    if isinstance(log_dirs, str) or not all(isinstance(path, str) for path in log_dirs):
+        raise refused("log_dirs", "a list of texts", log_dirs)
+    if not log_dirs or not all(log_dirs):
+        raise UsageError(
+            "the name of a log directory is empty" if log_dirs else "no log directory was given",
+            expected="the directories of the broker's log.dirs",
+            hint="Is a variable empty, or does a pattern match nothing?",
+        )
+    paths = tuple(storage.canonical(path) for path in log_dirs)
+    for given, path in zip(log_dirs, paths, strict=True):
+        if paths.count(path) > 1:
+            raise UsageError(
+                "a log directory was given twice",
+                found=given,
+                where=path,
+                hint="Name each one once.",
+            )
+    return paths
 
 
 def _with_cleaner_of_broker(log_dir: LogDir, found: Sequence[LogDir]) -> LogDir:

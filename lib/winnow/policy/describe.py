@@ -83,6 +83,22 @@ def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> Describe
     return reader.result()
 
 
+def parse_topic_configs_file(text: str, *, file: str) -> DescribedConfigs:
+    """Like `parse_topic_configs`. UsageError also for a file that names neither a topic nor a
+    broker: the command that was to write it has failed.
+    """
+    found = parse_topic_configs(text)
+    if not (found.topics or found.effective or found.brokers or found.all_brokers):
+        raise UsageError(
+            "the file of topic configs names no topic",
+            expected="lines TOPIC KEY=VALUE, or what kafka-configs --describe prints",
+            found="nothing of the kind",
+            where=file,
+            hint="Did the command fail that writes it?",
+        )
+    return found
+
+
 class _Reader:
     def __init__(self, file: str) -> None:
         self._file = file

@@ -10,6 +10,7 @@ from winnow.policy.describe import Entry
 from winnow.policy.keys import BY_BROKER_NAME, BY_TOPIC_NAME, broker_value, unknown_key
 
 _OF_THE_BROKER = frozenset({"node.id", "broker.id", "log.dirs", "log.dir", "metadata.log.dir"})
+_OF_ANY_BROKER = _OF_THE_BROKER | {"process.roles", "zookeeper.connect", "listeners"}
 _NODE_ID = re.compile(r"\+?[0-9]{1,10}")
 
 
@@ -25,6 +26,8 @@ class ServerProperties:
     """`node.id`, else `broker.id`. None if neither is set or the broker would choose one."""
     log_dirs: tuple[str, ...] = ()
     """`log.dirs`, else `log.dir`, as written in the file."""
+    is_of_a_broker: bool = True
+    """False if no line is a setting of a broker."""
 
 
 def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
@@ -39,6 +42,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     entries: dict[str, Entry] = {}
     notes: list[str] = []
     own: dict[str, str] = {}
+    of_a_broker = False
     line = 1
     try:
         for element in javaproperties.parse(text.lstrip("\ufeff")):
@@ -49,6 +53,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             if element.key in _OF_THE_BROKER:
                 own[element.key] = element.value.strip()
             parsed = broker_value(element.key, element.value, where=where)
+            of_a_broker |= parsed is not None or element.key in _OF_ANY_BROKER
             if parsed is not None:
                 entries[element.key] = Entry(element.key, parsed, where)
             elif element.key in BY_TOPIC_NAME:
@@ -84,7 +89,25 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         file=file,
         node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
         log_dirs=tuple(place.strip() for place in places.split(",") if place.strip()),
+        is_of_a_broker=of_a_broker,
     )
+
+
+def parse_server_properties_file(text: str, *, file: str) -> ServerProperties:
+    """Like `parse_server_properties`. UsageError also for a file without any setting of a broker.
+
+    Such a file is another one, and Kafka's defaults, which it would confirm, delete.
+    """
+    server = parse_server_properties(text, file=file)
+    if not server.is_of_a_broker:
+        raise UsageError(
+            "this is not the server.properties of a broker",
+            expected="a file with at least one setting of a broker, such as log.dirs",
+            found="none",
+            where=file,
+            hint="Give the file with which the broker is started.",
+        )
+    return server
 
 
 def _can_be_paths(text: str) -> bool:

@@ -84,6 +84,14 @@ def parse_set(text: str) -> Entry:
             hint=f"{default}--topic-set '*:{text}' sets it for all topics, even those with a value "
             "of their own.",
         )
+    if ":" in key:
+        raise UsageError(
+            "a setting that can't be understood",
+            expected="KEY=VALUE",
+            found=text,
+            where=where,
+            hint="--topic-set takes GLOB:KEY=VALUE.",
+        )
     raise unknown_key(key, [*BY_BROKER_NAME, *CLEANER_TUNING], where=where)
 
 
@@ -93,7 +101,10 @@ def parse_topic_set(text: str) -> TopicSet:
     glob, colon, pair = text.partition(":")
     if not colon or not glob or "=" in glob:
         raise UsageError(
-            "a setting that can't be understood", expected="GLOB:KEY=VALUE", found=text, where=where
+            "a setting that can't be understood",
+            expected="GLOB:KEY=VALUE, with a glob on topics",
+            found=text,
+            where=where,
         )
     key, value = _split(pair, where)
     return TopicSet(glob, Entry(key, parse_topic_value(key, value, where=where), where))

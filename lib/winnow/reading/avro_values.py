@@ -181,7 +181,15 @@ def _array(values: list[Any], problems: list[str | None], kind: Any) -> Any:  # 
 @lru_cache(16)
 def _reader(decoding: Decoding) -> Callable[[bytes], tuple[Any, str | None]]:
     """Return a function that decodes one datum, or says why it can't be decoded."""
-    from fastavro import schemaless_reader  # noqa: PLC0415 - an extra, for workers only
+    try:
+        from fastavro import schemaless_reader  # noqa: PLC0415 - an extra, for workers only
+    except ModuleNotFoundError as error:
+        raise WinnowError(
+            "Avro needs a package that the executors do not have",
+            expected="fastavro",
+            hint="With fastavro installed here, run `./spark-submit.sh package` and pass the "
+            "archive: --archives winnow.tar.gz#winnow.",
+        ) from error
 
     _, reader = _parsed(json.loads(decoding.reader))
     writers = {number: _parsed_writer(text) for number, text in decoding.writers}

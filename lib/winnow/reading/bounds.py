@@ -38,16 +38,30 @@ class Point:
 
 def range_options(start: Bound | None, end: Bound | None) -> dict[str, str]:
     """Return the options for a range from `start` up to `end`, exclusive. Times are those of the
-    records, anywhere in the log.
+    records, anywhere in the log. Raises UsageError if it ends before it begins.
     """
     options: dict[str, str] = {}
-    if start is not None:
-        point = parse_point(start, option="start", up=True)
-        options |= _option(point, "timestampFrom", "startingOffsets")
-    if end is not None:
-        point = parse_point(end, option="end", up=True)
-        options |= _option(point, "timestampBefore", "endingOffsets")
+    first = None if start is None else parse_point(start, option="start", up=True)
+    last = None if end is None else parse_point(end, option="end", up=True)
+    if first is not None:
+        options |= _option(first, "timestampFrom", "startingOffsets")
+    if last is not None:
+        options |= _option(last, "timestampBefore", "endingOffsets")
+    if first is not None and last is not None and _is_after(first, last):
+        raise UsageError(
+            "end is before start",
+            expected="a range, with end after start",
+            found=f"start={start!r}, end={end!r}",
+        )
     return options
+
+
+def _is_after(one: Point, other: Point) -> bool:
+    """Return whether both are times, or both are one offset, and `one` is the later one."""
+    if one.ms is not None and other.ms is not None:
+        return one.ms > other.ms
+    first, last = one.offsets, other.offsets
+    return isinstance(first, int) and isinstance(last, int) and first > last
 
 
 def state_options(point: Point) -> dict[str, str]:

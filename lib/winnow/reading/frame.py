@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
+from winnow.arguments import flag, names, refused
 from winnow.errors import UsageError
 from winnow.kafka_log.layout import Home, chosen, find_partitions
 from winnow.kafka_log.source import register
@@ -117,7 +118,7 @@ def _parse(path: str | Sequence[str], options: ReadOptions) -> _Asked:
         partitions=_numbers(options.get("partitions", ())),
         ends=range_options(start, end) if point is None else state_options(point),
         point=point,
-        allow_incomplete=_flag(options.get("allow_incomplete", False)),
+        allow_incomplete=flag(options.get("allow_incomplete", False), "allow_incomplete"),
         key=parse_format(options.get("key", "bytes"), option="key"),
         value=parse_format(options.get("value", "bytes"), option="value"),
         isolation_level=_word(
@@ -185,34 +186,22 @@ def _last_of_each_name() -> Column:
 
 
 def _names(found: Any, option: str) -> tuple[str, ...]:  # noqa: ANN401 - checked here
-    names = (found,) if isinstance(found, str) else found
-    if not isinstance(names, Sequence) or not all(isinstance(one, str) for one in names):
-        raise _refused(option, "a text, or a sequence of texts", found)
-    for name in names:
+    several = names(found, option)
+    for name in several:
         if not name or (option == "topics" and "," in name):
-            raise _refused(option, "names that are not empty; a list for several", name)
-    return tuple(names)
+            raise refused(option, "names that are not empty; a list for several", name)
+    return several
 
 
 def _numbers(found: Any) -> frozenset[int]:  # noqa: ANN401 - checked here
     numbers = (found,) if isinstance(found, int) else found
     fits = isinstance(numbers, Sequence) and not isinstance(numbers, str)
     if not fits or not all(type(one) is int and one >= 0 for one in numbers):
-        raise _refused("partitions", "a number, or a sequence of numbers", found)
+        raise refused("partitions", "a number, or a sequence of numbers", found)
     return frozenset(numbers)
-
-
-def _flag(found: object) -> bool:
-    if not isinstance(found, bool):
-        raise _refused("allow_incomplete", "True or False", found)
-    return found
 
 
 def _word(found: Any, option: str, words: object) -> Any:  # noqa: ANN401 - checked here
     if found not in get_args(words):
-        raise _refused(option, " or ".join(map(repr, get_args(words))), found)
+        raise refused(option, " or ".join(map(repr, get_args(words))), found)
     return found
-
-
-def _refused(option: str, expected: str, found: object) -> UsageError:
-    return UsageError(f"{option} can't be used", expected=expected, found=repr(found))

@@ -58,6 +58,8 @@ def check_place(directory: str, log_dirs: Sequence[str]) -> None:
     """Make the directory for certificates. Raises UsageError if it can't be written to, or is in a
     log directory, and NoSpaceError if there is no room for a certificate.
     """
+    if not directory:  # which would be the current directory
+        raise UsageError(f"{_OPTION} has no name", expected="a directory")
     place, file = Path(directory), _file(f"{directory}/erasure.json")
     refuse_in_log_dir(file.path, log_dirs)
     try:

@@ -22,7 +22,7 @@ from winnow.policy.sources import TopicSet
 from winnow.runtime.progress import Progress
 from winnow.values.facts import Facts
 from winnow.values.result import Result, freed_bytes
-from winnow.values.settings import Value, listed, parse_topic_values
+from winnow.values.settings import Value, chosen, parse_topic_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,8 +68,10 @@ class Plan(Result):
         directory has changed since.
         """
         configs = {name.replace("_", "."): value for name, value in values.items()}
-        check_globs(listed(topics), {p.topic for p in self.run.partitions}, option="topics")
-        sets = tuple(one for glob in listed(topics) for one in parse_topic_values(glob, configs))
+        globs = chosen(topics)
+        planned = {p.topic for p in self.run.partitions}
+        check_globs(globs, planned, option="topics", of="the plan")
+        sets = tuple(one for glob in globs for one in parse_topic_values(glob, configs))
         settings = replace(
             self.request.settings, topic_sets=(*self.request.settings.topic_sets, *sets)
         )

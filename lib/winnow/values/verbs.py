@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow import api
+from winnow.arguments import flag, names
 from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
 from winnow.clock import now_ms
-from winnow.errors import UsageError
 from winnow.ledger.place import default_ledger
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
@@ -17,7 +17,7 @@ from winnow.runtime.session import use_this_python
 from winnow.values.facts import Facts
 from winnow.values.plans import Plan
 from winnow.values.result import Result
-from winnow.values.settings import Values, listed, parse_sources
+from winnow.values.settings import Values, chosen, parse_sources
 from winnow.verbs.explain.values import Explanation
 from winnow.verbs.verify.verify import SweepResult
 
@@ -91,8 +91,8 @@ def plan(
     """Return what a cleaning would do and why. Changes nothing. Raises as `winnow.api.plan`."""
     use_this_python(spark.sparkContext)
     asked = _with_settings(options)
-    estimate = bool(asked.pop("estimate", False))
-    facts = Facts(spark, listed(log_dirs))
+    estimate = flag(asked.pop("estimate", False), "estimate")
+    facts = Facts(spark, names(log_dirs, "log_dirs"))
     run = api.plan(spark, facts.log_dirs, **asked, seen=facts.see)
     made = Plan(run, spark, facts.first_request, facts, estimated=estimate)
     return made.what_if() if estimate else made
@@ -105,7 +105,7 @@ def clean(
     `winnow.api.clean`.
     """
     use_this_python(spark.sparkContext)
-    run = api.clean(spark, listed(log_dirs), **_with_settings(options))
+    run = api.clean(spark, names(log_dirs, "log_dirs"), **_with_settings(options))
     return Result(run, spark)
 
 
@@ -123,7 +123,7 @@ def explain(
     key = asked.get("key")
     if isinstance(key, str):
         asked["key"] = key.encode()
-    return api.explain(spark, listed(log_dirs), partition, **asked)
+    return api.explain(spark, names(log_dirs, "log_dirs"), partition, **asked)
 
 
 def _with_settings(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,15 +131,12 @@ def _with_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(options)
     sources = {name: given.pop(name) for name in SourceOptions.__annotations__ if name in given}
     now = given.pop("now", None)
-    names = {
-        name: listed(given.pop(name)) for name in ("topics", "exclude", "output") if name in given
-    }
-    if names.get("topics", "all") == ():
-        raise UsageError(
-            "topics is empty", expected="a glob, or no topics= for all of them", found="no glob"
-        )
+    if "topics" in given:
+        given["topics"] = chosen(given["topics"])
+    for name in given.keys() & {"exclude", "output"}:
+        given[name] = names(given[name], name)
     settings = parse_sources(**sources)
-    return given | names | {"settings": settings, "now": now_ms() if now is None else now}
+    return given | {"settings": settings, "now": now_ms() if now is None else now}
 
 
 def verify(
@@ -147,7 +144,8 @@ def verify(
 ) -> SweepResult:
     """Read everything in log directories and report all that is wrong. Changes nothing."""
     use_this_python(spark.sparkContext)
-    return api.verify(spark, listed(log_dirs), topics=listed(topics))
+    globs = names(topics, "topics")
+    return api.verify(spark, names(log_dirs, "log_dirs"), topics=globs)
 
 
 def ledger_table(spark: SparkSession, ledger: str | None = None) -> DataFrame:

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
+from importlib.util import MAGIC_NUMBER, cache_from_source, find_spec, source_hash
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
@@ -46,6 +46,8 @@ IMPORTED = (
     "zstandard",
 )
 """Packages that task modules import. Their dependencies are added."""
+OPTIONAL = ("fastavro",)
+"""Packages of which tasks import those that this installation has."""
 
 SITE = "site"
 """The entry on PYTHONPATH. spark-submit.sh uses the same name."""
@@ -111,7 +113,7 @@ def make_package(path: str) -> Package:
 def _installed(imported: Sequence[str] = IMPORTED) -> list[Distribution]:
     """Return the packages that tasks import, and their dependencies."""
     found: dict[str, Distribution] = {}
-    wanted = [*imported]
+    wanted = [*imported, *(name for name in OPTIONAL if find_spec(name) is not None)]
     while wanted:
         name = wanted.pop()
         if name in found:

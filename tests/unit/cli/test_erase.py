@@ -131,11 +131,12 @@ def test_malformed_keys_file_is_refused(data: bytes, problem: str, tmp_path: Pat
         read_hex_keys(str(tmp_path / "keys"), option="--keys-hex")
 
 
-def test_missing_keys_file_is_refused_and_empty_one_accepted(tmp_path: Path) -> None:
+def test_missing_keys_file_and_empty_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="can't read the file of --keys"):
         read_keys(str(tmp_path / "none"), option="--keys")
     (tmp_path / "empty").touch()
-    assert len(read_keys(str(tmp_path / "empty"), option="--keys")) == 0
+    with pytest.raises(UsageError, match="the file of --keys is empty"):
+        read_keys(str(tmp_path / "empty"), option="--keys")
 
 
 def test_typed_keys_are_text_unless_a_prefix_says_otherwise() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from typer.core import TyperCommand
@@ -14,6 +14,8 @@ from winnow.cli.out import complain
 from winnow.errors import UsageError
 
 _GIVEN = "winnow.cli.line.command.given"
+_MAY_BE_EMPTY = {("explain", "key"), ("explain", "key_hex"), ("erase", "key")}
+"""By verb: options for which an empty value has a meaning, or an error of its own."""
 
 
 class ConfiguredCommand(TyperCommand):
@@ -35,7 +37,9 @@ class ConfiguredCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
         if not args and self.no_args_is_help:
             return super().parse_args(ctx, args)
-        typed, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        typed, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        if not typed.get("help"):
+            _check_typed(self, ctx, typed, order)
         given = {} if typed.get("help") else self._from_file(ctx, typed)
         ctx.meta[_GIVEN] = given
         ctx.default_map = {name: one.value for name, one in given.items()}
@@ -59,8 +63,27 @@ class ConfiguredCommand(TyperCommand):
         return given
 
 
+def _check_typed(command: Any, ctx: Any, typed: Mapping[str, Any], order: Sequence[Any]) -> None:  # noqa: ANN401
+    """Raise UsageError for an empty value, and for an option that is given twice: of two files, one
+    would be ignored.
+    """
+    for one in command.get_params(ctx):
+        name = one.opts[0] if one.param_type_name == "option" else one.metavar
+        value = typed.get(one.name)
+        empty = value == "" or (isinstance(value, list | tuple) and "" in value)
+        if empty and (command.name, one.name) not in _MAY_BE_EMPTY:
+            raise UsageError(
+                f"{name} is empty", expected="a value", hint="Is a variable of the shell empty?"
+            )
+        once = one.param_type_name == "option" and not (one.multiple or one.is_flag)
+        if once and order.count(one) > 1:
+            raise UsageError(f"{name} is given {order.count(one)} times", expected="it once")
+
+
 def _check(parameter: Any, given: Given, ctx: Any) -> None:  # noqa: ANN401 - click's
     """Raise UsageError, with the file's table, for a value that the option does not take."""
+    if given.value == "" or (isinstance(given.value, list) and "" in given.value):
+        raise UsageError(f"{given.option} is empty", expected="a value", where=given.where)
     try:
         parameter.process_value(ctx, given.value)
     except TyperException as error:

@@ -191,7 +191,8 @@ def _typed(
         expected = "true or false"
     elif several:
         items = value if isinstance(value, list) else [value]
-        if all(isinstance(one, str) for one in items):
+        # No glob would be all topics: the opposite of what an empty list looks like.
+        if all(isinstance(one, str) for one in items) and (items or key != "topics"):
             return [str(one) for one in items]
         expected = "a text, or a list of texts"
     else:
@@ -209,7 +210,9 @@ def _typed(
 
 
 def _shown(value: object) -> str:
-    names = {dict: "a table", list: "a list", date: "a date"}
+    names = {dict: "a table", list: "a list of others", date: "a date"}
+    if value == []:
+        return "an empty list"
     return names.get(type(value)) or repr(value)[:80]
 
 

@@ -6,7 +6,8 @@ import re
 from datetime import datetime
 from decimal import Decimal
 
-from winnow.clock import LATEST_MS, ms_of
+from winnow.arguments import clock_ms, time_ms
+from winnow.clock import ms_of
 from winnow.errors import UsageError
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -17,25 +18,29 @@ _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_now(text: str, *, option: str = "--now") -> int:
+    """Like `parse_time`, for the clock of a run: a number that must be in seconds is refused."""
+    now = parse_time(text, option=option)
+    return clock_ms(now, option) if _is_number(text) else now
+
+
+def parse_time(text: str, *, option: str) -> int:
     """Parse `MS` or ISO-8601 and return milliseconds since the epoch. A time without a zone is UTC.
     Raises UsageError for anything else.
     """
-    if text.isascii() and text.isdigit():
-        now = int(text)
-    else:
-        try:
-            now = ms_of(datetime.fromisoformat(text))
-        except ValueError:
-            raise UsageError(
-                f"{option} can't be understood",
-                expected="milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z",
-                found=repr(text),
-            ) from None
-    if not 0 <= now <= LATEST_MS:
+    if _is_number(text):
+        return time_ms(int(text[:_MOST_DIGITS]), option)
+    try:
+        return time_ms(ms_of(datetime.fromisoformat(text)), option)
+    except ValueError:
         raise UsageError(
-            f"{option} is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
-        )
-    return now
+            f"{option} can't be understood",
+            expected="milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z",
+            found=repr(text),
+        ) from None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def parse_duration(text: str, *, option: str) -> float:
@@ -68,11 +73,14 @@ def parse_size(text: str, *, option: str) -> int:
     return int(Decimal(found["number"]) * _UNIT_BYTES[found["unit"][0]])
 
 
+def parse_goal(text: str, *, option: str) -> int:
+    """Return the bytes of a size that is not zero. Raises UsageError for anything else."""
+    size = parse_size(text, option=option)
+    if not size:
+        raise UsageError(f"{option} is zero", expected="at least 1 byte", found=repr(text))
+    return size
+
+
 def parse_rate(text: str, *, option: str) -> int:
     """Return the bytes per second of `50MiB` or `50MiB/s`. Raises UsageError for anything else."""
-    rate = parse_size(text.removesuffix("/s"), option=option)
-    if not rate:
-        raise UsageError(
-            f"{option} is zero", expected="at least 1 byte per second", found=repr(text)
-        )
-    return rate
+    return parse_goal(text.removesuffix("/s"), option=option)

@@ -53,6 +53,12 @@ def recover_log_dirs(
     """
     if undo_run is not None and purge_run is not None:
         raise UsageError("undo and purge together", expected="one of them, or neither")
+    if "" in (undo_run, purge_run):
+        raise UsageError(
+            "the run to undo or to purge is empty",
+            expected="the id of a run of `clean --keep-replaced`",
+            hint="Is a variable empty?",
+        )
     storage = storage or Places()
     with ExitStack() as locks:
         for log_dir in survey_log_dirs(storage, log_dirs):

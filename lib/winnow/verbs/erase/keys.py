@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from winnow.arguments import refused
 from winnow.errors import UsageError
 from winnow.wire.buffers import as_bytes
 from winnow.wire.key_search import KeySet, key_set
@@ -28,8 +29,15 @@ def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa
     """
     if isinstance(keys, pa.Array):
         array = keys.cast(pa.large_binary())
+    elif isinstance(keys, str | bytes):
+        raise refused("keys", "a list of keys", keys)
     elif isinstance(keys, Sequence):
-        array = pa.array(keys, pa.large_binary())
+        try:
+            array = pa.array(keys, pa.large_binary())
+        except pa.ArrowException as error:  # of a type, or of text that is not UTF-8
+            raise UsageError(
+                "keys can't be used", expected="bytes or texts", found=str(error)
+            ) from error
     else:
         array = _of_frame(keys)
     if array.null_count:

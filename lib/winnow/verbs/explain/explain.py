@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from winnow.arguments import refused, whole
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
@@ -49,6 +50,15 @@ class Question:
     offset: int | None = None
     key: bytes | None = None
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for both, and for values that can't be used."""
+        if self.offset is not None and self.key is not None:
+            raise UsageError("an offset and a key together", expected="one of them, or neither")
+        if self.offset is not None:
+            whole(self.offset, "offset", least=0)
+        if self.key is not None and not isinstance(self.key, bytes):
+            raise refused("key", "bytes", self.key)
+
 
 def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
     """Return the log directory that holds the partition, as if it held only this one."""
@@ -68,28 +78,34 @@ def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
                     hint="`plan` lists the partitions that can be cleaned.",
                 )
     where = ", ".join(log_dir.path for log_dir in dirs)
+    topic = partition if wanted is None else wanted.topic
     raise UsageError(
         "no such partition",
-        expected="TOPIC-PARTITION",
+        expected="TOPIC-PARTITION, the name of its directory without the path",
         found=repr(partition),
         where=where,
-        hint="`plan` lists all partitions.",
+        hint=_partitions_of(dirs, topic) or "`plan` lists all partitions.",
     )
 
 
 def _check_not_a_topic(dirs: Sequence[LogDir], name: str) -> None:
-    numbers = sorted(p.partition for d in dirs for p in d.partitions if p.topic == name)
+    if hint := _partitions_of(dirs, name):
+        raise UsageError(
+            f"{name} is a topic, not a partition",
+            expected="TOPIC-PARTITION",
+            found=name,
+            hint=hint,
+        )
+
+
+def _partitions_of(dirs: Sequence[LogDir], topic: str) -> str:
+    """Return a sentence with the partitions of a topic, or nothing if there is no such topic."""
+    numbers = sorted(p.partition for d in dirs for p in d.partitions if p.topic == topic)
     if not numbers:
-        return
-    names = f"{name}-{numbers[0]}"
-    if len(numbers) > 1:
-        names += f" to {name}-{numbers[-1]}"
-    raise UsageError(
-        f"{name} is a topic, not a partition",
-        expected="TOPIC-PARTITION",
-        found=name,
-        hint=f"Its partitions are {names}." if len(numbers) > 1 else f"Its partition is {names}.",
-    )
+        return ""
+    if len(numbers) == 1:
+        return f"The partition of {topic} is {topic}-{numbers[0]}."
+    return f"The partitions of {topic} are {topic}-{numbers[0]} to {topic}-{numbers[-1]}."
 
 
 def explain_partition(

@@ -20,6 +20,7 @@ from winnow.logdir.names import (
     DirectoryKind,
     parse_partition_dir,
 )
+from winnow.logdir.survey import canonical_paths
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.directories import PartitionPlace, reading
@@ -51,17 +52,10 @@ class LogDirCheck:
 def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
     """Return the real paths.
 
-    Raises UsageError for a path that is not a log directory and for one that is given twice.
+    Raises UsageError as `canonical_paths`, and for a path that is not a log directory.
     """
-    found = tuple(storage.canonical(path) for path in paths)
-    for given, path in zip(paths, found, strict=True):
-        if found.count(path) > 1:
-            raise UsageError(
-                "a log directory was given twice",
-                found=given,
-                where=path,
-                hint="Give each directory once.",
-            )
+    found = canonical_paths(storage, paths)
+    for path in found:
         if not storage.exists(f"{path}/{META_PROPERTIES}"):
             read_meta(storage, path)
     return found

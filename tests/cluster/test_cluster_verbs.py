@@ -1,0 +1,128 @@
+"""What else runs on a cluster whose hosts have nothing of Winnow installed: typed reads, and an
+erasure with its certificate and the check of it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.standalone import Cluster, two_hosts
+from tests.kill.kills import RUN_SECONDS
+from tests.kill.processes import ROOT
+from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.segment_writer import SegmentConfig
+from winnow.wire.plain import Record
+
+pytestmark = pytest.mark.spark
+
+START = 1_790_000_000_000
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}],
+}
+RECORDS = 400
+"""Of each topic. Each segment has fewer."""
+
+READ = """
+import os
+import sys
+import winnow
+from pyspark.sql import SparkSession
+
+path, schema = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+for topic, value in {
+    "json": winnow.Json("id bigint, city string"),
+    "inferred": "json",
+    "avro": winnow.Avro(schema=schema),
+}.items():
+    name = topic.replace("inferred", "json")
+    frame = winnow.read(spark, path, topics=name, key="string", value=value)
+    (row,) = frame.selectExpr("count(*)", "sum(value.id)", "max(value.city)").collect()
+    print("read:", topic, *row)
+drivers = spark.sparkContext.parallelize(range(4), 4).map(lambda _: os.getppid()).collect()
+print("elsewhere:", os.getpid() not in drivers)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with two_hosts(tmp_path_factory.mktemp("hosts")) as running:
+        yield running
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """Topics `json` and `avro`, with the keys k0 to k9 in several segments."""
+    fastavro = pytest.importorskip("fastavro", reason="the extra `avro` is not installed")
+
+    def as_avro(order: dict[str, object]) -> bytes:
+        out = BytesIO()
+        fastavro.schemaless_writer(out, fastavro.parse_schema(ORDER), order)
+        return out.getvalue()
+
+    path = tmp_path / "kafka"
+    with LogDirWriter(path, clock=lambda: START) as writer:
+        for topic, encoded in (("json", lambda o: json.dumps(o).encode()), ("avro", as_avro)):
+            partition = writer.partition(topic, 0, SegmentConfig(segment_bytes=4096))
+            for n in range(0, RECORDS, 10):
+                orders = [{"id": n + i, "city": f"Köln {n + i:03}"} for i in range(10)]
+                partition.append_records(
+                    [
+                        Record(n + i, START, b"k%d" % i, encoded(order))
+                        for i, order in enumerate(orders)
+                    ]
+                )
+    return path
+
+
+def submit(cluster: Cluster, *words: str | Path, exit_code: int = 0) -> str:
+    """Run `./spark-submit.sh` on the cluster and return what it prints."""
+    ended = subprocess.run(
+        [ROOT / "spark-submit.sh", "--master", cluster.master, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_SECONDS,
+    )
+    assert ended.returncode == exit_code, ended.stderr[-4000:]
+    return ended.stdout
+
+
+def test_json_and_avro_are_decoded_on_executors(
+    cluster: Cluster, log_dir: Path, tmp_path: Path
+) -> None:
+    script, schema = tmp_path / "read.py", tmp_path / "order.avsc"
+    script.write_text(READ, encoding="utf-8")
+    schema.write_text(json.dumps(ORDER), encoding="utf-8")
+    last = f"{RECORDS} {sum(range(RECORDS))} Köln {RECORDS - 1}"
+    assert submit(cluster, script, log_dir, schema).splitlines() == [
+        f"read: json {last}",
+        f"read: inferred {last}",
+        f"read: avro {last}",
+        "elsewhere: True",
+    ]
+
+
+def test_erasure_and_its_check_run_on_executors(
+    cluster: Cluster, log_dir: Path, tmp_path: Path
+) -> None:
+    keys, place = tmp_path / "keys", tmp_path / "certificates"
+    keys.write_text("k3\nk7\n", encoding="utf-8")
+    given = ("--keys", keys, "--certificate", place, "--no-ledger", "--json")
+    erased = json.loads(submit(cluster, "erase", log_dir, *given, exit_code=3))
+    assert (erased["keys_found"], erased["proven"], erased["status"]) == (2, True, "partial")
+    certificate = json.loads(Path(erased["certificate"]).read_text(encoding="utf-8"))
+    left = sum(p["left_active"] for p in certificate["partitions"])
+    assert certificate["records_erased"] + left == 2 * 2 * RECORDS // 10
+    assert certificate["records_erased"] > 10 * left > 0  # these are in active segments
+    words = ("verify", log_dir, "--key-hash", erased["certificate"], "--json")
+    checked = json.loads(submit(cluster, *words, exit_code=4))
+    assert (checked["found"], checked["keys"]) == (left, 2)
