@@ -30,25 +30,30 @@ ORDER = {
 RECORDS = 400
 """Of each topic. Each segment has fewer."""
 
-READ = """
+SCRIPT = """
+import json
 import os
 import sys
 import winnow
 from pyspark.sql import SparkSession
+from winnow import api
 
-path, schema = sys.argv[1:]
+path, schema, place = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
-for topic, value in {
-    "json": winnow.Json("id bigint, city string"),
-    "inferred": "json",
-    "avro": winnow.Avro(schema=schema),
-}.items():
-    name = topic.replace("inferred", "json")
-    frame = winnow.read(spark, path, topics=name, key="string", value=value)
+for topic, value in (
+    ("json", winnow.Json("id bigint, city string")),
+    ("json", "json"),
+    ("avro", winnow.Avro(schema=schema)),
+):
+    frame = winnow.read(spark, path, topics=topic, key="string", value=value)
     (row,) = frame.selectExpr("count(*)", "sum(value.id)", "max(value.city)").collect()
-    print("read:", topic, *row)
-drivers = spark.sparkContext.parallelize(range(4), 4).map(lambda _: os.getppid()).collect()
-print("elsewhere:", os.getpid() not in drivers)
+    print(json.dumps([topic, *row]))
+erased = api.erase(spark, [path], keys=[b"k3", b"k7"], certificate=place)
+print(json.dumps([erased.certificate, erased.proven, erased.keys_found]))
+checked = api.verify_key_hashes(spark, [path], key_hash=erased.certificate)
+print(json.dumps([checked.found, checked.problems]))
+parents = spark.sparkContext.parallelize(range(4), 4).map(lambda _: os.getppid()).collect()
+print(json.dumps(os.getpid() in parents))
 """
 
 
@@ -96,33 +101,39 @@ def submit(cluster: Cluster, *words: str | Path, exit_code: int = 0) -> str:
     return ended.stdout
 
 
-def test_json_and_avro_are_decoded_on_executors(
+def check(certificate: str, found: int) -> None:
+    """The records that the erasure did not reach are in active segments, and are found."""
+    content = json.loads(Path(certificate).read_text(encoding="utf-8"))
+    left = sum(p["left_active"] for p in content["partitions"])
+    assert content["records_erased"] + left == 2 * 2 * RECORDS // 10
+    assert content["records_erased"] > left == found > 0
+
+
+def test_typed_reads_and_an_erasure_with_its_check_run_on_executors(
     cluster: Cluster, log_dir: Path, tmp_path: Path
 ) -> None:
-    script, schema = tmp_path / "read.py", tmp_path / "order.avsc"
-    script.write_text(READ, encoding="utf-8")
+    script, schema = tmp_path / "script.py", tmp_path / "order.avsc"
+    script.write_text(SCRIPT, encoding="utf-8")
     schema.write_text(json.dumps(ORDER), encoding="utf-8")
-    last = f"{RECORDS} {sum(range(RECORDS))} Köln {RECORDS - 1}"
-    assert submit(cluster, script, log_dir, schema).splitlines() == [
-        f"read: json {last}",
-        f"read: inferred {last}",
-        f"read: avro {last}",
-        "elsewhere: True",
-    ]
+    *read, erased, checked, here = map(
+        json.loads, submit(cluster, script, log_dir, schema, tmp_path / "place").splitlines()
+    )
+    last = [RECORDS, sum(range(RECORDS)), f"Köln {RECORDS - 1}"]
+    assert read == [["json", *last], ["json", *last], ["avro", *last]]
+    certificate, *proven = erased
+    assert (proven, checked[1], here) == ([True, 2], 0, False)
+    check(certificate, found=checked[0])
 
 
-def test_erasure_and_its_check_run_on_executors(
+@pytest.mark.slow
+def test_commands_that_erase_and_check_run_on_executors(
     cluster: Cluster, log_dir: Path, tmp_path: Path
 ) -> None:
-    keys, place = tmp_path / "keys", tmp_path / "certificates"
+    keys = tmp_path / "keys"
     keys.write_text("k3\nk7\n", encoding="utf-8")
-    given = ("--keys", keys, "--certificate", place, "--no-ledger", "--json")
+    given = ("--keys", keys, "--certificate", tmp_path / "place", "--no-ledger", "--json")
     erased = json.loads(submit(cluster, "erase", log_dir, *given, exit_code=3))
     assert (erased["keys_found"], erased["proven"], erased["status"]) == (2, True, "partial")
-    certificate = json.loads(Path(erased["certificate"]).read_text(encoding="utf-8"))
-    left = sum(p["left_active"] for p in certificate["partitions"])
-    assert certificate["records_erased"] + left == 2 * 2 * RECORDS // 10
-    assert certificate["records_erased"] > 10 * left > 0  # these are in active segments
     words = ("verify", log_dir, "--key-hash", erased["certificate"], "--json")
     checked = json.loads(submit(cluster, *words, exit_code=4))
-    assert (checked["found"], checked["keys"]) == (left, 2)
+    check(erased["certificate"], found=checked["found"])
