@@ -38,6 +38,7 @@ def write_day(
     day: int,
     keys: Iterable[int],
     *,
+    partition: int = 0,
     deleted: Sequence[int] = (),
     transactional: bool = False,
     log_start: int = 0,
@@ -52,7 +53,7 @@ def write_day(
     ]
     config = SegmentConfig(segment_bytes=SEGMENT_BYTES, index_interval_bytes=512)
     with LogDirWriter(log_dir, clock=lambda: now) as writer:
-        log = writer.partition("t", 0, config, log_start_offset=log_start)
+        log = writer.partition("t", partition, config, log_start_offset=log_start)
         producer = Producer(7, 0) if transactional else NOBODY
         for at in range(0, len(records), _BATCH):
             log.append_records(
@@ -66,7 +67,14 @@ def write_day(
 def clean_night(
     spark: SparkSession, log_dir: Path, day: int, summaries: Path | None, **more: Any
 ) -> PartitionResult:
-    [result] = clean(
+    [result] = clean_partitions(spark, log_dir, day, summaries, **more)
+    return result
+
+
+def clean_partitions(
+    spark: SparkSession, log_dir: Path, day: int, summaries: Path | None, **more: Any
+) -> tuple[PartitionResult, ...]:
+    results = clean(
         spark,
         [str(log_dir)],
         settings=Settings(topic_configs=parse_topic_configs(more.pop("configs", CONFIGS))),
@@ -75,8 +83,8 @@ def clean_night(
         least_summed_up=1,
         **more,
     ).partitions
-    assert result.error is None
-    return result
+    assert [result.error for result in results] == [None] * len(results)
+    return results
 
 
 def bytes_of(log_dir: Path) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ from tests.disks import MIB, disk_or_skip
 from tests.spark.nights import CONFIGS, bytes_of, clean_night, forget_unique, write_day, write_many
 from tests.spark.runs import changes, files_of
 from winnow.cleaning.learn import learn_segments
-from winnow.cleaning.summaries.store import opened
+from winnow.cleaning.summaries.store import opened, read_keys, read_list
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings
 
@@ -226,6 +226,8 @@ def test_a_segment_with_damaged_keys_is_read(twins: Twins, damage: Callable[[Pat
     twins.night(0, range(400))
     paths = sorted(twins.summaries.glob("*/*/t-0/*.keys"), key=lambda p: int(p.name.split("-")[0]))
     damage(paths[1])
+    summary, _ = list(read_list(str(paths[1].parent)).segments.values())[1]
+    assert read_keys(str(paths[1].parent), summary) is None
     assert twins.night(1, [1000]) == 6
     assert twins.night(2, [1000]) == 7
 

@@ -141,7 +141,7 @@ def read_keys(place: str, summary: SegmentSummary) -> Keys | None:
     """Return the set of keys of a segment; None if its file is missing or damaged."""
     with suppress(OSError):
         data = _bytes(f"{place}/{summary.file}", 4 + size_of(summary.keys))
-        if int.from_bytes(data[:4], "big") == zlib.crc32(data[4:]):
+        if len(data) > 4 and int.from_bytes(data[:4], "big") == zlib.crc32(data[4:]):
             return np.frombuffer(data, "<u8", offset=4)
     return None
 
