@@ -104,7 +104,7 @@ def measure(field: Field) -> Lengths:
     with (field.scratch / "output").open("wb") as output:
         run = Run(log.arguments(log_dir), output=output)
         moments = [wait_for(run, log_dir, stage) - run.started for stage in ("staging", "commit")]
-        while _has_begun(log_dir, "staging"):
+        while has_begun(log_dir, "staging"):
             time.sleep(0.002)
         end = time.monotonic() - run.started
         code = run.wait(timeout_seconds=RUN_SECONDS)
@@ -159,12 +159,12 @@ def carry_out(kill: Kill, field: Field, *, kafka: Kafka | None = None) -> Outcom
 
 def wait_for(run: Run, log_dir: Path, stage: Stage) -> float:
     """When the stage had begun, or the run had ended."""
-    while stage != "start" and not run.ended and not _has_begun(log_dir, stage):
+    while stage != "start" and not run.ended and not has_begun(log_dir, stage):
         time.sleep(0.002)
     return time.monotonic()
 
 
-def _has_begun(log_dir: Path, stage: Stage) -> bool:
+def has_begun(log_dir: Path, stage: Stage) -> bool:
     directories = [entry.path for entry in os.scandir(log_dir) if entry.is_dir()]
     names = (name for directory in directories for name in os.listdir(directory))
     # Retention, which comes before anything is staged, leaves nothing that is .cleaned or .swap but

@@ -103,7 +103,7 @@ def report(
             "docs/proofs/kill.md"
         ),
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}. An undisturbed run takes",
+        f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. An undisturbed run takes",
         f"{lengths.start:.1f} s until it stages, {lengths.staging:.1f} s until it commits, and",
         f"{lengths.commit:.1f} s to commit and end.",
         "",
@@ -129,7 +129,7 @@ def report(
     return "\n".join(lines)
 
 
-def _machine() -> str:
+def machine() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
     model = next(
         (line.partition(":")[2].strip() for line in lines if "model name" in line),

@@ -80,8 +80,7 @@ def clean_partitions(
         settings=Settings(topic_configs=parse_topic_configs(more.pop("configs", CONFIGS))),
         now=FIRST + day * DAY_MS + DAY_MS // 2,
         key_summaries=None if summaries is None else str(summaries),
-        least_summed_up=1,
-        **more,
+        **{"least_summed_up": 1} | more,
     ).partitions
     assert [result.error for result in results] == [None] * len(results)
     return results
