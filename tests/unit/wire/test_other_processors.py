@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import pytest
+from llvmlite import ir
+
+from winnow.wire import crc
 
 ROOT = Path(__file__).parents[3]
 KERNELS = """
@@ -66,3 +70,35 @@ def test_kernels_follow_the_processor_that_they_are_compiled_for(
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.strip() == found
+
+
+@pytest.mark.parametrize(
+    ("machine", "features", "found"),
+    [
+        ("aarch64", {"crc": True}, "aarch64"),
+        ("arm64", {"crc": True}, "aarch64"),
+        ("aarch64", {}, "tables"),
+        ("x86_64", {"crc": True}, "tables"),
+        ("riscv64", {"sse4.2": True, "crc": True}, "tables"),
+    ],
+)
+def test_crc_uses_an_instruction_only_of_its_own_processor(
+    monkeypatch: pytest.MonkeyPatch, machine: str, features: dict[str, bool], found: str
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(crc, "_FEATURES", features)
+    assert crc._instruction() == found
+
+
+def test_crc_of_a_word_compiles_to_the_instruction_of_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crc, "CRC32C_BY", "aarch64")
+    word, module = ir.IntType(64), ir.Module()
+    module.triple = "aarch64-unknown-linux-gnu"
+    function = ir.Function(module, ir.FunctionType(word, [word, word]), "step")
+    builder = ir.IRBuilder(function.append_basic_block())
+    _, step = crc._word_step(None, None, None)
+    builder.ret(step(None, builder, None, function.args))
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    arm = llvm.Target.from_triple(module.triple).create_target_machine(features="+crc")
+    assert "crc32cx" in arm.emit_assembly(llvm.parse_assembly(str(module)))
