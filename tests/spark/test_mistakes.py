@@ -352,6 +352,34 @@ def cleaned(spark: SparkSession, log_dir: str, **more: Any) -> object:
     return clean(spark, [log_dir], settings=settings(), now=NOW, **more)
 
 
+def test_options_that_delete_more_are_marked_in_plan_report_and_ledger(
+    spark: SparkSession,
+    log_dirs: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verbs_use(spark, monkeypatch)
+    marks = {
+        "c-tomb": "delete.retention.ms=5 instead of 86400000",
+        "d-size": "retention.bytes=9 instead of 200000",
+    }
+    words = [*map(str, log_dirs), "--topic-configs", str(TOPIC_CONFIGS), "--now", str(NOW)]
+    words += ["--set", "log.cleaner.delete.retention.ms=5", "--topic-set", "d-*:retention.bytes=9"]
+    page, ledger = tmp_path / "page.html", str(tmp_path / "ledger")
+    more = ["--report", str(page)]
+    assert main(["plan", *words, *more]) == 0
+    for text in (capsys.readouterr().out, page.read_text(encoding="utf-8")):
+        assert [mark for mark in marks.values() if mark not in text] == []
+    assert main(["clean", *words, "--no-ledger", "--report", "none"]) == 2
+    assert "needs --yes" in capsys.readouterr().err
+    assert main(["clean", *words, *more, "--ledger", ledger, "--yes"]) == 0
+    for text in (capsys.readouterr().out, page.read_text(encoding="utf-8")):
+        assert [mark for mark in marks.values() if mark not in text] == []
+    reasons = {row.topic: row.reason for row in api.ledger_table(spark, ledger).collect()}
+    assert [mark for topic, mark in marks.items() if mark not in reasons[topic]] == []
+
+
 PYTHON: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
     "no log directory": (lambda s, _: values.plan(s, []), "no log directory was given"),
     "nothing to verify": (lambda s, _: values.verify(s, []), "no log directory was given"),
