@@ -21,8 +21,7 @@ from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL
 from winnow.wire.buffers import Rows
 from winnow.wire.inflate import inflate_parts
-from winnow.wire.records import crc_error, scan_records
-from winnow.wire.walk import first_bad_crc
+from winnow.wire.records import check_crcs, scan_records
 
 MOST_RECORDS = 2**26
 """Maximal records of one split, at 25 bytes of memory each."""
@@ -124,9 +123,8 @@ def packed_keys(
         # Compressed batches must be sound before they are decompressed. Others are checked while
         # they are parsed.
         compressed = bool((rows["attributes"] & CODEC_MASK).any())
-        wrong = first_bad_crc(buf, rows) if compressed else -1
-        if wrong >= 0:
-            raise crc_error(rows[wrong])
+        if compressed:
+            check_crcs(buf, rows)
         for blocks in inflate_parts(buf, rows, limit=wanted.max_decompressed_bytes):
             columns = scan_records(blocks, blocks.rows, wanted.secret, check_crc=not compressed)
             if holders is not None:

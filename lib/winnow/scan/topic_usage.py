@@ -20,8 +20,7 @@ from winnow.wire.buffers import Rows
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.names import NameCounts, count_names
-from winnow.wire.records import RecordColumns, crc_error
-from winnow.wire.walk import first_bad_crc
+from winnow.wire.records import RecordColumns, check_crcs
 
 SHOWN = 5
 MOST_NAMES = 16_384
@@ -151,9 +150,7 @@ def top_holders(
 def _chunks(buf: Bytes, rows: Rows) -> Iterable[Rows]:
     """Cut rows into chunks, to decompress little at once. Raises CorruptLogError for damage."""
     compressed = rows[(rows["attributes"] & CODEC_MASK) != 0]
-    wrong = first_bad_crc(buf, compressed)
-    if wrong >= 0:
-        raise crc_error(compressed[wrong])
+    check_crcs(buf, compressed)
     ends = rows["position"] + rows["size"]
     first = 0
     while first < len(rows):

@@ -10,11 +10,12 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
-from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.buffers import Buffer, Bytes, Rows, as_rows
 from winnow.wire.crc import crc32c
 from winnow.wire.kernels.record import SMALLEST_RECORD, check_area, kernel, parse_record, prefetch
 from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
 from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.walk import first_bad_crc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,6 +86,13 @@ def crc_error(row: np.void) -> CorruptLogError:
         where=f"batch at byte {int(row['position'])}",
         hint="The bytes changed after Kafka wrote them. Copy the partition from another replica.",
     )
+
+
+def check_crcs(buf: Buffer, batches: Rows) -> None:
+    """Raise CorruptLogError for the first batch that does not match its CRC (S5.3)."""
+    wrong = first_bad_crc(buf, batches)
+    if wrong >= 0:
+        raise crc_error(batches[wrong])
 
 
 def record_total(blocks: RecordBlocks, rows: Rows) -> int:

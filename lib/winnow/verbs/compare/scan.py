@@ -21,8 +21,7 @@ from winnow.wire.batch import CONTROL, MAX_MAGIC
 from winnow.wire.columns import record_places
 from winnow.wire.digests import record_digests
 from winnow.wire.inflate import inflate_parts
-from winnow.wire.records import crc_error
-from winnow.wire.walk import first_bad_crc
+from winnow.wire.records import check_crcs
 
 ENTRY = np.dtype(
     [
@@ -111,10 +110,8 @@ def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[
     touched &= (rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)
     rows = rows[touched]
     rows = rows[~aborted_batches(rows, wanted.aborted)]
-    bad = first_bad_crc(piece.data, rows)
     try:
-        if bad >= 0:
-            raise crc_error(rows[bad])
+        check_crcs(piece.data, rows)
         for blocks in inflate_parts(piece.data, rows):
             places = record_places(blocks, blocks.rows)
             inside = (places.offset >= wanted.first) & (places.offset < wanted.end)

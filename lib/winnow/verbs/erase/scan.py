@@ -19,8 +19,7 @@ from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Rows
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet, find_keys
-from winnow.wire.records import crc_error
-from winnow.wire.walk import first_bad_crc
+from winnow.wire.records import check_crcs
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,7 @@ def found_in_split(
         batches = batches_of(buf, path, split.base_offset)
         for some in chunks_of(batches, split.records):
             rows = batches[some]
-            wrong = first_bad_crc(buf, rows)
-            if wrong >= 0:
-                raise crc_error(rows[wrong])
+            check_crcs(buf, rows)
             done = 0
             for blocks in inflate_parts(buf, rows, limit=max_decompressed_bytes):
                 part = Part(rows[done : done + len(blocks.rows)], blocks)
