@@ -77,7 +77,7 @@ def preview(
     room = Room(request.max_extra_space, free=free)
     together = waves(
         [rounds[number].job for number in dirtiest_first(rounds)],
-        lambda: Room(None, free=_boundless),
+        lambda: Room(None, free=lambda _: sys.maxsize),
     )
     for wave in together:
         needed: Counter[str] = Counter()
@@ -113,10 +113,6 @@ def _fit(
         sources = sum(file_bytes(s) for group in round_.job.groups for s in group.segments)
         room.take(directory, round_.job.most_bytes - (0 if request.keep_replaced else sources))
     return peak, results
-
-
-def _boundless(_directory: str) -> int:
-    return sys.maxsize
 
 
 def _within(needed: Counter[str], room: Room) -> int:

@@ -48,7 +48,10 @@ def remove_indexes(storage: Storage, made: Round) -> Round:
             for suffix in (suffix for suffix, size in sizes.items() if size is not None):
                 storage.unlink(f"{directory}/{segment_file(segment.base_offset, suffix)}")
         storage.fsync_dir(directory)
-    bare = {segment.base_offset: _bare(segment) for segment in sources}
+    bare = {
+        segment.base_offset: replace(segment, index_bytes=None, timeindex_bytes=None)
+        for segment in sources
+    }
 
     def changed(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
         return tuple(bare.get(segment.base_offset, segment) for segment in segments)
@@ -76,7 +79,3 @@ def _rebuilt(job: PartitionJob) -> list[Segment]:
     """Return the sources whose indexes a broker rebuilds."""
     segments = (segment for group in job.groups for segment in group.segments)
     return [segment for segment in segments if segment.rebuilt is not None]
-
-
-def _bare(segment: Segment) -> Segment:
-    return replace(segment, index_bytes=None, timeindex_bytes=None)

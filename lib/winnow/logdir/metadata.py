@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.metadata_log import SnapshotId, Value, list_snapshots, read_log, read_snapshot
+from winnow.logdir.metadata_log import Value, list_snapshots, read_log, read_snapshot
 from winnow.logdir.names import METADATA_TOPIC
 from winnow.storage.contract import Storage
 from winnow.wire.metadata_records import (
@@ -93,7 +93,7 @@ def read_cluster_metadata(
         except CorruptLogError as error:
             notes.append(f"{error}; an older snapshot or the log is read instead")
             continue
-        image.apply(values, _in_snapshot(snapshot))
+        image.apply(values, f"{METADATA_DIR} snapshot {snapshot.end_offset}")
         start = snapshot.end_offset
         break
     log = read_log(storage, directory, start=start, unclean=unclean)
@@ -131,10 +131,6 @@ def read_cluster_metadata(
         supported=image.supported,
         notes=tuple(notes),
     )
-
-
-def _in_snapshot(snapshot: SnapshotId) -> str:
-    return f"{METADATA_DIR} snapshot {snapshot.end_offset}"
 
 
 @dataclass(slots=True)

@@ -74,7 +74,7 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
     paths = canonical_paths(storage, log_dirs)
     found = tuple(_survey(storage, path) for path in paths)
     for other in found[1:]:
-        _check_same_cluster(found[0], other)
+        _check_same(found[0], other, "cluster.id", "Work on the brokers of one cluster at a time.")
     homes: dict[tuple[int | None, TopicPartition], str] = {}
     for log_dir in found:
         for topic_partition in log_dir.partitions:
@@ -203,10 +203,6 @@ def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
         _check_same(
             log_dirs[0], other, "node.id", f"{what} takes the directories of one broker at a time."
         )
-
-
-def _check_same_cluster(first: LogDir, other: LogDir) -> None:
-    _check_same(first, other, "cluster.id", "Work on the brokers of one cluster at a time.")
 
 
 def _check_same(

@@ -39,13 +39,11 @@ def check_records(blocks: RecordBlocks) -> RecordChecks:
     In v0 and v1 it came from the producer.
     """
     rows = as_rows(blocks.rows)
-    checks = _allocated(len(rows))
+    checks = RecordChecks(
+        fault=np.zeros(len(rows), np.int8), position=np.zeros(len(rows), np.int64)
+    )
     _check(*blocks.areas, rows, checks.fault, checks.position)
     return checks
-
-
-def _allocated(n: int) -> RecordChecks:
-    return RecordChecks(fault=np.zeros(n, np.int8), position=np.zeros(n, np.int64))
 
 
 @kernel

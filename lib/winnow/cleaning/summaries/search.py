@@ -167,7 +167,11 @@ def _search(
         new, last = [], [(number, at) for number in vain for at in open_.pop(number).unread()]
         for number, search in [*open_.items()]:
             maybe = {at: answers[number, at] for at in search.asked}
-            search.asked = [at for at, answer in maybe.items() if answer is None or _any(answer)]
+            search.asked = [
+                at
+                for at, answer in maybe.items()
+                if answer is None or answer.unsettled or answer.tombstones
+            ]
             sure = [at for at in search.asked if _surely(maybe[at], search.walks[at], search)]
             if sure and len(sure) <= len(maybe) // 2:
                 new += [(number, at) for at in sure]
@@ -341,10 +345,6 @@ def _answered(question: _Question) -> _Answer | None:
         for keys in (question.unsettled, question.tombstones)
     ]
     return _Answer(*found)
-
-
-def _any(answer: _Answer) -> bool:
-    return bool(answer.unsettled or answer.tombstones)
 
 
 def _surely(answer: _Answer | None, walk: SegmentWalk | Failure, search: _Search) -> bool:

@@ -175,7 +175,7 @@ class _Loader:
         size, next_offset, goes_back = 0, segment.base, False
         for batches in recovered_batches(path, segment.size, segment.base):
             if isinstance(batches, str):
-                why = _with(why, batches)
+                why = f"{why}; {batches}" if why else batches
                 break
             rows = batches.rows
             indexes.append(rows)
@@ -369,7 +369,3 @@ class _Loader:
         lines += [f"{epoch} {offset}" for epoch, offset in self._epochs.entries]
         text = "".join(f"{line}\n" for line in lines)
         return self._epochs.changed and self._files.differs(LEADER_EPOCHS, text.encode())
-
-
-def _with(why: str, more: str) -> str:
-    return f"{why}; {more}" if why else more

@@ -97,7 +97,12 @@ def diagnose(
     # not been read.
     measured = [item for item in compacted if item.plan.compaction is not None] or compacted
     rate = (
-        _scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
+        _scan_rate(
+            [item.state for item in measured],
+            limit=max(item.config.max_decompressed_message_bytes for item in measured),
+        )
+        if measured
+        else None
     )
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
     gains = _gains(sure, rate_of_all)
@@ -267,10 +272,6 @@ def _gains(
             )
         )
     return tuple(gains)
-
-
-def _limit(items: Sequence[PartitionWork]) -> int:
-    return max(item.config.max_decompressed_message_bytes for item in items)
 
 
 def _log_bytes(item: Prepared, request: Request) -> int:

@@ -89,7 +89,7 @@ def find_targets(
     return [
         _target_or_failure(*next(listed), request.storage)
         if isinstance(item, Known)
-        else _left_alone(item)
+        else replace(_result(item.place), error=item.error, why_left_alone=item.reason.words)
         for item in found
     ]
 
@@ -151,10 +151,6 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
     return Target(
         state, known.config, copies, has_remote_storage(place.topic_partition.topic, known.config)
     )
-
-
-def _left_alone(item: LeftAlone) -> PartitionErasure:
-    return replace(_result(item.place), error=item.error, why_left_alone=item.reason.words)
 
 
 def _result(place: Place) -> PartitionErasure:

@@ -154,7 +154,7 @@ def _clean(
         if destinations:
             journey.rest()
             refuse_changed(sources)
-        metas = [_read(f"{work}/{META_PROPERTIES}") for work in works]
+        metas = [LocalStorage().read_bytes(f"{work}/{META_PROPERTIES}") for work in works]
         for work in works:
             shutil.rmtree(work)
         for to, meta in zip(destinations, metas, strict=bool(destinations)):
@@ -320,10 +320,6 @@ def _check_room(asked: Elsewhere, sources: Sequence[Source]) -> None:
 def _overlap(one: str, other: str) -> bool:
     one, other = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
     return one.startswith(other) or other.startswith(one)
-
-
-def _read(path: str) -> bytes:
-    return LocalStorage().read_bytes(path)
 
 
 def _merged(
