@@ -24,9 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba")
-)  # as everything else that runs here
+# Like everything else that runs here.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))
 
 from benchmarks.cases import CASES  # noqa: E402 - needs the path above
 from benchmarks.contestants import (  # noqa: E402

@@ -51,9 +51,8 @@ def run(name: str, *, seed: int, executions: int, state: mmap.mmap, found: Path)
     seeds = list(target.seeds())
     for data in seeds:
         target.accepts(data)
-        target.accepts(
-            data, twins=False
-        )  # compiles what there is to compile, before memory is limited
+        # Compiles what there is to compile, before memory is limited.
+        target.accepts(data, twins=False)
     _limit_memory()
     rng = random.Random(f"{name} {seed}")
     pool = list(seeds)
@@ -77,9 +76,8 @@ def run(name: str, *, seed: int, executions: int, state: mmap.mmap, found: Path)
             seen.add("slow")
             report(found, name, data, f"more than {SLOW_SECONDS} s of processor time")
         accepted += good
-        if (
-            good and rng.random() < _ADOPT
-        ):  # what was accepted leads on to what is odd in two places
+        # What was accepted leads on to what is odd in two places.
+        if good and rng.random() < _ADOPT:
             if len(pool) < _POOL:
                 pool.append(data)
             else:

@@ -60,11 +60,9 @@ class Segment:
         """The timestamp that a broker takes for the newest record: the last entry of the time
         index, or the file's mtime if there is none (S3.2).
         """
-        return (
-            self.last_timeindex_timestamp
-            if self.last_timeindex_timestamp >= 0
-            else self.log_mtime_ms
-        )
+        if self.last_timeindex_timestamp >= 0:
+            return self.last_timeindex_timestamp
+        return self.log_mtime_ms
 
 
 @pickled_by_fields

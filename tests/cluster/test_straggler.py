@@ -46,9 +46,8 @@ def test_speculation_leaves_same_bytes_and_late_task_writes_nothing(
             code = run.wait(timeout_seconds=RUN_SECONDS)
             assert code == 0, (tmp_path / "output").read_text(errors="replace")[-3000:]
             done = log.content(log_dir)
-            with suppress(
-                ProcessLookupError
-            ):  # Spark may have killed it when the other one was done
+            # Spark may have killed it when the other one was done.
+            with suppress(ProcessLookupError):
                 os.kill(late, signal.SIGCONT)
                 time.sleep(1)
         finally:

@@ -107,9 +107,8 @@ def quarantine(root: Path, *, keep: bool) -> Callable[[RecordingStorage, Path], 
             )
             for item in staged
         ]
-        storage.fsync_dir(
-            here.directory
-        )  # directories that are made before any effect are not recorded
+        # Directories that are made before any effect are not recorded.
+        storage.fsync_dir(here.directory)
         if keep:
             begin_keeping(storage, here, run_id=RUN, now=NOW)
         commit_quarantine(storage, here, moved, run_id=RUN, now=NOW)

@@ -12,18 +12,11 @@ from tests.spark.runs import NOW, add_partition, new_log_dir, set_checkpoint
 from winnow.logdir.names import STAGING_PREFIX
 
 PARTITIONS = (
-    *(
-        "c-tomb-0",
-        "c-4p-1",
-        "c-hotkey-0",
-        "c-zstd-0",
-    ),  # compacted: tombstones, segments of several keys, a codec
+    # Compacted: tombstones, segments of several keys, a codec.
+    *("c-tomb-0", "c-4p-1", "c-hotkey-0", "c-zstd-0"),
     *("t-closed-0", "t-long-0", "b-txn-0"),  # transactions, some cleaned by a broker before
-    *(
-        "d-time-0",
-        "d-size-0",
-        "d-start-0",
-    ),  # deleted by time (with a roll), size and log start offset
+    # Deleted by time (with a roll), size and log start offset.
+    *("d-time-0", "d-size-0", "d-start-0"),
     *("cd-mixed-0", "__consumer_offsets-0"),
 )
 LEGACY = "v1-gzip-0"

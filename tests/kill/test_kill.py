@@ -18,9 +18,8 @@ pytestmark = pytest.mark.spark
         Kill("group", "commit", 0.0),
         Kill("driver", "staging", 0.0),
         Kill("worker", "staging", 0.0),
-        pytest.param(
-            Kill("executor", "staging", 0.0), marks=pytest.mark.slow
-        ),  # see tests/cluster, too
+        # See tests/cluster, too.
+        pytest.param(Kill("executor", "staging", 0.0), marks=pytest.mark.slow),
         Kill("jvm", "start", 2.0),
     ],
     ids=lambda kill: f"{kill.victim}-{kill.stage}",

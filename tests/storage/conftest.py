@@ -43,9 +43,8 @@ def connected(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let this process and Spark's workers use a server. Return the root of its bucket."""
     for name, value in environment(server).items():
         monkeypatch.setenv(name, value)
-        if (
-            SparkContext._active_spark_context is not None
-        ):  # whose workers have the environment that it began with
+        # Its workers have the environment that it began with.
+        if SparkContext._active_spark_context is not None:
             monkeypatch.setitem(SparkContext._active_spark_context.environment, name, value)
     _remote.cache_clear()  # connected to another server
     return f"s3://{BUCKET}"

@@ -61,9 +61,8 @@ def _connector() -> Callable[[], Any]:
 
     def connect() -> Any:  # noqa: ANN401 - py4j has no types
         if not made:
-            if (
-                sys.is_finalizing()
-            ):  # a thread that is started now never runs, and its starter would wait forever
+            # A thread that is started now never runs, and its starter would wait forever.
+            if sys.is_finalizing():
                 raise ConnectionError("too late for a connection to the JVM")
             from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 

@@ -261,11 +261,9 @@ def _boundary(
     base, length = FRAME.unpack_from(head)
     room = segments.log_bytes(number) - position - FRAME_SIZE
     most = offset if head[MAGIC_AT] == MAX_MAGIC else segments.bases[number] + MAX_OFFSET_SPAN
-    return (
-        (position, least)
-        if least <= base <= most and _HEAD - FRAME_SIZE <= length <= room
-        else None
-    )
+    if least <= base <= most and _HEAD - FRAME_SIZE <= length <= room:
+        return (position, least)
+    return None
 
 
 def _cost(item: Range | Unreadable) -> int:

@@ -222,11 +222,9 @@ def _shown(text: str) -> str:
     """Return a number as it is, and any other text as its length. Another file, passed as a
     checkpoint by mistake, must not show its contents.
     """
-    return (
-        repr(text)
-        if _LIKE_A_NUMBER.fullmatch(text)
-        else f"{len(text)} characters that are not a number"
-    )
+    if _LIKE_A_NUMBER.fullmatch(text):
+        return repr(text)
+    return f"{len(text)} characters that are not a number"
 
 
 def _malformed(path: str, line: int, expected: str, found: str) -> CorruptLogError:

@@ -259,11 +259,9 @@ class Segments:
         entries, why = self.offset_index(number)
         notes += why
         at = int(np.searchsorted(entries["offset"], offset, side="right")) - 1
-        return (
-            IndexEntry(int(entries["offset"][at]), int(entries["position"][at]))
-            if at >= 0
-            else None
-        )
+        if at >= 0:
+            return IndexEntry(int(entries["offset"][at]), int(entries["position"][at]))
+        return None
 
     def _pieces(self, number: int, start: int) -> Iterator[Piece]:
         return read_batches(

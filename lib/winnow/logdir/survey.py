@@ -136,9 +136,8 @@ def _survey(storage: Storage, path: str) -> LogDir:
     partitions: list[TopicPartition] = []
     skipped: list[SkippedDirectory] = []
     for entry in storage.list_dir(path):
-        if not (
-            entry.is_dir or entry.leads_to_dir
-        ):  # a partition that is a link is reported as one
+        # A partition that is a link is reported as one.
+        if not (entry.is_dir or entry.leads_to_dir):
             continue
         if entry.name == REMOTE_INDEX_CACHE:
             skipped.append(SkippedDirectory(entry.name, "the index cache of tiered storage"))

@@ -41,11 +41,9 @@ class Fact:
     @property
     def iso(self) -> str | None:
         """Return a time as ISO-8601 in UTC, to the ms. None for any other fact."""
-        return (
-            _iso(self.value)
-            if self.time and isinstance(self.value, int) and self.value >= 0
-            else None
-        )
+        if self.time and isinstance(self.value, int) and self.value >= 0:
+            return _iso(self.value)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

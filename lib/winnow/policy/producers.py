@@ -175,9 +175,8 @@ def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int
     begin = np.concatenate([[0], numbers[last][:-1] + 1])[producer]
     ended = np.maximum.accumulate(np.where(ends[order], numbers, -1))
     end = ended[last][producer]
-    end = np.where(
-        end >= begin, end, begin - 1
-    )  # the last end of the row's producer, or a row before all of its rows
+    # The last end of the row's producer, or a row before all of its rows.
+    end = np.where(end >= begin, end, begin - 1)
     first_end = ends[order] & (np.concatenate([[-1], ended[:-1]]) < begin)
     data = ~ends[order]
     transactional = data & ((batches["attributes"][order] & TRANSACTIONAL) != 0)
@@ -297,9 +296,8 @@ def _replay_marker(
             )
         )
     if before.epoch != marker.producer_epoch:
-        before = Producer(
-            epoch=marker.producer_epoch
-        )  # a new epoch drops the batches of the old one
+        # A new epoch drops the batches of the old one.
+        before = Producer(epoch=marker.producer_epoch)
     producers[marker.producer_id] = replace(
         before,
         timestamp=marker.timestamp,

@@ -351,11 +351,9 @@ def _first(
 
 
 def _source(key: Key, entry: Entry) -> str:
-    return (
-        entry.where
-        if entry.key == key.name or entry.where.startswith("--set")
-        else f"{entry.key}, {entry.where}"
-    )
+    if entry.key == key.name or entry.where.startswith("--set"):
+        return entry.where
+    return f"{entry.key}, {entry.where}"
 
 
 def _by_key(entries: Iterable[Entry]) -> dict[str, Entry]:

@@ -32,24 +32,18 @@ except through a snapshot.
 RUN = np.dtype(
     [
         ("producer_id", np.int64),
-        (
-            "head",
-            np.int64,
-        ),  # offset of the first data before the first marker, or at all without a marker; -1
+        # Offset of the first data before the first marker, or at all without a marker; -1.
+        ("head", np.int64),
         ("live_head", np.int64),  # likewise, for the first live data
         ("first_marker", np.int64),  # -1: none
         ("first_aborted", np.bool_),
-        (
-            "first_entry",
-            np.int64,
-        ),  # first offset in the index entry of the first marker, -1: no entry
+        # First offset in the index entry of the first marker, -1: no entry.
+        ("first_entry", np.int64),
         ("last_marker", np.int64),
         ("tail", np.int64),  # offset of the first data after the last marker, -1: none
         ("live_tail", np.int64),
-        (
-            "lingers",
-            np.int8,
-        ),  # after the markers that follow the first: 1 yes, 0 no, -1 same as after the first
+        # After the markers that follow the first: 1 yes, 0 no, -1 same as after the first.
+        ("lingers", np.int8),
     ]
 )
 

@@ -76,11 +76,8 @@ def begin_run_directory(parent: str) -> None:
 
 def keep(paths: Sequence[str], ended: int) -> None:
     """Remove these directories once the pipe `ended` has no writer; leftovers beside them first."""
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-    ):  # sent to the run, which decides how it ends
+    # Sent to the run, which decides how it ends.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
         os.setsid()

@@ -110,11 +110,9 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
 
 def added(parts: Sequence[Holdings | None]) -> Holdings | None:
     sums = _summed(parts)
-    return (
-        None
-        if sums is None
-        else Holdings(sums, all(part is not None and part.complete for part in parts))
-    )
+    if sums is None:
+        return None
+    return Holdings(sums, all(part is not None and part.complete for part in parts))
 
 
 def top_holders(

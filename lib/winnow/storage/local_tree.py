@@ -36,11 +36,9 @@ class LocalTree:
         return self._root
 
     def list_tree(self) -> tuple[StoredFile, ...]:
-        return (
-            tuple(sorted(_walk(self._root, ""), key=lambda file: file.name))
-            if _is_dir(self._root)
-            else ()
-        )
+        if _is_dir(self._root):
+            return tuple(sorted(_walk(self._root, ""), key=lambda file: file.name))
+        return ()
 
     def list_top(self) -> tuple[str, ...]:
         if not _is_dir(self._root):

@@ -84,15 +84,11 @@ BATCH = np.dtype(
     [
         ("position", np.int64),  # byte in the file where the frame starts
         ("size", np.int64),  # bytes of the whole entry, frame included
-        (
-            "base_offset",
-            np.int64,
-        ),  # v0/v1: equals last_offset (a wrapper's base needs decompression)
+        # v0/v1: equals last_offset (a wrapper's base needs decompression)
+        ("base_offset", np.int64),
         ("last_offset", np.int64),
-        (
-            "base_timestamp",
-            np.int64,
-        ),  # v0: -1; v1: the timestamp; v2: raw field (the horizon if bit 6 is set)
+        # v0: -1; v1: the timestamp; v2: raw field (the horizon if bit 6 is set)
+        ("base_timestamp", np.int64),
         ("max_timestamp", np.int64),  # v0: -1
         ("producer_id", np.int64),  # -1 for v0/v1
         ("leader_epoch", np.int32),  # -1 for v0/v1

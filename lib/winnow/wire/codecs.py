@@ -91,9 +91,8 @@ def _compress_lz4(data: memoryview) -> bytes:
     parts: list[Any] = [_LZ4_HEADER]
     for at in range(0, len(data), LZ4_BLOCK):
         chunk = data[at : at + LZ4_BLOCK]
-        block = cramjam.lz4.compress_block(
-            chunk, store_size=False
-        )  # `lz4`'s own function works differently from Java's
+        # `lz4`'s own function works differently from Java's
+        block = cramjam.lz4.compress_block(chunk, store_size=False)
         if len(block) < len(chunk):
             parts += struct.pack("<I", len(block)), block
         else:
@@ -170,9 +169,8 @@ def _snappy(sink: Sink, data: memoryview) -> None:
     if version < 1 or least > 1:
         raise _refuse(Codec.SNAPPY, "version 1", f"version {version}, compatible with {least}")
     while at < len(data):
-        if (
-            bytes(data[at : at + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC
-        ):  # concatenated streams have a header each
+        # Concatenated streams have a header each.
+        if bytes(data[at : at + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC:
             at += len(_SNAPPY_HEADER)
             continue
         size = struct.unpack_from(">i", data, at)[0] if at + 4 <= len(data) else -1

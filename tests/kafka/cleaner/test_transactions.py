@@ -288,9 +288,8 @@ def test_emptied_marker_restores_its_producer_but_protects_nothing(
     entries = decode_snapshot(newest.read_bytes(), where=newest.name)
     assert {entry.producer_id: entry.epoch for entry in entries} == {6: -1, 7: 0}
     for directory in (ours, theirs):
-        _remove_snapshots(
-            directory, above=-1
-        )  # Kafka rewrote the newest and does not need the other
+        # Kafka rewrote the newest and does not need the other.
+        _remove_snapshots(directory, above=-1)
     assert_same_partition(ours, theirs)
     left = [line for line in kafka.dump(ours) if line["t"] == "batch"]
     assert [(batch["base"], batch["pid"], batch["count"]) for batch in left] == [

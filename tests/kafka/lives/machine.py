@@ -163,9 +163,8 @@ class _Run:
         for number, now in enumerate(PASSES):
             self._commit(number)
             self._clean(number, now, keep=not number % 2)
-            self._write(
-                number + 1, now
-            )  # after the last pass nothing; but Kafka opens what it left
+            # After the last pass nothing; but Kafka opens what it left.
+            self._write(number + 1, now)
         self._outcome.undone, self._outcome.refused = self._undo.undone, self._undo.refused
         return self._outcome
 
@@ -398,10 +397,8 @@ class _Run:
                 read_checkpoint(root / file).get(name) for root in (self._ours, self._theirs)
             )
             if found is not None and expected is not None and file == CLEANER_CHECKPOINT:
-                found, expected = (
-                    max(found, start),
-                    max(expected, start),
-                )  # a broker raises it when it looks next
+                # A broker raises it when it looks next.
+                found, expected = (max(found, start), max(expected, start))
             assert found == expected, f"{file}: {found}, Kafka has {expected}"
         different = differing(ours, theirs, Log(start, state["end_offset"], self._committed[name]))
         rebuilt = _logs_of_indexes(different) if self._sparse_indexes else set()

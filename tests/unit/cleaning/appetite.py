@@ -29,9 +29,8 @@ def main(*partitions: str) -> None:
 def appetite(directory: Path, how: str) -> tuple[int, str]:
     """Return the MiB used beyond the start, and why the partition was refused, if it was."""
     gc.collect()
-    Path("/proc/self/clear_refs").write_text(
-        "5", encoding="ascii"
-    )  # reset the peak to the current use
+    # Reset the peak to the current use.
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = peak_mib()
     told = ""
     try:

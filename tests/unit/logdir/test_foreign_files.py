@@ -43,10 +43,8 @@ def test_nothing_outside_is_read_or_changed(memory: Path, name: str, kind: str) 
             except (WinnowError, OSError) as error:
                 told = error
         assert state_of(home / "outside") == before, verb
-        if (verb, kind) != (
-            "inspect",
-            "hard link",
-        ):  # inspect shows a file's content, and a hard link is that file
+        # Inspect shows a file's content, and a hard link is that file.
+        if (verb, kind) != ("inspect", "hard link"):
             assert UNREADABLE not in f"{told!r} {told}", verb
 
 

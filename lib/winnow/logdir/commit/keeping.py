@@ -139,11 +139,9 @@ def end_keeping(storage: Storage, directory: str, *, run_id: str) -> KeptRun | N
     """Stop keeping in this partition. Return what the run keeps, None if it removed nothing."""
     settle_kept(storage, directory, run_id=run_id)
     remove_staging(storage, keeping_path(directory, run_id))
-    return (
-        read_kept(storage, directory, run_id)
-        if storage.exists(kept_path(directory, run_id))
-        else None
-    )
+    if storage.exists(kept_path(directory, run_id)):
+        return read_kept(storage, directory, run_id)
+    return None
 
 
 def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:

@@ -64,8 +64,6 @@ class RecoverResult:
 
     @property
     def exit_code(self) -> int:
-        return (
-            CorruptLogError.exit_code
-            if any(partition.error for partition in self.partitions)
-            else 0
-        )
+        if any(partition.error for partition in self.partitions):
+            return CorruptLogError.exit_code
+        return 0

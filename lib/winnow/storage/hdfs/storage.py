@@ -38,9 +38,8 @@ class HdfsStorage:
         at = _path(path)
         with hdfs_errors(path):
             found = [*self._client.list_status(at)]
-        if any(
-            status.path == at and not status.isdir for status in found
-        ):  # a file is listed as its own only entry
+        # A file is listed as its own only entry.
+        if any(status.path == at and not status.isdir for status in found):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         return tuple(sorted((_entry(status) for status in found), key=lambda entry: entry.name))
 

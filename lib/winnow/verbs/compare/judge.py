@@ -162,8 +162,7 @@ def _missing(
     left = suspects[~excused & ~beyond]
     if not len(left):
         return Verdict(0, None, int(undecided.sum()))
-    at = left[
-        np.lexsort((records.owner[left], records.offset[left]))[0]
-    ]  # two keys may claim one offset
+    # Two keys may claim one offset.
+    at = left[np.lexsort((records.owner[left], records.offset[left]))[0]]
     first = Suspect(int(records.offset[at]), int(records.owner[at]), replica, missing=True)
     return Verdict(len(left), first, int(undecided.sum()))
