@@ -53,8 +53,7 @@ class Cells:
             room = len(self.data) - np.maximum(self.size, 0)
             fits = bool(((self.size >= -1) & (self.begin >= 0) & (self.begin <= room)).all())
         if not fits:
-            message = f"cells that do not lie in their {len(self.data)} bytes of data"
-            raise ValueError(message)
+            raise ValueError(f"cells that do not lie in their {len(self.data)} bytes of data")
 
 
 def encode_batches(
@@ -104,11 +103,10 @@ def _check(
         not len(keys.size) == len(values.size) == len(timestamps) == total
         or (np.diff(ends, prepend=0) < 1).any()
     ):
-        message = (
+        raise ValueError(
             f"batches of {total} records from {len(keys.size)} keys, {len(values.size)} "
             "values and as many times"
         )
-        raise ValueError(message)
 
 
 def _headers(

@@ -70,8 +70,9 @@ def kafka(data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Mea
     )
     process_seconds = time.perf_counter() - begin
     if done.returncode != 0:
-        message = f"Kafka's cleaner ended with {done.returncode}\n{done.stderr[-3000:]}"
-        raise ContestantFailedError(message)
+        raise ContestantFailedError(
+            f"Kafka's cleaner ended with {done.returncode}\n{done.stderr[-3000:]}"
+        )
     return _kafka_measure([json.loads(line) for line in done.stdout.splitlines()], process_seconds)
 
 
@@ -118,8 +119,7 @@ def _kafka_arguments(data: DataSet, log_dir: Path, dedupe_mib: int, threads: int
 def _kafka_measure(answers: list[dict[str, Any]], process_seconds: float | None) -> Measure:
     errors = [answer["error"] for answer in answers if "error" in answer]
     if errors:
-        message = f"Kafka's cleaner failed: {errors}"
-        raise ContestantFailedError(message)
+        raise ContestantFailedError(f"Kafka's cleaner failed: {errors}")
     cleaned = [answer for answer in answers if answer["cmd"] == "clean"]
     return Measure(
         seconds=answers[-1]["wall_s"],  # of the one directory, or the total
@@ -162,8 +162,7 @@ class WarmWinnow:
         """
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
-            message = "Winnow's pipes are not open"
-            raise ContestantFailedError(message)
+            raise ContestantFailedError("Winnow's pipes are not open")
         order = {
             "log_dir": str(log_dir),
             "topic_configs": str(data.topic_configs),
@@ -178,14 +177,12 @@ class WarmWinnow:
         alarm.cancel()
         if not line:
             logged = Path(self._log.name).read_text(errors="replace")
-            message = (
+            raise ContestantFailedError(
                 f"Winnow's session ended, or said nothing for {self._patience} s\n{logged[-3000:]}"
             )
-            raise ContestantFailedError(message)
         answer: dict[str, Any] = json.loads(line)
         if answer["status"] != "done" or (ledger is not None and answer["ledger"] is None):
-            message = f"Winnow: {answer}"
-            raise ContestantFailedError(message)
+            raise ContestantFailedError(f"Winnow: {answer}")
         self.left = log_bytes(log_dir)
         measure = Measure(
             seconds=answer["seconds"],
@@ -229,8 +226,9 @@ def older_part_first(data: DataSet, clean: Callable[..., Measure], log_dir: Path
     clean(log_dir, ledger=ledger)
     until.write_bytes(kept)
     if cleaned.read_bytes().split() != bounds.split() or log_bytes(log_dir) != data.log_bytes:
-        message = f"{data.case.name}: the first cleaning did not leave the older part as it was"
-        raise ContestantFailedError(message)
+        raise ContestantFailedError(
+            f"{data.case.name}: the first cleaning did not leave the older part as it was"
+        )
     os.sync()
     return clean(log_dir, ledger=ledger)
 
@@ -260,11 +258,10 @@ def winnow_cold(
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     seconds = time.perf_counter() - begin
     if done.returncode != 0 or json.loads(done.stdout)["status"] != "done":
-        message = (
+        raise ContestantFailedError(
             "winnow clean ended with "
             f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         )
-        raise ContestantFailedError(message)
     return Measure(seconds=seconds, process_seconds=seconds, bytes_after=log_bytes(log_dir))
 
 
@@ -300,8 +297,7 @@ def _there_and_back(path: Path, size: int) -> None:
         for at in range(0, size, _PIECE_BYTES):
             os.pwrite(file, memoryview(piece)[: size - at], at)
         if os.fstat(file).st_size != size:
-            message = f"{path}: there is no room for {size} bytes"
-            raise ContestantFailedError(message)
+            raise ContestantFailedError(f"{path}: there is no room for {size} bytes")
         os.fsync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         for at in range(0, size, _PIECE_BYTES):

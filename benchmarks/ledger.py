@@ -53,8 +53,7 @@ def main() -> None:
     finally:
         shutil.rmtree(scratch)
     if commits != len(PAIRS) * (options.repeat + 1):
-        message = f"{commits} commits in the ledger, though each run with it makes one"
-        raise SystemExit(message)
+        raise SystemExit(f"{commits} commits in the ledger, though each run with it makes one")
     options.output.write_text(report(data, taken, options, commits), encoding="utf-8")
     say(f"written: {options.output}")
 

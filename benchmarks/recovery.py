@@ -100,14 +100,14 @@ class Session:
     def read(self, log_dir: Path) -> float:
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
-            message = "the session's pipes are not open"
-            raise ContestantFailedError(message)
+            raise ContestantFailedError("the session's pipes are not open")
         stdin.write(f"{log_dir}\n")
         stdin.flush()
         line = stdout.readline()
         if not line:
-            message = f"the session ended\n{Path(self._log.name).read_text()[-3000:]}"
-            raise ContestantFailedError(message)
+            raise ContestantFailedError(
+                f"the session ended\n{Path(self._log.name).read_text()[-3000:]}"
+            )
         return float(json.loads(line))
 
 
@@ -130,8 +130,7 @@ def session() -> None:
         seconds = time.perf_counter() - begin
         for one in listed:
             if not isinstance(one, Listed) or one.listing.recovered is None:
-                message = f"not read: {one}"
-                raise ContestantFailedError(message)
+                raise ContestantFailedError(f"not read: {one}")
         sys.stdout.write(f"{json.dumps(seconds)}\n")
         sys.stdout.flush()
     spark.stop()

@@ -181,8 +181,9 @@ def _check_spread(
 ) -> None:
     if sizes and max(sizes) - min(sizes) > most * min(sizes):
         left = sorted({(name, run.bytes_after) for name, run in runs})
-        message = f"{data.case.name}: the contestants left different amounts of data: {left}"
-        raise SystemExit(message)
+        raise SystemExit(
+            f"{data.case.name}: the contestants left different amounts of data: {left}"
+        )
 
 
 if __name__ == "__main__":

@@ -81,8 +81,7 @@ def fit(points: Sequence[Point]) -> Model:
     points.
     """
     if len(points) < len(TERMS):
-        message = f"{len(points)} points for {len(TERMS)} terms"
-        raise ValueError(message)
+        raise ValueError(f"{len(points)} points for {len(TERMS)} terms")
     seconds = np.array([point.seconds for point in points])
     rows = np.array([terms(point) for point in points]) / seconds[:, None]
     # Columns are of very different sizes: a solver that cuts small singular values would drop some

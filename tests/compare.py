@@ -59,8 +59,7 @@ def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = (
     names, kafkas_names = _names(found), _names(kafkas)
     if names != kafkas_names:
         ours, theirs = sorted(names - kafkas_names), sorted(kafkas_names - names)
-        message = f"{found.name}: only here {ours}, only Kafka has {theirs}"
-        raise AssertionError(message)
+        raise AssertionError(f"{found.name}: only here {ours}, only Kafka has {theirs}")
     for name in sorted(names):
         if not name.endswith(tuple(but)) or not but:
             assert_same_bytes(found / name, kafkas / name)
@@ -70,11 +69,10 @@ def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = (
                 for directory in (found, kafkas)
             )
             if ours != theirs:
-                message = (
+                raise AssertionError(
                     f"{found.name}/{name}: modified at {ours} ms, Kafka says {theirs} ms "
                     f"({ours - theirs:+} ms)"
                 )
-                raise AssertionError(message)
 
 
 def assert_same_log_dir(found: Path, kafkas: Path, *, but: Collection[str] = ()) -> None:
@@ -89,11 +87,10 @@ def assert_same_log_dir(found: Path, kafkas: Path, *, but: Collection[str] = ())
         except (AssertionError, OSError) as difference:
             failures.append(str(difference))
     if failures:
-        message = (
+        raise AssertionError(
             f"{len(failures)} of {len(directories)} partitions differ from Kafka's:\n"
             + "\n".join(failures)
         )
-        raise AssertionError(message)
 
 
 def assert_same_dump(

@@ -57,9 +57,7 @@ def free_bytes(path: Path) -> int:
 def _do(*command: str) -> None:
     program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
-        message = f"there is no {command[0]} here"
-        raise NoDiskError(message)
+        raise NoDiskError(f"there is no {command[0]} here")
     done = subprocess.run([program, *command[1:]], check=False, capture_output=True, text=True)
     if done.returncode:
-        message = f"{command[0]} is not allowed here: {done.stderr.strip()}"
-        raise NoDiskError(message)
+        raise NoDiskError(f"{command[0]} is not allowed here: {done.stderr.strip()}")

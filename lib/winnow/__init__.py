@@ -33,8 +33,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     package = "winnow.reading" if name in _READING else "winnow.values"
     return getattr(import_module(package), name)  # importing winnow loads nothing
 

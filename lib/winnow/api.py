@@ -185,8 +185,7 @@ def erase(
 
     unknown = options.keys() - EraseOptions.__annotations__.keys()
     if unknown:
-        message = f"erase() got an unexpected keyword argument {min(unknown)!r}"
-        raise TypeError(message)
+        raise TypeError(f"erase() got an unexpected keyword argument {min(unknown)!r}")
     progress, ledger = options.get("progress") or Silence(), options.get("ledger")
     dry_run = options.get("dry_run", False)
     different, started = different_keys(keys), now_ms()

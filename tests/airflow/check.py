@@ -73,8 +73,7 @@ def xcoms(home: Path) -> dict[str, dict[str, Any]]:
 
 def expect(what: str, *, found: object, expected: object) -> str:
     if found != expected:
-        message = f"{what}: expected {expected}, found {found}"
-        raise SystemExit(message)
+        raise SystemExit(f"{what}: expected {expected}, found {found}")
     return f"- {what}: {found}"
 
 

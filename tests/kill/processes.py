@@ -100,8 +100,7 @@ class Run:
         while left := self.processes():
             self._process.poll()
             if time.monotonic() - began > GONE_SECONDS:
-                message = f"still alive {GONE_SECONDS} s after the kill: {left}"
-                raise AssertionError(message)
+                raise AssertionError(f"still alive {GONE_SECONDS} s after the kill: {left}")
             time.sleep(0.05)
         self._process.wait(5)
         return time.monotonic() - began

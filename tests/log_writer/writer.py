@@ -229,8 +229,7 @@ class LogWriter:
         as in Kafka.
         """
         if not 0 <= offset <= self._log_end_offset:
-            message = f"{offset} is not in 0..{self._log_end_offset}"
-            raise ValueError(message)
+            raise ValueError(f"{offset} is not in 0..{self._log_end_offset}")
         if offset > self._log_start_offset:
             self._log_start_offset = offset
             self._set_epochs(fold_leader_epochs(self._epochs, offset))
@@ -265,8 +264,7 @@ class LogWriter:
     @property
     def _active(self) -> SegmentWriter:
         if self._segment is None:
-            message = f"the log in {self.directory} is closed"
-            raise ValueError(message)
+            raise ValueError(f"the log in {self.directory} is closed")
         return self._segment
 
     def _read(self, data: bytes) -> Rows:

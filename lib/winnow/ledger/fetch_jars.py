@@ -73,11 +73,10 @@ def _fetch(url: str, jar: Path, digest: str) -> None:
             new.rename(jar)
             return
         why = f"its SHA-256 is {found}, not {digest}"
-    message = (
+    raise FetchError(
         f"can't fetch {url}: {why}. Set https_proxy if you need a proxy, or WINNOW_MAVEN to a "
         f"mirror of {CENTRAL}."
     )
-    raise FetchError(message)
 
 
 def command(*arguments: str) -> None:

@@ -147,10 +147,9 @@ def replay(
             continue
         marker = decoded.get(int(batches["base_offset"][at]))
         if marker is None:
-            message = (
+            raise ValueError(
                 f"the control batch at offset {int(batches['base_offset'][at])} was not decoded"
             )
-            raise ValueError(message)
         _replay_marker(producers, completed, marker)
     return ProducerState(producers, tuple(completed))
 

@@ -103,8 +103,7 @@ def read(
 def _parse(path: str | Sequence[str], options: ReadOptions) -> _Asked:
     unknown = options.keys() - ReadOptions.__annotations__.keys()
     if unknown:
-        message = f"read() got an unexpected keyword argument {min(unknown)!r}"
-        raise TypeError(message)
+        raise TypeError(f"read() got an unexpected keyword argument {min(unknown)!r}")
     start, end, as_of = options.get("start"), options.get("end"), options.get("as_of")
     if as_of is not None and (start is not None or end is not None):
         raise UsageError(

@@ -157,9 +157,8 @@ def _read(blob: Spooled, into: memoryview) -> None:
         while into:
             count = file.readinto(into)
             if not count:
-                message = (
+                raise OSError(
                     f"{blob.path}: {len(into)} bytes are missing before byte "
                     f"{blob.start + blob.size}"
                 )
-                raise OSError(message)
             into = into[count:]

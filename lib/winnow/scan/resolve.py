@@ -37,13 +37,11 @@ def resolve_bucket(
     hashes = joined([blob.hashes for blob in ordered], np.uint64).reshape(-1, 2)
     numbers = joined([blob.numbers for blob in ordered], np.uint32)
     if hashes.shape[0] != numbers.shape[0]:
-        message = f"{hashes.shape[0]} hashes of {numbers.shape[0]} records"
-        raise ValueError(message)
+        raise ValueError(f"{hashes.shape[0]} hashes of {numbers.shape[0]} records")
     keys = np.empty(len(numbers) if with_keys else 0, np.uint64)
     stay, kept = latest_first(hashes, numbers, bounds, sum(blob.dirty for blob in ordered), keys)
     if kept.shape[0] != len(ordered):
-        message = "the keys of a blob are not in the order of their parts"
-        raise ValueError(message)
+        raise ValueError("the keys of a blob are not in the order of their parts")
     ends = np.stack([bounds[:-1], bounds[:-1] + kept], axis=1).ravel().tolist()
     numbers_of = stored(spool, stay, ends)[::2]
     keys_of = stored(spool, keys, ends)[::2] if with_keys else [None] * len(ordered)

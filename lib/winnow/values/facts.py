@@ -98,8 +98,7 @@ class Facts:
     def first_request(self) -> Request:
         """Return the request of the first plan. Raises ValueError if there is none yet."""
         if self.request is None:
-            message = "there is no first plan yet"
-            raise ValueError(message)
+            raise ValueError("there is no first plan yet")
         return self.request
 
     @contextmanager

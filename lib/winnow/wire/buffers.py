@@ -29,8 +29,7 @@ def as_bytes(data: Buffer) -> Bytes:
     """
     array = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
     if array.dtype != np.uint8 or array.ndim != 1 or not array.flags.c_contiguous:
-        message = f"expected contiguous bytes, found {array.dtype} with shape {array.shape}"
-        raise ValueError(message)
+        raise ValueError(f"expected contiguous bytes, found {array.dtype} with shape {array.shape}")
     view = array.view(np.ndarray)
     if view is array or view.flags.writeable:
         view = array.view(np.ndarray)[:]
@@ -50,8 +49,9 @@ def as_view(data: Buffer) -> memoryview:
 def as_rows(batches: Rows) -> Rows:
     """Return a read-only, contiguous view of BATCH rows; a copy of rows picked with a stride."""
     if batches.dtype != BATCH or batches.ndim != 1:
-        message = f"expected rows of dtype BATCH, found {batches.dtype} with shape {batches.shape}"
-        raise ValueError(message)
+        raise ValueError(
+            f"expected rows of dtype BATCH, found {batches.dtype} with shape {batches.shape}"
+        )
     return read_only(batches)
 
 

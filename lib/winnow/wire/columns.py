@@ -140,8 +140,7 @@ def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places
         value.size,
     )
     if fault:
-        message = "these headers are not those of these batches"
-        raise ValueError(message)
+        raise ValueError("these headers are not those of these batches")
     return key, value
 
 
@@ -171,8 +170,7 @@ def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], B
         out,
     )
     if fault:
-        message = "these places are not in these batches"
-        raise ValueError(message)
+        raise ValueError("these places are not in these batches")
     return ends, out
 
 

@@ -51,8 +51,7 @@ def record_digests(
         contents,
     )
     if fault:
-        message = "these places are not in these batches"
-        raise ValueError(message)
+        raise ValueError("these places are not in these batches")
     return keys, contents
 
 

@@ -131,8 +131,7 @@ def filter_batches(
     if not (
         (0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG
     ):
-        message = f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}"
-        raise ValueError(message)
+        raise ValueError(f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}")
     rows = as_rows(batches)
     total = record_total(blocks, rows)
     if not era.converts and (rows["magic"] < MAX_MAGIC).any():
@@ -263,17 +262,15 @@ def _kept_format(
 def _retentions(array: NDArray[np.int8], size: int) -> NDArray[np.int8]:
     retentions = _read_only(array, np.int8, size)
     if size and not 0 <= retentions.min() <= retentions.max() <= Retention.RETAIN_EMPTY:
-        message = "retention holds a value that is not a Retention"
-        raise ValueError(message)
+        raise ValueError("retention holds a value that is not a Retention")
     return retentions
 
 
 def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[_Item]:
     if array.dtype != dtype or array.shape != (size,):
-        message = (
+        raise ValueError(
             f"expected {size} of {dtype.__name__}, found {array.dtype} with shape {array.shape}"
         )
-        raise ValueError(message)
     return read_only(array)
 
 

@@ -119,8 +119,7 @@ def _inflate(
     begin = rows["position"] + np.where(legacy, FRAME_SIZE + RECORD_OVERHEAD_V0, HEADER_V2_SIZE)
     end = rows["position"] + rows["size"]
     if len(rows) and (rows["position"].min() < 0 or (begin > end).any() or end.max() > len(raw)):
-        message = "batches are not those of this buffer"
-        raise ValueError(message)
+        raise ValueError("batches are not those of this buffer")
     codecs = (rows["attributes"] & CODEC_MASK).astype(np.int64)
     # An empty batch that cleaning left has no payload, whatever its codec bits say.
     compressed = (codecs != Codec.NONE) & ((rows["record_count"] > 0) | (end > begin)) & ~legacy

@@ -68,8 +68,7 @@ def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> Ke
     """Return a set of n different keys: key i is data[ends[i] : ends[i + 1]]. Fewer than 2^31."""
     data, n = as_bytes(data), len(ends) - 1
     if n < 0 or n >= 2**31 or ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():
-        message = f"{n} keys don't lie in {len(data)} bytes"
-        raise ValueError(message)
+        raise ValueError(f"{n} keys don't lie in {len(data)} bytes")
     hashes = np.empty(n, np.uint64)
     _hash_all(data, read_only(ends), np.uint64(secret[0]), np.uint64(secret[1]), hashes)
     order = np.argsort(hashes, kind="stable")
@@ -126,11 +125,9 @@ def key_hashes(data: Bytes, ends: NDArray[np.int64], secret: bytes) -> NDArray[n
     """
     n = len(ends) - 1
     if n < 0 or ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():
-        message = f"{n} strings don't lie in {len(data)} bytes"
-        raise ValueError(message)
+        raise ValueError(f"{n} strings don't lie in {len(data)} bytes")
     if not 1 <= len(secret) <= MOST_SECRET_BYTES:
-        message = f"a secret of {len(secret)} bytes, not of 1 to {MOST_SECRET_BYTES}"
-        raise ValueError(message)
+        raise ValueError(f"a secret of {len(secret)} bytes, not of 1 to {MOST_SECRET_BYTES}")
     out = np.empty((n, 2), np.uint64)
     hash_all(as_bytes(data), read_only(ends), as_bytes(np.frombuffer(secret, np.uint8)), out)
     return out
@@ -140,8 +137,7 @@ def are_among(hashes: NDArray[np.uint64], wanted: Sequence[bytes]) -> NDArray[np
     """Return which of `hashes`, uint64[n, 2], are among `wanted`, of 16 bytes each."""
     table = np.frombuffer(b"".join(wanted), "<u8").reshape(-1, 2)
     if any(len(each) != DIGEST_SIZE for each in wanted):
-        message = f"a hash is not of {DIGEST_SIZE} bytes"
-        raise ValueError(message)
+        raise ValueError(f"a hash is not of {DIGEST_SIZE} bytes")
     found = np.isin(hashes[:, 0], table[:, 0])
     every = {*map(bytes, wanted)}
     for i in np.flatnonzero(found).tolist():

@@ -65,8 +65,7 @@ def count_names(
     if hashes is None:
         hashes = np.empty((0, 2), np.uint64)
     elif hashes.shape != (total, 2):
-        message = f"{len(hashes)} hashes of {total} records"
-        raise ValueError(message)
+        raise ValueError(f"{len(hashes)} hashes of {total} records")
     room, fault = 0, _FULL
     while fault == _FULL:  # start with small tables, which fit the processor's cache
         room = min(total, 16 * room or _USUAL_NAMES)

@@ -102,8 +102,7 @@ def record_total(blocks: RecordBlocks, rows: Rows) -> int:
     For unread batches only the header is known.
     """
     if not len(rows) == len(blocks.begin) == len(blocks.end) == len(blocks.compressed):
-        message = f"{len(rows)} batches, but {len(blocks.begin)} records areas"
-        raise ValueError(message)
+        raise ValueError(f"{len(rows)} batches, but {len(blocks.begin)} records areas")
     counts = rows["record_count"].astype(np.int64)
     wrong = np.flatnonzero(
         (counts < 0) | (~blocks.unread & (counts * SMALLEST_RECORD > blocks.end - blocks.begin))

@@ -52,7 +52,6 @@ def after_skippable_frames(data: memoryview, start: int) -> int:
         if magic & ~0xF != _SKIPPABLE:
             break
         if size >= _SKIPPABLE_MOST:
-            message = f"a skippable frame of {size} bytes"
-            raise ValueError(message)
+            raise ValueError(f"a skippable frame of {size} bytes")
         at += _SKIPPABLE_HEADER + size
     return at

@@ -124,8 +124,7 @@ def kill_in_recovery(dead: Dead) -> None:
     dead.broker.wait_until_logged(RECOVERS, timeout_seconds=START_SECONDS)
     dead.broker.kill()
     if STARTED in dead.broker.log:
-        message = "the broker had recovered all before it was killed"
-        raise BrokerFailedError(message)
+        raise BrokerFailedError("the broker had recovered all before it was killed")
 
 
 def missing(dead: Dead, load: Load, scratch: Path) -> list[str]:

@@ -166,11 +166,13 @@ class Broker:
         deadline = time.monotonic() + timeout_seconds
         while not re.search(pattern, self.log):
             if self._process is None or self._process.poll() is not None:
-                message = f"the broker stopped and never logged {pattern!r}\n{self.log[-4000:]}"
-                raise BrokerFailedError(message)
+                raise BrokerFailedError(
+                    f"the broker stopped and never logged {pattern!r}\n{self.log[-4000:]}"
+                )
             if time.monotonic() > deadline:
-                message = f"no {pattern!r} in the log after {timeout_seconds} s\n{self.log[-4000:]}"
-                raise BrokerFailedError(message)
+                raise BrokerFailedError(
+                    f"no {pattern!r} in the log after {timeout_seconds} s\n{self.log[-4000:]}"
+                )
             time.sleep(0.01)
 
     def stop(self, *, timeout_seconds: float = 60) -> None:
@@ -186,14 +188,14 @@ class Broker:
     def wait_until_dead(self, *, timeout_seconds: float) -> int:
         """Wait for the process to end by itself; return its exit code."""
         if self._process is None:
-            message = "the broker was never started"
-            raise BrokerFailedError(message)
+            raise BrokerFailedError("the broker was never started")
         try:
             return self._process.wait(timeout=timeout_seconds)
         except subprocess.TimeoutExpired:
             self.kill()
-            message = f"the broker lived on for {timeout_seconds} s\n{self.log[-4000:]}"
-            raise BrokerFailedError(message) from None
+            raise BrokerFailedError(
+                f"the broker lived on for {timeout_seconds} s\n{self.log[-4000:]}"
+            ) from None
 
     def consume(self, isolation: str = "read_committed") -> dict[str, Consumed]:
         """Every partition read from beginning to end, by `topic-partition`."""
@@ -294,12 +296,12 @@ class Broker:
         deadline = time.monotonic() + START_SECONDS
         while self._started not in self.log:
             if self._process is None or self._process.poll() is not None:
-                message = f"the broker stopped while starting\n{self.log[-4000:]}"
-                raise BrokerFailedError(message)
+                raise BrokerFailedError(f"the broker stopped while starting\n{self.log[-4000:]}")
             if time.monotonic() > deadline:
                 self.kill()
-                message = f"the broker did not start within {START_SECONDS} s\n{self.log[-4000:]}"
-                raise BrokerFailedError(message)
+                raise BrokerFailedError(
+                    f"the broker did not start within {START_SECONDS} s\n{self.log[-4000:]}"
+                )
             time.sleep(0.1)
 
     def _end(self, sign: signal.Signals, timeout_seconds: float) -> None:
@@ -312,8 +314,9 @@ class Broker:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            message = f"the broker did not stop within {timeout_seconds} s\n{self.log[-4000:]}"
-            raise BrokerFailedError(message) from None
+            raise BrokerFailedError(
+                f"the broker did not stop within {timeout_seconds} s\n{self.log[-4000:]}"
+            ) from None
 
     def _tool(self, *command: str, version: str = KAFKA_VERSION) -> str:
         """`version`: that of the class path; our own clients are only in that of KAFKA_VERSION."""
@@ -321,8 +324,7 @@ class Broker:
         done = subprocess.run(full, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:
             said = f"{done.stdout[-1500:]}{done.stderr[-3000:]}"
-            message = f"{shlex.join(command)} failed with {done.returncode}:\n{said}"
-            raise BrokerFailedError(message)
+            raise BrokerFailedError(f"{shlex.join(command)} failed with {done.returncode}:\n{said}")
         return done.stdout
 
 

@@ -61,8 +61,7 @@ def java() -> str:
     home = os.environ.get("JAVA_HOME")
     found = f"{home}/bin/java" if home else shutil.which("java")
     if not found:
-        message = "no Java runtime: install Java 17 or newer, or set JAVA_HOME"
-        raise KafkaSetupError(message)
+        raise KafkaSetupError("no Java runtime: install Java 17 or newer, or set JAVA_HOME")
     return found
 
 
@@ -92,8 +91,9 @@ def release(version: str) -> str:
     """The release that judges a version: that of `jars/`, with or without its last number."""
     found = [one for one in versions() if version in {one, one.rpartition(".")[0]}]
     if not found:
-        message = f"no jars of Kafka {version}: expected one of {', '.join(versions())}"
-        raise KafkaSetupError(message)
+        raise KafkaSetupError(
+            f"no jars of Kafka {version}: expected one of {', '.join(versions())}"
+        )
     return found[0]
 
 

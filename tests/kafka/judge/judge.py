@@ -184,8 +184,7 @@ class Kafka:
     def ask(self, *arguments: str) -> list[Line]:
         """One command, its answer unjudged."""
         if any(c in argument for argument in arguments for c in "\t\n\r"):
-            message = f"tabs and line breaks can't be sent: {arguments}"
-            raise ValueError(message)
+            raise ValueError(f"tabs and line breaks can't be sent: {arguments}")
         alarm = threading.Timer(self._timeout_seconds, self._process.kill)
         alarm.start()
         try:
@@ -232,8 +231,7 @@ class Kafka:
     def _exchange(self, line: str) -> list[Line]:
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
-            message = "Kafka's pipes are not open"
-            raise KafkaFailedError(message)
+            raise KafkaFailedError("Kafka's pipes are not open")
         try:
             stdin.write(line + "\n")
             stdin.flush()

@@ -46,8 +46,7 @@ class _Dice(PrimitiveProvider):
         self._not_asked_for()
 
     def _not_asked_for(self) -> NoReturn:
-        message = "only choices, booleans and bounded integers are drawn here"
-        raise NotImplementedError(message)
+        raise NotImplementedError("only choices, booleans and bounded integers are drawn here")
 
 
 def rolled(

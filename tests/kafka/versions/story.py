@@ -329,8 +329,7 @@ def _wait(who: str | None, condition: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             if who is None:
                 return
-            message = f"{who} was not done after {WAIT_SECONDS} s"
-            raise BrokerFailedError(message)
+            raise BrokerFailedError(f"{who} was not done after {WAIT_SECONDS} s")
         time.sleep(0.1)
 
 

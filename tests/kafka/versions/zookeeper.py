@@ -60,8 +60,7 @@ class ZooKeeperBroker(Broker):
             if time.monotonic() > deadline or self._zookeeper.poll() is not None:
                 self._end_zookeeper()
                 said = (self.home / "zookeeper.log").read_text(errors="replace")
-                message = f"ZooKeeper did not start\n{said[-4000:]}"
-                raise BrokerFailedError(message)
+                raise BrokerFailedError(f"ZooKeeper did not start\n{said[-4000:]}")
             time.sleep(0.1)
         super().launch()
 

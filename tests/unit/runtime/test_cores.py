@@ -58,8 +58,7 @@ def test_error_is_raised_in_order(tmp_path: Path) -> None:
     def failing(number: int) -> Iterator[int]:
         yield number
         if number == 1:
-            message = "no further"
-            raise OSError(message)
+            raise OSError("no further")
 
     found = []
     with pytest.raises(OSError, match="no further"):

@@ -44,8 +44,7 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
     """Return the round for a partition whose batch headers have all been walked."""
     state, config, transactions = item.state, item.config, item.transactions
     if transactions is None:
-        message = "a plan was made without a walk"
-        raise ValueError(message)
+        raise ValueError("a plan was made without a walk")
     staging = (
         item.goes_on.staging if item.goes_on else f"{state.directory}/{STAGING_PREFIX}{run_id}"
     )
@@ -84,8 +83,7 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
         )
     rest = journal.rest
     if rest is None:
-        message = "a journal lacks the values that its groups are rewritten with"
-        raise ValueError(message)
+        raise ValueError("a journal lacks the values that its groups are rewritten with")
     job = PartitionJob(
         topic=state.topic_partition.topic,
         directory=state.directory,

@@ -243,8 +243,7 @@ def _check_private(directory: str) -> None:
         or status.st_uid != os.geteuid()
         or stat.S_IMODE(status.st_mode) & 0o077
     ):
-        message = f"{directory} is no directory that only its user can read"
-        raise PermissionError(message)
+        raise PermissionError(f"{directory} is no directory that only its user can read")
 
 
 def _secret(path: str) -> bytes:
@@ -255,8 +254,7 @@ def _secret(path: str) -> bytes:
         write_output(path, secrets.token_bytes(16))
     data = _bytes(path, 16)
     if len(data) != 16:
-        message = f"{path} has {len(data)} bytes, not 16; remove its directory"
-        raise ValueError(message)
+        raise ValueError(f"{path} has {len(data)} bytes, not 16; remove its directory")
     return data
 
 
@@ -266,8 +264,7 @@ def _bytes(path: str, most: int) -> bytes:
     """
     data = read_output(path, most=most + 1)
     if len(data) > most:
-        message = f"{path} has more than {most} bytes"
-        raise OSError(message)
+        raise OSError(f"{path} has more than {most} bytes")
     return data
 
 

@@ -53,15 +53,13 @@ def seemingly_in(keys: Keys, words: Keys, count: int) -> Keys:
     Raises ValueError if `words` is no such set.
     """
     if words.nbytes != size_of(count):
-        message = f"{words.nbytes} bytes for {count} keys"
-        raise ValueError(message)
+        raise ValueError(f"{words.nbytes} bytes for {count} keys")
     first = first_bits(count)
     unary = _words(count + 2**first)
     found = np.empty(len(keys), np.bool_)
     hits = _find(keys, count, first, words[:unary], words[unary:], found)
     if hits < 0:
-        message = "the keys of a set do not ascend, or one is missing"
-        raise ValueError(message)
+        raise ValueError("the keys of a set do not ascend, or one is missing")
     return keys[found]
 
 

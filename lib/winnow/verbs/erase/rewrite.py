@@ -168,11 +168,10 @@ def _rest(part: Part, removed: _Bits, touched: _Bits, *, converts: bool) -> tupl
     if len(filtered.batches) != len(chosen.rows) or filtered.records_out != len(removed) - int(
         removed.sum()
     ):
-        message = (
+        raise ValueError(
             f"rewriting {len(chosen.rows)} batches gave {len(filtered.batches)} batches with "
             f"{filtered.records_out} records"
         )
-        raise ValueError(message)
     return filtered.data, filtered.batches
 
 

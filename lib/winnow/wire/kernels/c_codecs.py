@@ -63,8 +63,7 @@ class _Context:
         create.restype = ctypes.c_void_p
         self.address = create()
         if self.address is None:
-            message = "no memory for a context of zstd"
-            raise MemoryError(message)
+            raise MemoryError("no memory for a context of zstd")
 
     def __del__(self) -> None:
         self._free(ctypes.c_void_p(self.address))
