@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.kafka_log.options import Mode, Times
@@ -16,6 +18,7 @@ from winnow.kafka_log.ranges import Range, Task, Unreadable
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.logdir.batches import Piece, TornLogError, read_batches
 from winnow.policy.transactions import aborted_batches
+from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.wire.batch import CODEC_MASK, CONTROL, MAX_MAGIC
 from winnow.wire.buffers import Rows
@@ -32,14 +35,13 @@ _COMPRESSED_BYTES = 512 << 10
 class Scan:
     """What all tasks of a scan share."""
 
-    schema: Any
-    """An Arrow schema."""
+    schema: pa.Schema
     mode: Mode
     include_control: bool
     times: Times | None
 
 
-def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
+def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches.
 
     In mode FAILFAST, raises CorruptLogError for the first thing that can't be read. In every mode,
@@ -54,10 +56,10 @@ def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
 
 def _problem(
     scan: Scan,
-    topic_partition: Any,  # noqa: ANN401
+    topic_partition: TopicPartition,
     error: CorruptLogError,
-    **known: Any,  # noqa: ANN401
-) -> Iterator[Any]:
+    **known: Any,  # noqa: ANN401 - as `problem_row` takes them
+) -> Iterator[pa.RecordBatch]:
     if scan.mode is Mode.FAILFAST:
         raise error
     if scan.mode is Mode.PERMISSIVE:
@@ -71,7 +73,7 @@ class _RangeReader:
         self._segment = wanted.path.rpartition("/")[2]
         self._parts = parts_of(scan.schema)
 
-    def read(self, storage: Storage) -> Iterator[Any]:
+    def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
         self._check_unchanged(storage)
         yield from self._batches(storage)
         self._check_unchanged(storage)
@@ -106,7 +108,7 @@ class _RangeReader:
             hint="A broker or a cleaner has removed it. Load the DataFrame again.",
         )
 
-    def _batches(self, storage: Storage) -> Iterator[Any]:
+    def _batches(self, storage: Storage) -> Iterator[pa.RecordBatch]:
         wanted, at = self._range, self._range.start_byte
         pieces = read_batches(
             storage, wanted.path, size=wanted.end_byte, start=at, least_offset=wanted.least_offset
@@ -128,7 +130,7 @@ class _RangeReader:
             yield from self._piece(piece)
             at = piece.position(-1) + int(piece.rows[-1]["size"])
 
-    def _piece(self, piece: Piece) -> Iterator[Any]:
+    def _piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         rows = piece.rows[self._touched(piece.rows)]
         begin = 0
         while begin < len(rows):
@@ -140,7 +142,7 @@ class _RangeReader:
                 yield from self._batch_problem(error, piece, rows[end], crc_ok=False)
             begin = end + 1
 
-    def _touched(self, rows: Rows) -> Any:  # noqa: ANN401 - numpy
+    def _touched(self, rows: Rows) -> NDArray[np.bool_]:
         """Return which batches may have a record within the bounds. The header of a v0 or v1 batch
         does not say at which offset the batch begins.
         """
@@ -150,7 +152,7 @@ class _RangeReader:
             touched &= rows["max_timestamp"] >= self._scan.times.first
         return touched
 
-    def _sound(self, piece: Piece, rows: Rows) -> Iterator[Any]:
+    def _sound(self, piece: Piece, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Yield the rows of batches that match their CRCs."""
         if not self._scan.include_control:
             rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
@@ -161,7 +163,7 @@ class _RangeReader:
             yield from self._decoded(piece, rows[begin:end])
             begin = end
 
-    def _decoded(self, piece: Piece, rows: Rows) -> Iterator[Any]:
+    def _decoded(self, piece: Piece, rows: Rows) -> Iterator[pa.RecordBatch]:
         try:
             for blocks in inflate_parts(piece.data, rows):
                 found = self._records(piece, blocks)
@@ -178,7 +180,7 @@ class _RangeReader:
             yield from self._decoded(piece, rows[:half])
             yield from self._decoded(piece, rows[half:])
 
-    def _records(self, piece: Piece, blocks: RecordBlocks) -> Any | None:  # noqa: ANN401
+    def _records(self, piece: Piece, blocks: RecordBlocks) -> pa.RecordBatch | None:
         places = record_places(blocks, blocks.rows, self._parts)
         if not self._all_kept(blocks.rows):
             places = places[np.flatnonzero(self._kept(places))]
@@ -198,7 +200,7 @@ class _RangeReader:
         within = (rows["base_offset"] >= first) & (rows["last_offset"] < end)
         return self._scan.times is None and bool(within.all())
 
-    def _kept(self, places: RecordPlaces) -> Any:  # noqa: ANN401 - numpy
+    def _kept(self, places: RecordPlaces) -> NDArray[np.bool_]:
         kept = (places.offset >= self._range.first) & (places.offset < self._range.end)
         times = self._scan.times
         if times is not None:
@@ -207,11 +209,11 @@ class _RangeReader:
 
     def _batch_problem(
         self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool
-    ) -> Iterator[Any]:
+    ) -> Iterator[pa.RecordBatch]:
         position = piece.start + int(row["position"])
         yield from self._problem(error, position=position, crc_ok=crc_ok, row=row)
 
-    def _problem(self, error: CorruptLogError, **known: Any) -> Iterator[Any]:  # noqa: ANN401
+    def _problem(self, error: CorruptLogError, **known: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
         return _problem(
             self._scan, self._range.topic_partition, error, segment=self._segment, **known
         )

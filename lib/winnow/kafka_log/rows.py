@@ -58,15 +58,13 @@ class Records:
         return found
 
 
-def parts_of(schema: Any) -> Part:  # noqa: ANN401 - Arrow has no types
+def parts_of(schema: pa.Schema) -> Part:
     """Return which parts of the records the columns of an Arrow schema need."""
     return reduce(or_, (_PARTS.get(name, Part.NONE) for name in schema.names), Part.NONE)
 
 
-def record_batch(records: Records, schema: Any) -> Any:  # noqa: ANN401 - Arrow has no types
-    """Return an Arrow record batch. The names in `schema` (an Arrow schema) are some of those in
-    `schema.SCHEMA`.
-    """
+def record_batch(records: Records, schema: pa.Schema) -> pa.RecordBatch:
+    """The names in `schema` are some of those in `schema.SCHEMA`."""
     columns = [_COLUMNS[column.name](records, column.type) for column in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -74,13 +72,13 @@ def record_batch(records: Records, schema: Any) -> Any:  # noqa: ANN401 - Arrow 
 def problem_row(
     topic_partition: TopicPartition,
     problem: str,
-    schema: Any,  # noqa: ANN401
+    schema: pa.Schema,
     *,
     segment: str | None = None,
     position: int | None = None,
     crc_ok: bool | None = None,
     row: np.void | None = None,
-) -> Any:  # noqa: ANN401
+) -> pa.RecordBatch:
     """Return one row for something that can't be read. `row` (dtype BATCH) gives its header, if it
     has one.
     """
@@ -120,28 +118,28 @@ _HEADER: Mapping[str, Callable[[Rows], Array]] = {
 }
 
 
-def _of_header(name: str) -> Callable[[Records, Any], Any]:
+def _of_header(name: str) -> Callable[[Records, pa.DataType], pa.Array]:
     return lambda records, kind: pa.array(records.of_batch(_HEADER[name](records.rows)), kind)
 
 
-def _repeated(records: Records, value: object, kind: Any) -> Any:  # noqa: ANN401
+def _repeated(records: Records, value: object, kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), len(records.places))
 
 
-def _timestamp_type(records: Records, kind: Any) -> Any:  # noqa: ANN401
+def _timestamp_type(records: Records, kind: pa.DataType) -> pa.Array:
     rows = records.rows
     appended = np.where(rows["attributes"] & LOG_APPEND_TIME != 0, _LOG_APPEND_TIME, _CREATE_TIME)
     types = np.where(rows["magic"] == 0, _NO_TIMESTAMP_TYPE, appended).astype(np.int32)
     return pa.array(records.of_batch(types), kind)
 
 
-def _sequence(records: Records, kind: Any) -> Any:  # noqa: ANN401
+def _sequence(records: Records, kind: pa.DataType) -> pa.Array:
     first = records.of_batch(records.rows["base_sequence"]).astype(np.int64)
     number = first + records.places.offset - records.of_batch(records.rows["base_offset"])
     return pa.array(np.where(first < 0, -1, number % _SEQUENCES).astype(np.int32), kind)
 
 
-def _delete_horizon(records: Records, kind: Any) -> Any:  # noqa: ANN401
+def _delete_horizon(records: Records, kind: pa.DataType) -> pa.Array:
     rows = records.rows
     return _timestamps(
         records.of_batch(rows["base_timestamp"]),
@@ -150,7 +148,7 @@ def _delete_horizon(records: Records, kind: Any) -> Any:  # noqa: ANN401
     )
 
 
-def _byte_strings(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noqa: ANN401 - Arrow has no types
+def _byte_strings(blocks: RecordBlocks, places: Places, kind: pa.DataType) -> pa.Array:
     """Return a binary or string array, null where the size is -1."""
     ends, data = gathered(blocks, places)
     return pa.Array.from_buffers(
@@ -160,7 +158,7 @@ def _byte_strings(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # no
     )
 
 
-def _header_lists(blocks: RecordBlocks, headers: Places, kind: Any) -> Any:  # noqa: ANN401
+def _header_lists(blocks: RecordBlocks, headers: Places, kind: pa.DataType) -> pa.Array:
     """Return a list of (key, value) per record, null if it has no headers, as Spark's Kafka source
     does.
     """
@@ -178,7 +176,7 @@ def _header_lists(blocks: RecordBlocks, headers: Places, kind: Any) -> Any:  # n
     )
 
 
-def _timestamps(ms: Array, kind: Any, *, valid: Array | None = None) -> Any:  # noqa: ANN401
+def _timestamps(ms: Array, kind: pa.DataType, *, valid: Array | None = None) -> pa.Array:
     """Return microseconds in UTC. Null where not `valid`, and beyond year 292 277, which Spark
     can't represent.
     """
@@ -190,7 +188,7 @@ def _timestamps(ms: Array, kind: Any, *, valid: Array | None = None) -> Any:  # 
     return pa.Array.from_buffers(kind, len(ms), [_validity(valid), pa.py_buffer(micros)])
 
 
-def _names(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noqa: ANN401
+def _names(blocks: RecordBlocks, places: Places, kind: pa.DataType) -> pa.Array:
     """Return header keys. A key that is not UTF-8 gets replacement characters, as in a consumer."""
     names = _byte_strings(blocks, places, kind)
     try:
@@ -201,12 +199,12 @@ def _names(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noqa: ANN
     return names
 
 
-def _validity(valid: Array) -> Any:  # noqa: ANN401
+def _validity(valid: Array) -> pa.Buffer | None:
     """Return Arrow's validity bitmap; None if all are valid."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-_COLUMNS: Mapping[str, Callable[[Records, Any], Any]] = {
+_COLUMNS: Mapping[str, Callable[[Records, pa.DataType], pa.Array]] = {
     "key": lambda r, kind: _byte_strings(r.blocks, r.places.key, kind),
     "value": lambda r, kind: _byte_strings(r.blocks, r.places.value, kind),
     "topic": lambda r, kind: _repeated(r, r.topic_partition.topic, kind),

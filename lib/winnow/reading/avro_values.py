@@ -17,6 +17,7 @@ from winnow.reading.formats import Avro
 from winnow.reading.registry import fetch_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -139,21 +140,21 @@ def _named(names: Mapping[str, Schema], schema: Schema) -> Mapping[str, Schema]:
     return every
 
 
-def _decoder(decoding: Decoding, found: StructType) -> Callable[[Any], Any]:
+def _decoder(decoding: Decoding, found: StructType) -> Callable[[pa.Array], pa.Array]:
     import pyarrow as pa  # noqa: PLC0415 - with Spark
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415 - with Arrow
 
     kind = to_arrow_type(found, timezone="UTC")
 
-    def decode(column: Any) -> Any:  # noqa: ANN401 - Arrow has no types
+    def decode(column: pa.Array) -> pa.Array:
         return _decoded(column, decoding, kind)
 
     decode.__annotations__ = {"column": pa.Array, "return": pa.Array}  # what Spark goes by
     return decode
 
 
-def _decoded(column: Any, decoding: Decoding, kind: Any) -> Any:  # noqa: ANN401
-    """Decode an Arrow array. Runs in Spark's workers."""
+def _decoded(column: pa.Array, decoding: Decoding, kind: pa.StructType) -> pa.Array:
+    """Decode them in Spark's workers."""
     import pyarrow as pa  # noqa: PLC0415 - for workers only
 
     read = _reader(decoding)
@@ -163,7 +164,7 @@ def _decoded(column: Any, decoding: Decoding, kind: Any) -> Any:  # noqa: ANN401
     return pa.StructArray.from_arrays([values, pa.array(problems, pa.string())], fields=[*kind])
 
 
-def _array(values: list[Any], problems: list[str | None], kind: Any) -> Any:  # noqa: ANN401
+def _array(values: list[Any], problems: list[str | None], kind: pa.DataType) -> pa.Array:
     import pyarrow as pa  # noqa: PLC0415 - for workers only
 
     try:

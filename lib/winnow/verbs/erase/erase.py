@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -111,7 +112,7 @@ def erase_from(
     spark: SparkSession,
     log_dirs: Sequence[LogDir],
     request: Request,
-    keys: Any,  # noqa: ANN401 - Arrow has no types
+    keys: pa.Array,
     *,
     run_id: str,
 ) -> EraseResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 KEY = "key"
 
 
-def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa: ANN401 - Arrow has no types
-    """Return the different keys as an Arrow array (large_binary).
+def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> pa.Array:
+    """Return the different keys, as large_binary.
 
     A DataFrame has them in a column `key` of type binary, or string (encoded as UTF-8). Raises
     UsageError if there is no key, and for a null.
@@ -49,7 +49,7 @@ def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa
     return pc.unique(array)
 
 
-def _of_frame(frame: DataFrame) -> Any:  # noqa: ANN401
+def _of_frame(frame: DataFrame) -> pa.Array:
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     if kinds.get(KEY) not in ("binary", "string"):
         found = f"{KEY} of {kinds[KEY]}" if KEY in kinds else f"columns {', '.join(kinds)}"
@@ -61,7 +61,7 @@ def _of_frame(frame: DataFrame) -> Any:  # noqa: ANN401
     return pa.concat_arrays(chunks) if chunks else pa.array([], pa.large_binary())
 
 
-def searchable(keys: Any) -> KeySet:  # noqa: ANN401
+def searchable(keys: pa.Array) -> KeySet:
     """Hash the keys that `different_keys` returned, with a secret that nobody can know in
     advance.
     """

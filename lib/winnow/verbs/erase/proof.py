@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -43,9 +43,7 @@ def check_provable(log_dirs: Sequence[str]) -> None:
 
 
 def prove(
-    spark: SparkSession,
-    targets: Sequence[Target],
-    keys: Any,  # noqa: ANN401
+    spark: SparkSession, targets: Sequence[Target], keys: pa.Array
 ) -> Mapping[TopicPartition, Proof]:
     """Return the proof for each partition. `keys` come from `different_keys`.
 
@@ -73,7 +71,7 @@ def prove(
     return {at: Proof(*numbers) for at, numbers in counts.items()}
 
 
-def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFrame:  # noqa: ANN401
+def _counts(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> DataFrame:
     """Return rows (topic, partition, segment, is a problem, how many, how many of them with one of
     the keys): all records, and places that can't be read.
     """
@@ -93,6 +91,6 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFr
     return matched.groupBy(*by).agg(f.count("*"), f.count("erased"))
 
 
-def _chunks(keys: Any) -> Iterator[Any]:  # noqa: ANN401
+def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
     for first in range(0, len(keys), _CHUNK_KEYS):
         yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from winnow.errors import VerificationError
 from winnow.kafka_log.source import register
@@ -17,6 +17,7 @@ from winnow.verbs.erase.key_hashes import ErasedKeys
 from winnow.words import counted
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _COLUMNS = "key binary, topic string, partition int, segment string, problem string"
@@ -94,18 +95,18 @@ def check_key_hashes(
     )
 
 
-def _matcher(wanted: Sequence[bytes], hash_key: bytes) -> Callable[[Any], Any]:
+def _matcher(wanted: Sequence[bytes], hash_key: bytes) -> Callable[[pa.Array], pa.Array]:
     import pyarrow as pa  # noqa: PLC0415 - with Spark
 
-    def match(keys: Any) -> Any:  # noqa: ANN401 - Arrow has no types
+    def match(keys: pa.Array) -> pa.Array:
         return _matches(keys, wanted, hash_key)
 
     match.__annotations__ = {"keys": pa.Array, "return": pa.Array}  # what Spark goes by
     return match
 
 
-def _matches(keys: Any, wanted: Sequence[bytes], hash_key: bytes) -> Any:  # noqa: ANN401
-    """Return a boolean Arrow array. A null key is no match. Runs in Spark's workers."""
+def _matches(keys: pa.Array, wanted: Sequence[bytes], hash_key: bytes) -> pa.Array:
+    """Return booleans. A null key is no match. Runs in Spark's workers."""
     import numpy as np  # noqa: PLC0415 - for workers only
     import pyarrow as pa  # noqa: PLC0415 - for workers only
 
