@@ -55,9 +55,7 @@ class WinnowError(Exception):
         super().__init__(self._message())
 
     def at(self, where: str) -> Self:
-        """Return the same error with this `where`. `position` is dropped: it counts from another
-        start.
-        """
+        """Return the same error with this `where`, without `position`, whose start is another."""
         return type(self)(
             self.problem, expected=self.expected, found=self.found, where=where, hint=self.hint
         )
@@ -107,9 +105,7 @@ def _without_secrets(text: str | None) -> str | None:
 
 
 def failure_of(error: Exception) -> str:
-    """Return the message for an exception that failed one partition. Unexpected exceptions are
-    logged too.
-    """
+    """Return the message for an exception that failed one partition. Log an unexpected one."""
     if isinstance(error, WinnowError | OSError):
         return str(error)
     _log.error("an unexpected error in the work on a partition", exc_info=error)

@@ -38,9 +38,7 @@ class Segment:
     last_timeindex_timestamp: int
     """Timestamp of the last time-index entry, -1 if there is none (S1.7)."""
     first_batch_max_timestamp: int
-    """maxTimestamp of the first batch, -1 if unknown or empty. Only `max.compaction.lag.ms` uses
-    it (S3.4).
-    """
+    """maxTimestamp of the first batch, -1 if unknown. Only for `max.compaction.lag.ms` (S3.4)."""
     log_stamp: tuple[int, ...] = field(default=(), compare=False)
     """`Entry.stamp` of the `.log`."""
     rebuilt: tuple[int, int] | None = field(default=None, compare=False)

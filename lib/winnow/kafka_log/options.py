@@ -1,6 +1,4 @@
-"""The options of `spark.read.format("kafka-log")`, named as in Spark's Kafka source and Kafka's
-consumer.
-"""
+"""The options of `kafka-log`, named as in Spark's Kafka source and Kafka's consumer."""
 
 from __future__ import annotations
 

@@ -39,9 +39,7 @@ _HEAD = FRAME_SIZE + RECORD_OVERHEAD_V0
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Whole batches of one segment, and the wanted offsets in them: `first` up to `end`
-    (exclusive).
-    """
+    """Whole batches of one segment, and the wanted offsets in them: `first` up to before `end`."""
 
     topic_partition: TopicPartition
     path: str
@@ -56,9 +54,7 @@ class Range:
     size: int
     """Size of the file when the read was planned."""
     mtime_ns: int | None
-    """Modification time of the file when the read was planned. None for the active segment, which
-    may grow.
-    """
+    """Of the file when the read was planned. None for the active segment, which may grow."""
     aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Transactions whose data is not wanted, dtype ABORTED."""
 

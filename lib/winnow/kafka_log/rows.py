@@ -79,9 +79,7 @@ def problem_row(
     crc_ok: bool | None = None,
     row: np.void | None = None,
 ) -> pa.RecordBatch:
-    """Return one row for something that can't be read. `row` (dtype BATCH) gives its header, if it
-    has one.
-    """
+    """Return one row for something unreadable. `row` (dtype BATCH): its header, if it has one."""
     known: dict[str, object] = {
         "topic": topic_partition.topic,
         "partition": topic_partition.partition,
@@ -159,9 +157,7 @@ def _byte_strings(blocks: RecordBlocks, places: Places, kind: pa.DataType) -> pa
 
 
 def _header_lists(blocks: RecordBlocks, headers: Places, kind: pa.DataType) -> pa.Array:
-    """Return a list of (key, value) per record, null if it has no headers, as Spark's Kafka source
-    does.
-    """
+    """Return a list of (key, value) per record, null without headers, as Spark's Kafka source."""
     keys, values = header_places(blocks, headers)
     pair = kind.value_type
     children = [

@@ -1,6 +1,4 @@
-"""`spark.read.format("kafka-log")`: the segment files of Kafka logs as a DataFrame, without a
-broker.
-"""
+"""`spark.read.format("kafka-log")`: segment files of Kafka as a DataFrame, without a broker."""
 
 from __future__ import annotations
 

@@ -64,9 +64,7 @@ def read_stable(storage: Storage, segments: Segments) -> Stable:
 def _replayed(
     storage: Storage, segments: Segments
 ) -> tuple[dict[int, int], list[AbortedTransaction]]:
-    """Return the first offset of each producer's open transaction, and the aborts after the
-    snapshot.
-    """
+    """Return each producer's first offset of an open transaction, and aborts after the snapshot."""
     names = [
         entry.name
         for entry in storage.list_dir(segments.directory)

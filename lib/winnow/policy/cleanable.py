@@ -24,9 +24,7 @@ class CleanableRange:
     ratio: float | None
     """None if there are no bytes at all."""
     checkpoint_reset: int | None
-    """`first_dirty_offset`, if the checkpoint's entry lies outside the log and must be rewritten
-    (S3.2).
-    """
+    """`first_dirty_offset`, if the checkpoint lies outside the log and must be rewritten (S3.2)."""
     needs_compaction_now: bool
     """A dirty record is older than `max.compaction.lag.ms`."""
     why: str

@@ -99,9 +99,7 @@ class RecordFacts:
 
 
 def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
-    """Return what the round does with a record of the range that it cleans. Never UNDECIDED or
-    ABSENT.
-    """
+    """Return what the round does with a record in its range. Never UNDECIDED or ABSENT."""
     if int(record.batch["attributes"][0]) & CONTROL:
         return _marker_fate(record, of_round)
     if record.aborted is not None:

@@ -83,9 +83,7 @@ def newer_features(features: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _of_broker(highest: int | None) -> KafkaVersion | None:
-    """Return the version that supports at most this level. None: there is none, or it is
-    unknown.
-    """
+    """Return the version that supports at most this level. None if there is none or unknown."""
     if highest is None:
         return None
     if highest > HIGHEST_LEVELS[str(NEWEST)]:

@@ -24,9 +24,7 @@ class TopicIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSettings:
-    """Everything from a metadata log. `problem`: why it could not be read; the other fields are
-    then empty.
-    """
+    """Everything from a metadata log. `problem`: why it can't be read; the rest is then empty."""
 
     log: str
     """Its name and the offset it ends at, for people."""

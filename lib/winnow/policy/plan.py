@@ -26,9 +26,7 @@ class CompactionPlan:
 
     first_dirty_offset: int
     end_offset: int
-    """U' of S3.3: base offset of the first segment that is not cleaned, and the checkpoint after
-    the round.
-    """
+    """U' of S3.3: base offset of the first segment not cleaned; the checkpoint after the round."""
     clean_bytes: int
     cleanable_bytes: int
     groups: tuple[tuple[Segment, ...], ...]
@@ -69,17 +67,13 @@ class PartitionPlan:
     retention: RetentionPlan | None
     """For the current state. After a compaction it is decided again, as in Kafka (S3.5)."""
     checkpoint_reset: int | None
-    """First dirty offset to write even if nothing else is done (S3.2). None if the checkpoint is
-    right.
-    """
+    """First dirty offset to write even if nothing is cleaned (S3.2). None: it is right."""
     rule: str
     """The rule that decides about the partition, as `S3.4`."""
     reason: str
     """The deciding rules, for people. Never empty."""
     afterwards: str = ""
-    """The part of `reason` about the retention after the compaction, which sees what that leaves
-    (S3.5).
-    """
+    """The part of `reason` about retention, which sees what the compaction leaves (S3.5)."""
 
     def reason_after(self, retention: str) -> str:
         """Return `reason` with the actual result of that retention."""

@@ -1,6 +1,4 @@
-"""Which whole segments exceed the log start offset, `retention.bytes` and `retention.ms`
-(S7.1-S7.3).
-"""
+"""Which segments exceed the log start offset, `retention.bytes` and `retention.ms` (S7.1-S7.3)."""
 
 from __future__ import annotations
 

@@ -94,9 +94,7 @@ class Sequence:
     end: NDArray[np.bool_]
     """Ends a transaction: a COMMIT or an ABORT."""
     first: NDArray[np.int64]
-    """Base offset of the first data batch since the producer's previous end, itself included. -1:
-    none.
-    """
+    """Base offset of the producer's first data batch since its previous end. -1: none."""
     previous: NDArray[np.int64]
     """Offset of that previous end, -1 if it is not among these batches."""
     last: NDArray[np.bool_]

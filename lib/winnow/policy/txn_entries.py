@@ -41,9 +41,7 @@ class EntryPromises:
 
 @dataclass(frozen=True, slots=True)
 class EntryFault:
-    """`entry`: number of the entry in its index. None if the index is wrong but the entry is
-    unknown.
-    """
+    """`entry`: its number in the index. None if the index is wrong but the entry is unknown."""
 
     message: str
     entry: int | None = None

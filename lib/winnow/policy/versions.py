@@ -338,9 +338,7 @@ class KnownVersion:
     oldest: KafkaVersion = _NEWEST_MAJOR
     newest: KafkaVersion = NEWEST
     source: str = ""
-    """In words, such as `--kafka-version`. Empty: nothing tells it, so the newest major version
-    counts.
-    """
+    """Such as `--kafka-version`. Empty: nothing tells it, so the newest major version counts."""
 
     @property
     def rules(self) -> Rules:

@@ -11,9 +11,7 @@ from typing import TypeAlias
 from winnow.errors import UsageError
 
 Bound: TypeAlias = int | str | datetime | Mapping[str, Mapping[int, int]]
-"""An offset, a time (ISO-8601 or datetime; UTC if it has no zone), or offsets by topic and
-partition.
-"""
+"""An offset, a time (ISO-8601 or datetime; UTC by default), or offsets by topic and partition."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPECTED = (

@@ -91,9 +91,7 @@ Format: TypeAlias = Word | Json | Avro
 
 
 def parse_format(found: object, *, option: str) -> Format:
-    """Return the format that the caller gave for `option`, which is `key` or `value`. Raises
-    UsageError.
-    """
+    """Return the format given for `option`, which is `key` or `value`. Raises UsageError."""
     if isinstance(found, Json | Avro):
         return found
     for word in WORDS:

@@ -13,23 +13,17 @@ from winnow.scan.values import SegmentSummary
 from winnow.state import Segment
 
 BUCKET_RECORDS = 2_000_000
-"""Target number of records in a bucket of keys: 40 MB on the wire and about 100 MB while it is
-merged.
-"""
+"""Target records in a bucket of keys: 40 MB on the wire, about 100 MB while it is merged."""
 
 LEAST_RECORDS = 2**16
 """Minimal records of a bucket: smaller ones cost more to transport than to merge."""
 
 _MOST_BUCKETS = 2**14
-"""Enough for 30 billion records. The limit is needed because headers can claim any number of
-records.
-"""
+"""Enough for 30 billion records. Headers can claim any number, so there is a limit."""
 
 
 def fair_bucket_records(records: int, *, tasks: int) -> int:
-    """Return the target number of records in a bucket, so that buckets spread evenly over the
-    tasks.
-    """
+    """Return the target records in a bucket, so that buckets spread evenly over the tasks."""
     return min(max(-(-records // tasks), LEAST_RECORDS), BUCKET_RECORDS)
 
 
@@ -48,9 +42,7 @@ class GroupJob:
     carried: Carried = NOTHING_CARRIED
     """Transactions carried over from before the group (S4.1)."""
     most_log_bytes: int = 0
-    """Expected maximal log bytes of the output. A codec may compress the rest of a batch less
-    well.
-    """
+    """Expected maximal log bytes of the output. What is left of a batch may compress less well."""
     most_index_bytes: int = 0
     log_limit: int | None = None
     """Hard limit on log size, in bytes."""
@@ -97,13 +89,9 @@ class PartitionJob:
     """Ascending: the splits of the groups, then `following` more."""
     groups: tuple[GroupJob, ...]
     following: int = 0
-    """Number of splits that are not rewritten here, but whose keys affect the result of the
-    groups.
-    """
+    """Number of splits that are not rewritten here, but whose keys affect the groups."""
     fixed_buckets: int | None = None
-    """Number of key buckets, if some keys were prefetched. Otherwise it depends on the number of
-    records.
-    """
+    """Number of key buckets, if keys were prefetched. Otherwise the records decide."""
     bucket_records: int | None = None
     """Target number of records in a bucket of keys. None: BUCKET_RECORDS."""
     aborted: np.ndarray[Any, Any] = field(

@@ -94,9 +94,7 @@ class Storage(Protocol):
         ...
 
     def read_bytes(self, path: str) -> bytes:
-        """Return a whole small file. CorruptLogError if it exceeds the limit of its kind
-        (`size_limits`).
-        """
+        """Return a whole small file. CorruptLogError if it exceeds the limit in `size_limits`."""
         ...
 
     def read_range(self, path: str, start: int, length: int) -> bytes:

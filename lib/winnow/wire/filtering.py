@@ -59,9 +59,7 @@ class Retention(IntEnum):
     DELETE_EMPTY = 1
     """Drop the batch if no record remains."""
     RETAIN_EMPTY = 2
-    """If no record remains, keep the header: the batch is the last of its producer or of the
-    log.
-    """
+    """Without records, keep the header: the batch is the last of its producer or of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

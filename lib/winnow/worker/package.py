@@ -57,9 +57,7 @@ _KERNELS = frozenset({".nbc"})
 _UNCHECKED = 1
 """Flag of byte code that is never checked against its source (PEP 552)."""
 _FASTEST = 1
-"""zlib level. Most bytes are machine code: a higher level saves 11 % and takes three times as
-long.
-"""
+"""zlib level. Most is machine code: a higher level saves 11 % and takes three times as long."""
 
 
 @dataclass(frozen=True, slots=True)

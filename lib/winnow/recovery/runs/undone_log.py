@@ -129,9 +129,7 @@ def _events(piece: Piece, log_start_offset: int) -> Array:
 
 
 class _Appended:
-    """Check that no batch is missing, from `log_end_offset` on, among those appended since the run
-    began.
-    """
+    """Check that no batch from `log_end_offset` on, appended since the run began, is missing."""
 
     def __init__(self, log_end_offset: int) -> None:
         self._first = self._expected = log_end_offset

@@ -1,6 +1,4 @@
-"""What `recover` found and did, as values. The Python API returns them, the command line prints
-them.
-"""
+"""What `recover` found and did: returned by the Python API, printed by the command line."""
 
 from __future__ import annotations
 

@@ -114,9 +114,7 @@ class _Records:
         return found
 
     def disagreeing(self) -> tuple[Array, Array]:
-        """Return (record, replica) of entries that differ from the first replica's entry at that
-        offset.
-        """
+        """Return (record, replica) of entries unlike the first replica's at that offset."""
         content = self._entries["content"]
         other = (content != content[self.first][self._record]).any(axis=1)
         return self._record[other], self._owner[other].astype(np.int64)

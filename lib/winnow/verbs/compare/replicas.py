@@ -42,9 +42,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The offsets of a partition that are compared; see
-    `winnow.verbs.compare.values.Comparison`.
-    """
+    """The offsets of a partition that are compared; see `compare.values.Comparison`."""
 
     start: int
     end: int
@@ -116,9 +114,7 @@ def look(storage: Storage, home: Home) -> Looked:
 
 
 def bounds_of(replicas: Sequence[Replica]) -> Bounds:
-    """Return the bounds on which all replicas must agree. They are empty if `start` is not below
-    `end`.
-    """
+    """Return the bounds on which all replicas must agree: empty if `start` is not below `end`."""
     start = max(replica.log_start or 0 for replica in replicas)
     ends = [
         min(r.high_watermark, MAX_LONG if r.last_stable_offset is None else r.last_stable_offset)

@@ -1,6 +1,4 @@
-"""Describe a suspect for a person: the file and byte in both replicas, and what differs in the
-record.
-"""
+"""Describe a suspect for a person: file and byte in both replicas, and what differs."""
 
 from __future__ import annotations
 

@@ -95,9 +95,7 @@ class Comparison:
     differences: int = 0
     first: Difference | None = None
     undecided: int = 0
-    """Keys that a replica may lack because it was cleaned beyond `end`, which no other replica
-    reaches.
-    """
+    """Keys that a replica may lack because it was cleaned beyond `end`, where others stop."""
     why_not: str | None = None
     """Why nothing was compared although nothing is wrong."""
 

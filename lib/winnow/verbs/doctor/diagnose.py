@@ -1,6 +1,4 @@
-"""Find what is wrong with log directories, what would free space, and what to run next. Changes
-nothing.
-"""
+"""Find what is wrong, what would free space, and what to run next. Changes nothing."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ _SAMPLE_BYTES = 32 * 2**20
 _SAMPLE_ROWS = 65_536
 _LEAST_SECONDS = 1e-3
 _TIMES_READ = 2.0
-"""A compaction reads the log twice. Writing what is kept takes about as long as reading what is
-dropped.
-"""
+"""A compaction reads twice. Writing what is kept takes about as long as reading the rest."""
 
 
 def diagnose(
@@ -231,9 +227,7 @@ def _unfreed(sure: Iterable[tuple[PartitionWork, PartitionResult]]) -> tuple[Unf
 def _gains(
     sure: Sequence[tuple[PartitionWork, PartitionResult]], rate: float | None
 ) -> tuple[Gain, ...]:
-    """Return what each verb would free. `rate` is the bytes per second that all cores together
-    read.
-    """
+    """Return what each verb would free. `rate`: bytes per second that all cores together read."""
     retained = [item.plan.retention for item, _ in sure if item.plan.retention is not None]
     gains = []
     if retained:

@@ -306,9 +306,7 @@ def _rewritten(
 def _commit(
     done: _Progressed, work: SegmentWork, outcome: RewrittenSegment | Failure, request: Request
 ) -> None:
-    """Commit one segment. Segments come in ascending order; the first failure ends the
-    partition.
-    """
+    """Commit one segment, in ascending order. The first failure ends the partition."""
     if request.stop.reason is not None:
         done.why = done.why or _stopped(request)
     if done.why is not None:

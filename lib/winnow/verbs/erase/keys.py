@@ -62,9 +62,7 @@ def _of_frame(frame: DataFrame) -> pa.Array:
 
 
 def searchable(keys: pa.Array) -> KeySet:
-    """Hash the keys that `different_keys` returned, with a secret that nobody can know in
-    advance.
-    """
+    """Hash the keys of `different_keys`, with a secret that nobody can know in advance."""
     _, ends, data = keys.buffers()
     bounds = np.frombuffer(ends, np.int64)[keys.offset : keys.offset + len(keys) + 1]
     content = as_bytes(b"" if data is None else np.frombuffer(data, np.uint8))

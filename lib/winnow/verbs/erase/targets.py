@@ -99,9 +99,7 @@ def _is_wanted(topic: str, request: Request) -> bool:
 
 
 def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | Unknown:
-    """Return the topic's settings. They do not affect an erasure, so topics of unknown policy are
-    accepted.
-    """
+    """Return the topic's settings. A topic of unknown policy is accepted: it can be erased from."""
     settings, node_id = request.settings, log_dir.meta.node_id
     config = settings.resolve(topic, node_id=node_id)
     if not isinstance(config, Unknown):

@@ -43,9 +43,7 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which records to explain. Set at most one of the two; with neither, only the partition is
-    explained.
-    """
+    """Which records to explain: at most one of the two; with neither, only the partition."""
 
     offset: int | None = None
     key: bytes | None = None
@@ -247,9 +245,7 @@ class _Searcher:
     progress: Progress
 
     def answer(self, question: Question) -> tuple[tuple[RecordFate, ...], int]:
-        """Return the records that were asked for, and how many more there are. Raises
-        UnreadableError.
-        """
+        """Return the wanted records, and how many more there are. Raises UnreadableError."""
         if question.key is not None:
             return self._with_key(question.key)
         if question.offset is None:
@@ -309,9 +305,7 @@ def _latest_of(found: Iterable[Found]) -> int | None:
 
 
 def _outside(state: PartitionState, offset: int) -> RecordFate | None:
-    """Return the fate of an offset that is in no segment that can be searched; None if it may be in
-    one.
-    """
+    """Return the fate of an offset that no segment to be searched can hold; None for others."""
     first, end = state.segments[0].base_offset, state.log_end_offset
     if offset < first:
         words = f"the log begins at offset {first}: all records below it have been deleted"

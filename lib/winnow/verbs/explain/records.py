@@ -34,9 +34,7 @@ class Ground:
     source_of: Mapping[int, int]
     """Base offset of each source segment -> base offset of the new segment."""
     deleted: Deleted | None
-    """What retention deletes afterwards, by the new base offsets; None if only the run can find
-    out.
-    """
+    """What retention deletes afterwards, by new base offsets; None if only the run can tell."""
     aborted: tuple[tuple[int, int, int], ...] = ()
     """Producer id, first offset and ABORT marker of the aborted transactions."""
     legacy_delete_horizon_ms: int = 0

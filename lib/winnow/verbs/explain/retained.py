@@ -1,6 +1,4 @@
-"""Which segments retention deletes and by which rule; after a compaction, which of the new ones
-(S7, S3.5).
-"""
+"""Which segments retention deletes, also of those that a compaction makes, and why (S7, S3.5)."""
 
 from __future__ import annotations
 

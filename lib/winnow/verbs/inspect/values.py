@@ -38,9 +38,7 @@ class InternalRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLine:
-    """One record. `sequence` is -1 if there is no producer. `control` names the type of a control
-    record.
-    """
+    """One record. `sequence`: -1 without a producer. `control`: the type of a control record."""
 
     offset: int
     timestamp: int
@@ -160,9 +158,7 @@ Line: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FileDescription:
-    """One file. `lines` reads the file while it is iterated over, and can be iterated over only
-    once.
-    """
+    """One file. `lines` reads it while it is iterated over, which works only once."""
 
     path: str
     kind: FileKind

@@ -40,9 +40,7 @@ InPlace = Callable[[Sequence[str]], RunResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """Sources and destinations. Without destinations, as for a plan, the private copies are
-    deleted.
-    """
+    """Sources and destinations. Without destinations, as for a plan, copies are deleted."""
 
     sources: Sequence[FileTree]
     destinations: Sequence[FileTree] = ()
@@ -197,9 +195,7 @@ class _Journey:
         return result
 
     def rest(self) -> None:
-        """Write what is still in the private copies: updated checkpoints, and the unchanged
-        metadata log.
-        """
+        """Write the rest of the private copies: checkpoints, and the unchanged metadata log."""
         for number in range(len(self.sources)):
             self._publish(number, "")
 

@@ -1,6 +1,4 @@
-"""Run `plan` or `clean` in place, or on private copies if the source or the destination is
-elsewhere.
-"""
+"""Run `plan` or `clean` in place, or on private copies if source or destination is elsewhere."""
 
 from __future__ import annotations
 

@@ -10,9 +10,7 @@ from winnow.verbs.verify.kinds import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong. `topic` and `partition` are None for a file of the log directory
-    itself.
-    """
+    """One thing that is wrong. Without `topic` and `partition`: in the log directory itself."""
 
     log_dir: str
     topic: str | None

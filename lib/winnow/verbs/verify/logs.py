@@ -1,6 +1,4 @@
-"""Check every batch and every record of one log file. Reports all that is wrong, not only the first
-(S2).
-"""
+"""Check every batch and every record of one log file. Report all that is wrong (S2)."""
 
 from __future__ import annotations
 
@@ -74,9 +72,7 @@ class LogCheck:
     next_offset: int
     """The offset after the last batch that could be read."""
     sound_bytes: int
-    """Up to this byte there are only sound batches. Equals the file's size if the whole file is
-    sound.
-    """
+    """Up to this byte there are only sound batches: the file's size if all of it is sound."""
     batches: Array = field(repr=False)
     """Dtype COLUMNS: batches that begin below `sound_bytes`."""
     events: Array | None = field(repr=False)
@@ -146,9 +142,7 @@ class _Reader:
         return None, least
 
     def _pass(self, stop: Stop, least: int) -> tuple[int | None, int]:
-        """Report bytes that are not a batch, or not the next one, and find where reading can
-        continue.
-        """
+        """Report bytes that are not the next batch, and find where reading can continue."""
         log = self._log
         if stop.status is WalkStatus.OUT_OF_ORDER:
             entry = self._entry(stop.position)

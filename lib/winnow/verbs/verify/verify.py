@@ -1,6 +1,4 @@
-"""Sweep whole log directories: first every directory, then every log, spread by bytes over all
-cores.
-"""
+"""Sweep log directories: first every directory, then every log, spread by bytes over all cores."""
 
 from __future__ import annotations
 

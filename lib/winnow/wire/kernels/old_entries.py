@@ -1,6 +1,4 @@
-"""Write records as entries of message formats v0 and v1 again, and join batches, in jitted code
-(S5.7).
-"""
+"""Write records as entries of v0 and v1 again, and join batches, in jitted code (S5.7)."""
 
 from __future__ import annotations
 
