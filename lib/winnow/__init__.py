@@ -1,6 +1,4 @@
-"""Winnow cleans Apache Kafka log directories without a broker: retention and compaction as a Spark
-batch job.
-"""
+"""Retention and compaction of Apache Kafka log directories without a broker, as a Spark job."""
 
 from __future__ import annotations
 

@@ -73,9 +73,7 @@ class WinnowError(Exception):
 
     @property
     def what(self) -> str:
-        """The problem with what was expected and found, for callers that add the place and the
-        remedy themselves.
-        """
+        """The problem, what was expected and what was found, without place and remedy."""
         parts = [self.problem]
         if self.expected is not None:
             parts.append(f"expected {self.expected}")

@@ -1,6 +1,4 @@
-"""Choose which bytes of which files a scan reads, and cut them into tasks at batch boundaries from
-the offset indexes.
-"""
+"""Choose which bytes of which files a scan reads; cut them into tasks at index entries."""
 
 from __future__ import annotations
 
@@ -181,9 +179,7 @@ def _half_swapped(path: str) -> CorruptLogError:
 def _wanted(
     segments: Segments, topic_partition: TopicPartition, options: Options, log_start: int
 ) -> tuple[int, int]:
-    """Return the offsets that the options ask for, the second one exclusive. LATEST is the end of
-    the files.
-    """
+    """Return the wanted offsets, the second one exclusive. LATEST is the end of the files."""
 
     def found(bound: Bound) -> int:
         if bound.timestamp is None:

@@ -1,6 +1,4 @@
-"""Read the ranges of a task. Batches that can't be read are handled according to the mode, and
-reading continues.
-"""
+"""Read the ranges of a task. The mode decides about batches that can't be read."""
 
 from __future__ import annotations
 

@@ -173,9 +173,7 @@ def _header_lists(blocks: RecordBlocks, headers: Places, kind: pa.DataType) -> p
 
 
 def _timestamps(ms: Array, kind: pa.DataType, *, valid: Array | None = None) -> pa.Array:
-    """Return microseconds in UTC. Null where not `valid`, and beyond year 292 277, which Spark
-    can't represent.
-    """
+    """Return microseconds in UTC. Null where not `valid`, and beyond Spark's year 292 277."""
     if valid is None and len(ms) and ms.min() >= -_MOST_MS and ms.max() <= _MOST_MS:
         return pa.Array.from_buffers(kind, len(ms), [None, pa.py_buffer(ms * 1000)])
     fits = (ms >= -_MOST_MS) & (ms <= _MOST_MS)

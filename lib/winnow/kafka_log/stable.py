@@ -33,9 +33,7 @@ _ABORT = int(ControlType.ABORT)
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """`end` is the last stable offset; None if it is the log's end. `aborted` has dtype ABORTED,
-    ascending by marker.
-    """
+    """`end`: the last stable offset; None: the log's end. `aborted`: dtype ABORTED, by marker."""
 
     end: int | None
     aborted: Array

@@ -36,9 +36,7 @@ def why_seen_here_only(path: str) -> str | None:
 
 
 def local_only(mounts: Iterable[str], device: int) -> str | None:
-    """Return type and option of this device's mount if its locks are local. `mounts`: the lines of
-    mountinfo.
-    """
+    """Return type and option of the device's mount if its locks are local. `mounts`: mountinfo."""
     number = f"{os.major(device)}:{os.minor(device)}"
     for line in mounts:
         mount, _, system = line.partition(" - ")

@@ -171,9 +171,7 @@ class _Image:
         ]
 
     def apply(self, values: Iterable[Value], where: str | None) -> None:
-        """Apply records. `where`: the place to report for their settings. If None, each record's
-        own offset is reported.
-        """
+        """Apply records. `where`: the place of their settings; None: each record's own offset."""
         for value in values:
             try:
                 decoded = decode_metadata_record(value.data)

@@ -57,9 +57,7 @@ def gauges_of_start(started: int) -> tuple[Gauge, ...]:
 def gauges_of_end(
     exit_code: int, *, succeeded: bool, started: int, ended: int
 ) -> tuple[Gauge, ...]:
-    """Return the gauges of any run, also of one that failed before it had a result. Times as for
-    `gauges_of`.
-    """
+    """Return the gauges of any run, even one without a result. Times as for `gauges_of`."""
     gauges = [
         *gauges_of_start(started),
         _one("winnow_last_run_unixtime", "When the last run ended.", ended / 1000),

@@ -16,9 +16,7 @@ class CleanableRange:
 
     first_dirty_offset: int
     first_uncleanable_offset: int
-    """U' of S3.3: rounded down to the base of a segment. Below `first_dirty_offset` if nothing is
-    cleanable.
-    """
+    """U' of S3.3: the base of a segment. Below `first_dirty_offset` if nothing is cleanable."""
     clean_bytes: int
     cleanable_bytes: int
     ratio: float | None

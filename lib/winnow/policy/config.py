@@ -53,9 +53,7 @@ class TopicConfig:
     log_cleaner_enable: bool
     log_cleaner_io_max_bytes_per_second: float | None
     remote_log_storage_system_enable: bool | None
-    """None: unknown. A topic with tiering is then treated as tiered, since only a broker that tiers
-    can have created it.
-    """
+    """None: unknown. A topic with tiering is then tiered: only a broker that tiers creates one."""
     producer_id_expiration_ms: int
     """That of the setting that counts in the broker's version."""
     transactional_id_expiration_ms: int

@@ -83,9 +83,7 @@ class RecordFacts:
     null_key: bool
     null_value: bool
     latest: int | None = None
-    """Last offset of its key in the dirty range, without aborted data. None if the key does not
-    occur there.
-    """
+    """Last offset of its key in the dirty range, without aborted data. None: it has none."""
     aborted: tuple[int, int] | None = None
     """First offset and marker of its transaction, if that was aborted."""
     marker: str | None = None

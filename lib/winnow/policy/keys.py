@@ -69,9 +69,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One row of the table. `synonyms` are in the order in which a broker looks: the first one that
-    is set wins.
-    """
+    """One row of the table. `synonyms`: the first that is set wins, as in a broker."""
 
     name: str
     kind: Kind
@@ -260,9 +258,7 @@ def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored:
 
 
 def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored | None:
-    """Return the checked value of a broker config in the topic config's unit. None if Kafka has no
-    such key.
-    """
+    """Return a broker config's checked value in the topic's unit. None if Kafka has no such key."""
     row = BY_BROKER_NAME.get(name)
     if row is None:
         return Ignored(name) if is_meaningless_broker_key(name) else None

@@ -14,9 +14,7 @@ Texts = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """What distinguishes this topic's partition directories from those of an earlier topic of the
-    same name.
-    """
+    """Tells this topic's partition directories from those of an earlier topic of the same name."""
 
     topic_id: str
     partitions: frozenset[int]

@@ -80,9 +80,7 @@ class CompletedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """Producer id -> entry, and the transactions whose end a replay has seen, in the order of their
-    markers.
-    """
+    """Producer id -> entry, and the transactions that ended in a replay, by their markers."""
 
     producers: Mapping[int, Producer] = field(default_factory=dict)
     completed: tuple[CompletedTransaction, ...] = ()
@@ -220,9 +218,7 @@ class Undecided:
 
 
 def undecided(state: ProducerState, high_watermark: int) -> list[Undecided]:
-    """Return the transactions that are open, or end at or above the high watermark, as far as the
-    state knows them.
-    """
+    """Return the known transactions that are open, or end at or above the high watermark."""
     opened = [
         Undecided(
             first_offset=producer.current_txn_first_offset, producer_id=pid, marker_offset=None

@@ -51,9 +51,7 @@ from winnow.policy.versions import ANY_VERSION, UNKNOWN, KnownVersion, Range
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A topic whose cleanup policy is unknown. Winnow skips it and never guesses. `reason` says
-    what to pass.
-    """
+    """A topic of unknown cleanup policy: skipped, never guessed. `reason` says what to pass."""
 
     reason: str
 
@@ -323,9 +321,7 @@ def _unknown(topic: str, missing: str | None) -> Unknown:
 
 
 def _default_that_deletes(values: Mapping[str, tuple[Value, str]]) -> str | None:
-    """Return the key that was given nowhere and whose default would delete live data if the broker
-    uses another value.
-    """
+    """Return the key that nobody gave and whose default may delete live data."""
     if "cleanup.policy" not in values:
         return "cleanup.policy"
     policy, _ = values["cleanup.policy"]

@@ -153,9 +153,7 @@ class Judged:
     """What transactions mean for some batches (S4.1), one item per batch."""
 
     discardable: NDArray[np.bool_]
-    """Data of an aborted transaction, or a marker of a transaction without any batch left
-    (`canDiscardBatch`).
-    """
+    """Data of an aborted transaction, or a marker without any batch left (`canDiscardBatch`)."""
     indexed: NDArray[np.int64]
     """Offsets of the ABORT markers that keep their entry in the transaction index, ascending."""
     after: Carried
@@ -228,9 +226,7 @@ _OTHER = -4
 
 
 def batch_kinds(batches: NDArray[np.void], types: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return int8 per batch: DATA, the `ControlType` or EMPTY_CONTROL of a control batch, another
-    value otherwise.
-    """
+    """Return int8 per batch: DATA; a control batch's `ControlType` or EMPTY_CONTROL; or another."""
     kinds = np.full(len(batches), _OTHER, np.int8)
     control = (batches["attributes"] & CONTROL) != 0
     kinds[((batches["attributes"] & TRANSACTIONAL) != 0) & ~control] = DATA

@@ -167,9 +167,7 @@ def unexplained_fault(
 
 
 def _intervals(events: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first live offsets of the segment's transactions, ascending, and the offsets of
-    their markers.
-    """
+    """Return the first live offset of each transaction, ascending, and the offset of its marker."""
     if not len(events):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     seen = sequence(events["kind"], events["producer_id"], events["offset"])

@@ -50,9 +50,7 @@ def packed(
 def in_order(
     items: Iterable[_T], size_of: Callable[[_T], int], most: int | None
 ) -> Iterator[list[_T]]:
-    """Yield groups of neighbours, as many items at once as `most` allows; None: all. An item that
-    exceeds it is alone.
-    """
+    """Yield groups of neighbours of at most `most`, but at least one item. None: all together."""
     group: list[_T] = []
     taken = 0
     for item in items:

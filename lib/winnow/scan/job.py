@@ -156,9 +156,7 @@ class CompactionJob:
 
     now: int
     secret: tuple[int, int]
-    """Key of the hash that represents record keys. It is drawn anew for each run, so nobody can
-    prepare a collision.
-    """
+    """Key of the hash of record keys, drawn for each run, so nobody can prepare a collision."""
     partitions: tuple[PartitionJob, ...]
 
     def in_buckets_for(self, tasks: int) -> CompactionJob:

@@ -120,9 +120,7 @@ def _room(batch: NDArray[np.int32], n: int) -> Places:
 
 
 def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places]:
-    """Return keys and values of all headers, record by record. `headers`: the
-    `RecordPlaces.headers` of the records.
-    """
+    """Return all headers' keys and values, record by record. `headers`: `RecordPlaces.headers`."""
     n = int(headers.size.sum())
     batch = np.empty(n, np.int32)
     key, value = (Places(batch, np.empty(n, np.int64), np.empty(n, np.int32)) for _ in range(2))

@@ -43,9 +43,7 @@ class KeySet:
     """n + 1: key i is data[ends[i] : ends[i + 1]]."""
     data: Bytes
     buckets: NDArray[np.int32]
-    """2^b + 1 items: keys whose hash begins with the b bits of i are those from buckets[i] to
-    buckets[i + 1].
-    """
+    """2^b + 1 items: keys whose hash begins with the bits of i are buckets[i] to buckets[i + 1]."""
 
     def __len__(self) -> int:
         return len(self.hashes)

@@ -71,9 +71,7 @@ def make_offline(path: str) -> int:
 
 
 def _content() -> Iterator[tuple[str, Path | bytes]]:
-    """Yield names below `TOP`, and files or their bytes. The start script is last, so that a broken
-    archive has none.
-    """
+    """Yield names below `TOP`, and files or bytes; last the start script, which completes it."""
     for name in CHECKOUT:
         top = resource(name)
         files = [top] if top.is_file() else sorted(top.rglob("*"))

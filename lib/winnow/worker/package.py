@@ -72,9 +72,7 @@ class Package:
 
 
 def make_package(path: str) -> Package:
-    """Write the archive; it gets its name when it is complete. Raises UsageError if the directory
-    does not exist.
-    """
+    """Write the archive; it gets its name when complete. UsageError for a missing directory."""
     target = Path(path).absolute()
     if not target.parent.is_dir():
         raise UsageError(

@@ -91,9 +91,7 @@ def as_walk(summary: SegmentSummary) -> SegmentWalk:
 def still_fits(
     walks: tuple[SegmentWalk, ...], plan: CompactionPlan | None, end_offset: int
 ) -> bool:
-    """Return whether the segments that were not read may stay unread under the final plan, which
-    knows the transactions.
-    """
+    """Return whether the unread segments may stay unread under the plan with transactions."""
     unread = {walk.base_offset for walk in walks if walk.stays is not None}
     if plan is None or not unread:
         return True

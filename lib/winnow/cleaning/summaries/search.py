@@ -348,9 +348,7 @@ def _answered(question: _Question) -> _Answer | None:
 
 
 def _surely(answer: _Answer | None, walk: SegmentWalk | Failure, search: _Search) -> bool:
-    """Return whether a segment must be read now. Of another it may be an error that it seems to
-    have dirty keys.
-    """
+    """Return whether a segment must be read now. That others have dirty keys may be an error."""
     if answer is None or answer.tombstones:
         return True
     if isinstance(walk, Failure) or walk.stays is None:

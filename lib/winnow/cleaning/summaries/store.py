@@ -247,9 +247,7 @@ def _check_private(directory: str) -> None:
 
 
 def _secret(path: str) -> bytes:
-    """Return the secret in a file; create it if there is none. Raises ValueError for a file of
-    another size.
-    """
+    """Return the secret in a file; create a missing one. ValueError for another size."""
     if not os.path.lexists(path):
         write_output(path, secrets.token_bytes(16))
     data = _bytes(path, 16)
@@ -259,9 +257,7 @@ def _secret(path: str) -> bytes:
 
 
 def _bytes(path: str, most: int) -> bytes:
-    """Return a file of at most `most` bytes. Raises OSError for a longer one and for anything but a
-    regular file.
-    """
+    """Return a regular file of at most `most` bytes. Raises OSError for any other."""
     data = read_output(path, most=most + 1)
     if len(data) > most:
         raise OSError(f"{path} has more than {most} bytes")
@@ -269,9 +265,7 @@ def _bytes(path: str, most: int) -> bytes:
 
 
 def _remove_others(directory: str, names: Iterable[str]) -> None:
-    """Remove all but these names from a directory of summaries, if there is one. What Winnow does
-    not write stays.
-    """
+    """Remove all summaries but these from a directory, if there is one. Foreign files stay."""
     wanted = frozenset(names)
     if not os.path.isdir(directory):
         return

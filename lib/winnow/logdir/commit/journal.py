@@ -86,9 +86,7 @@ class JournalGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """The inputs for rewriting the waiting groups. Once some groups are rewritten, the log no
-    longer provides them.
-    """
+    """The inputs for rewriting waiting groups, which a partly rewritten log no longer provides."""
 
     first_dirty_offset: int
     legacy_delete_horizon_ms: int

@@ -10,9 +10,7 @@ _NONE = -1
 
 
 class LeaderEpochs:
-    """(epoch, start offset), ascending in both. `changed` is True once a broker would have written
-    the checkpoint anew.
-    """
+    """(epoch, start offset), ascending in both. `changed`: a broker would have written it anew."""
 
     def __init__(self, entries: Sequence[tuple[int, int]]) -> None:
         self._entries = list(entries)

@@ -60,9 +60,7 @@ class _Segment:
 
 
 def load_log(storage: Storage, log: LogToLoad) -> LoadedLog:
-    """Return what a loader leaves. Raises CorruptLogError where it fails, and where Winnow can't
-    tell what it does.
-    """
+    """Return what a loader leaves. CorruptLogError where it fails, and where that can't be told."""
     return _Loader(storage, log).load()
 
 

@@ -223,9 +223,7 @@ def _with(found: PartitionRecovery, action: Action) -> tuple[Action, ...]:
 
 
 def _size(storage: Storage, path: str) -> int:
-    """Return the size of the files below, whatever the manifests say. What can't be understood can
-    also be purged.
-    """
+    """Return the size of the files below, whatever the manifests say: all can be purged."""
     entries = storage.list_dir(path)
     return sum(
         _size(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size for entry in entries

@@ -23,9 +23,7 @@ class Kept:
     segments: int
     bytes: int
     closed_by: str | None = None
-    """Why the run can't be undone, for example because of a later erasure. None: no reason is known
-    before it is tried.
-    """
+    """Why the run can't be undone, such as a later erasure. None: no reason is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

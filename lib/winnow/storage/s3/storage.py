@@ -26,9 +26,7 @@ from winnow.storage.s3.record import Content
 
 
 class _Changes(threading.local):
-    """The open changes of a thread, by directory. No thread sees the directory as another one is
-    about to leave it.
-    """
+    """The open changes of a thread, by directory. Other threads do not see them."""
 
     def __init__(self) -> None:
         self.by_directory: dict[str, Change] = {}

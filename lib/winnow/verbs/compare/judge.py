@@ -33,9 +33,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Suspect:
-    """A difference. `has` and `other` are numbers of replicas. `other` lacks the record or has a
-    different one.
-    """
+    """A difference. `has`, `other`: replicas. `other` lacks the record or has a different one."""
 
     offset: int
     has: int

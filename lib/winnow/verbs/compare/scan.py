@@ -1,6 +1,4 @@
-"""Read the records of one replica as one offset and two digests each. Keys and values never leave
-this module.
-"""
+"""Read a replica's records as an offset and two digests each. Keys and values stay here."""
 
 from __future__ import annotations
 

@@ -19,9 +19,7 @@ class Disk:
     total_bytes: int
     clean_shutdown: bool
     cleaner_checkpoint_ms: int | None
-    """When a broker's cleaner, or Winnow, last finished a partition here; None if the checkpoint
-    names none.
-    """
+    """When a broker's cleaner, or Winnow, last finished a partition here; None: never."""
 
     @property
     def is_full(self) -> bool:
@@ -131,9 +129,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """What reading all records of a compacted topic's partition found. Superseded records are
-    counted as well.
-    """
+    """What reading all records of a compacted partition found, superseded ones included."""
 
     topic: str
     partition: int

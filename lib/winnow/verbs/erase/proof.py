@@ -1,6 +1,4 @@
-"""The second reading after an erasure, by other code: `kafka-log` reads the records, and Spark
-joins them with the keys.
-"""
+"""The second reading after an erasure, by other code: `kafka-log`, and Spark's join."""
 
 from __future__ import annotations
 

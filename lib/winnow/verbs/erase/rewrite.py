@@ -34,9 +34,7 @@ from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet
 
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
 _MOST_INDEX_BYTES = 2**31 - 1
-"""Limit for an existing index. It may exceed segment.index.bytes, which may have been larger when
-the index was made.
-"""
+"""Limit for an existing index: segment.index.bytes may have been larger when it was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,9 +25,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a second reading found after the erasure, with another reader of the files and a join
-    with the keys.
-    """
+    """What a second reading found after the erasure, with another reader and a join."""
 
     reached: int
     """Records with one of the keys in segments that an erasure reaches. More than 0 is a
@@ -62,9 +60,7 @@ class PartitionErasure:
     partition: int
     log_dir: str
     closed: Matches | None = None
-    """Matches before the erasure in segments that it reaches: closed, and entirely below the high
-    watermark.
-    """
+    """Matches before the erasure in what it reaches: closed segments below the high watermark."""
     above_high_watermark: Matches | None = None
     """Matches in other segments that are not active."""
     active: Matches | None = None
@@ -82,13 +78,9 @@ class PartitionErasure:
     searched: what runs with --keep-replaced kept, and what was quarantined.
     """
     closed_undos: tuple[str, ...] = ()
-    """Runs of clean --keep-replaced that can no longer be undone: what they kept may hold records
-    with these keys.
-    """
+    """Runs of clean --keep-replaced whose undo is closed: what they kept may have these keys."""
     remote: bool = False
-    """True if the topic has remote storage. Earlier segments may be there; they are neither
-    searched nor rewritten.
-    """
+    """True if the topic has remote storage, which is neither searched nor rewritten."""
     why_left_alone: str | None = None
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
@@ -127,9 +119,7 @@ class EraseResult:
 
     @property
     def proven(self) -> bool | None:
-        """Return whether the second reading found nothing where an erasure reaches. None if there
-        was no second reading.
-        """
+        """Whether a second reading found nothing where an erasure reaches. None: there was none."""
         proofs = [partition.proof for partition in self.partitions if partition.proof is not None]
         return all(proof.holds for proof in proofs) if proofs else None
 

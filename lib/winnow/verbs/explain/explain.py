@@ -200,9 +200,7 @@ def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[
 
 
 def places(item: PartitionWork) -> list[Place]:
-    """Return every segment of the partition that can be searched, with the state that a search
-    needs at its start.
-    """
+    """Return each segment that can be searched, with the state that a search needs there."""
     segments = item.state.segments
     before = item.transactions.carried if item.transactions else (NOTHING_CARRIED,) * len(segments)
     return [

@@ -72,9 +72,7 @@ class FoundRecord:
 
     @property
     def counts(self) -> bool:
-        """Return whether it counts in finding the last record of its key, if it is in the round's
-        dirty range (S4).
-        """
+        """Whether it counts as a record of its key, if it is in the round's dirty range (S4)."""
         return self.key is not None and not self.control and not self.discardable
 
 
@@ -99,9 +97,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What to look for, and in which partition directory. Set `key` or `offset`; with neither, all
-    records match.
-    """
+    """What to look for, and where. Set `key` or `offset`; with neither, all records match."""
 
     directory: str
     key: bytes | None = None
@@ -170,9 +166,7 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
 def _judged(
     search: Search, buf: Bytes, rows: Array, carried: Carried, path: str
 ) -> tuple[NDArray[np.bool_], Carried]:
-    """Return which batches are discardable, and the transactions that are open or lingering after
-    them (S4.1).
-    """
+    """Return which batches are discardable, and which transactions are open or linger (S4.1)."""
     if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
         return np.zeros(len(rows), np.bool_), carried
     types = control_columns(buf, rows, path).type

@@ -1,6 +1,4 @@
-"""Explain why a partition is or is not cleaned: the deciding rule, the facts it used, and each
-segment's fate.
-"""
+"""Explain why a partition is cleaned or not: the rule, its facts, and each segment's fate."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ def end_of(state: PartitionState, base_offset: int) -> int:
 
 
 def is_trusted(state: PartitionState, segment: Segment) -> bool:
-    """Return whether a segment is certainly sound: outside the part of a log that a crash may have
-    torn (S8.2).
-    """
+    """Return whether a segment is certainly sound: outside what a crash may have torn (S8.2)."""
     if state.trusted_end is None:
         return True
     return (
@@ -38,9 +34,7 @@ def is_trusted(state: PartitionState, segment: Segment) -> bool:
 
 
 def cleanable(item: PartitionWork, *, now: int, only: str | None) -> CleanableRange | None:
-    """Return which parts are clean, dirty and not yet cleanable (S3.2 to S3.4). None if the
-    partition is not compacted.
-    """
+    """Return the clean, dirty and not cleanable parts (S3.2 to S3.4). None: not compacted."""
     config = item.config
     if not config.cleanup_compact or not config.log_cleaner_enable or only == "retention":
         return None
@@ -148,9 +142,7 @@ def segment_fates(
     source_of: Mapping[int, int],
     deleted: Deleted | None,
 ) -> tuple[SegmentFate, ...]:
-    """Return the fate of each segment. `deleted` is keyed by the base offsets after a compaction;
-    None if unknown.
-    """
+    """Return each segment's fate. `deleted`: by base offsets after a compaction; None: unknown."""
     together = (
         {group[0].base_offset: len(group) for group in compaction.groups} if compaction else {}
     )

@@ -1,6 +1,4 @@
-"""The fate of one record: first what compaction does with it, then what retention does with its
-segment (S3.5).
-"""
+"""The fate of one record: by compaction, then by retention of its segment (S3.5)."""
 
 from __future__ import annotations
 

@@ -11,9 +11,7 @@ from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFate:
-    """The fate of one segment. Bytes are those of the `.log`. `newest` is in ms, as a broker
-    determines it (S3.2).
-    """
+    """The fate of one segment: bytes of the `.log`, and `newest` (ms) as a broker determines it."""
 
     base_offset: int
     log_bytes: int

@@ -47,13 +47,9 @@ class Elsewhere:
     begin_again: bool = False
     """First remove what an unfinished run left at the destinations."""
     work_dir: str | None = None
-    """Place for private copies that can't be beside their destination; None: the directory for
-    temporary files.
-    """
+    """Place for copies that can't be beside their destination; None: that for temporary files."""
     work_space: int | None = None
-    """Bytes that are fetched at once. None: all if the destination is local, otherwise half of the
-    free space.
-    """
+    """Bytes fetched at once. None: all to a local destination, else half of the free space."""
 
     def __post_init__(self) -> None:
         if self.destinations and len(self.destinations) != len(self.sources):

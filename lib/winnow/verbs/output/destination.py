@@ -89,9 +89,7 @@ def check_free(tree: FileTree, *, begin_again: bool) -> None:
 
 
 def begin(tree: FileTree, *, run_id: str, source: str, begin_again: bool) -> Destination:
-    """Mark a place as being written, after removing what an unfinished run left there. Raises what
-    `check_free` raises.
-    """
+    """Mark a place as being written; first remove what is left there. Raises as `check_free`."""
     check_free(tree, begin_again=begin_again)
     if UNFINISHED in tree.list_top():
         clear(tree)
@@ -105,9 +103,7 @@ def begin(tree: FileTree, *, run_id: str, source: str, begin_again: bool) -> Des
 
 
 def clear(tree: FileTree) -> None:
-    """Remove what an unfinished run wrote. The marker goes last: until then it shows that the files
-    can be deleted.
-    """
+    """Remove what an unfinished run wrote, last the marker, which shows that this is allowed."""
     for file in tree.list_tree():
         if file.name not in _BESIDE:
             tree.delete(file.name)
@@ -119,9 +115,7 @@ def clear(tree: FileTree) -> None:
 
 
 def work_beside(tree: FileTree) -> str | None:
-    """Return the place of the private copy on the same file system; None if the tree is not on
-    this machine.
-    """
+    """Return the private copy's place on the same file system; None for a tree elsewhere."""
     return None if tree.local_path is None else f"{tree.local_path}/{WORK}"
 
 

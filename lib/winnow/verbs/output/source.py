@@ -52,16 +52,12 @@ class Source:
 
 
 def _is_of_the_log(file: StoredFile) -> bool:
-    """Return False for a lease file: one that nobody renews any more may be beside the log
-    directory's files.
-    """
+    """Return False for a lease file, which may lie there although nobody renews it."""
     return file.name not in _NOT_OF_THE_LOG and not file.name.startswith(LEASE)
 
 
 def is_metadata(directory: str) -> bool:
-    """Return whether it is the metadata log, from which settings are read. It is needed for every
-    choice of partitions.
-    """
+    """Return whether it is the metadata log, whose settings every choice of partitions needs."""
     return directory.startswith(f"{METADATA_TOPIC}-")
 
 

@@ -27,9 +27,7 @@ from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus, find_batch
 _SEARCHED_BYTES = 64 << 20
 """How far to search for the next batch after bytes that are not a batch."""
 _CAREFUL_BYTES = 4096
-"""Size of a read where a whole piece can't be read: proceed up to the first batch that the disk
-fails to return.
-"""
+"""Size of a read where a whole piece can't be read: up to what the disk fails to return."""
 _NO_EPOCH = -1
 _HIDING = frozenset((Kind.CRC, Kind.BATCH, Kind.OFFSETS, Kind.UNREADABLE))
 """Kinds after which it is unknown which batches exist."""
@@ -46,15 +44,11 @@ class LogFile:
     following: int | None = None
     """Base offset of the next segment."""
     recovered: bool = False
-    """A starting broker reads this log batch by batch and truncates it at the first one that is not
-    sound (S8.2).
-    """
+    """A starting broker reads this log and truncates it at the first unsound batch (S8.2)."""
     newest_epoch: int | None = None
     """Newest epoch in the leader-epoch-checkpoint; None if there is no epoch to compare with."""
     log_start_offset: int = 0
-    """Log start offset of the partition. A transaction aborted below it may have no entry in a
-    transaction index (S4.1).
-    """
+    """Of the partition. A transaction aborted below it may have no index entry (S4.1)."""
 
     @property
     def path(self) -> str:

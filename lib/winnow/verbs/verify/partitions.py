@@ -99,9 +99,7 @@ def _transactions(
 def _entries(
     place: PartitionPlace, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]
 ) -> Iterator[Finding]:
-    """Check the entries of transaction indexes about earlier segments. Only the first fault of each
-    index is reported.
-    """
+    """Check what transaction indexes say of earlier segments. Report each one's first fault."""
     known = [
         (check.runs, check.promises)
         for check in takewhile(lambda c: c.promises is not None, checks)

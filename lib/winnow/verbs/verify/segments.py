@@ -57,9 +57,7 @@ class SegmentCheck:
 def check_segment(
     storage: Storage, segment: SegmentFiles, *, max_decompressed_bytes: int
 ) -> SegmentCheck:
-    """Report all that is wrong with a segment. Indexes that a starting broker rebuilds are not
-    checked (S8.2).
-    """
+    """Report all that is wrong with a segment, but for indexes that a broker rebuilds (S8.2)."""
     log = check_log(storage, segment.log, max_decompressed_bytes=max_decompressed_bytes)
     found = list(log.findings)
     runs = promised = None

@@ -41,9 +41,7 @@ class SweepResult:
 
     @property
     def status(self) -> str:
-        """Return `sound`, `recoverable` if a starting broker repairs everything that is wrong, or
-        `damaged`.
-        """
+        """`sound`, `recoverable` if a starting broker repairs all that is wrong, or `damaged`."""
         if not self.findings:
             return "sound"
         return "damaged" if any(finding.is_damage for finding in self.findings) else "recoverable"
