@@ -130,9 +130,9 @@ def clean(
     result = run_anywhere(elsewhere, spark, log_dirs, request)
     if ledger is None:
         return result
-    request.progress.stage("writing the ledger")
     addition = cleaning(result, log_dirs=log_dirs, started=started, ended=now_ms())
-    return recorded(ledger, result, lambda: append(spark.sparkContext, ledger, addition))
+    sc = spark.sparkContext
+    return recorded(ledger, result, lambda: append(sc, ledger, addition, request.progress))
 
 
 def _destinations(options: PlanOptions) -> dict[str, Any]:
@@ -221,9 +221,9 @@ def erase(
         return result
     hashes, ended = hash_keys(key.as_py() for key in different), now_ms()
     if ledger is not None:
-        progress.stage("writing the ledger")
         row = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=ended)
-        result = recorded(ledger, result, lambda: append(spark.sparkContext, ledger, row))
+        sc = spark.sparkContext
+        result = recorded(ledger, result, lambda: append(sc, ledger, row, progress))
     if certificate is not None:
         result = certified(certificate, result, hashes, Circumstances(*who(), started, ended, dirs))
     is_kept = result.ledger or result.certificate

@@ -4,6 +4,7 @@ run.
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from dataclasses import asdict
@@ -17,8 +18,10 @@ from tests.spark.runs import NOW, add_partition, by_name, clean, new_log_dir, ru
 from tests.unit.cli.results import idle, left_alone, partition, run_of
 from winnow.api import history, ledger_table
 from winnow.cleaning.result import RunResult
+from winnow.cli.text.progress import Progress
 from winnow.errors import UsageError
 from winnow.ledger.append import LOCK, Addition, append
+from winnow.ledger.history import read_history
 from winnow.ledger.rows import cleaning
 from winnow.ledger.schema import LEDGER
 
@@ -253,3 +256,44 @@ def test_two_concurrent_writers_lose_nothing(spark: SparkSession, ledger: str) -
     written = [row.run_id for row in table.select("run_id").collect()]
     assert sorted(written) == sorted(f"{name}-{number}" for name in "xy" for number in range(5))
     assert (Path(ledger) / LOCK).exists()
+
+
+class Screen(Progress):
+    """What a person sees after each step, if every step takes three seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.lines: list[str] = []
+        super().__init__(io.StringIO(), clock=lambda: self.now)
+
+    def advance(self, amount: int) -> None:
+        self.now += 3
+        super().advance(amount)
+        self.lines.append(self.line())
+
+
+def test_rows_are_counted_with_the_time_left_while_a_ledger_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ledger = str(tmp_path / "ledger")
+    rows = run_of(*(partition(f"t{i}") for i in range(1050)))
+    screen = Screen()
+    assert append(spark.sparkContext, ledger, entry(rows), screen)
+    assert ledger_table(spark, ledger).count() == 1050
+    assert len(list(Path(ledger).rglob("*.parquet"))) == 1
+    assert "writing the ledger: 520 of 1,050, 34 s left (33 s)" in screen.lines
+    assert screen.lines[-1] == f"writing the ledger: 1,050 of 1,050 ({3 * len(screen.lines)} s)"
+    assert sum("left" in line for line in screen.lines) >= 19
+
+
+def test_files_are_counted_with_the_time_left_while_a_ledger_is_read(
+    spark: SparkSession, ledger: str
+) -> None:
+    for number in range(3):
+        one = of_id(f"r{number}", run_of(idle("t")))
+        assert append(spark.sparkContext, ledger, entry(one))
+    screen = Screen()
+    past = read_history(spark, ledger, since=None, topics=["t"], progress=screen)
+    assert len(past.runs) == 3
+    assert screen.lines[0] == "opening the ledger: 1 of 2, 3 s left (3 s)"
+    assert screen.lines[-1].startswith("reading the ledger: 3 of 3 (")

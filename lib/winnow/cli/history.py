@@ -34,8 +34,9 @@ def run_history(request: CommandLine, *, since: str | None) -> int:
             from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
 
             with progress_on_stderr(quiet=request.quiet) as progress:
-                progress.stage("reading the ledger")
-                history = read_history(spark, where, since=begin, topics=request.topics)
+                history = read_history(
+                    spark, where, since=begin, topics=request.topics, progress=progress
+                )
             from winnow.cli.text.history import show  # noqa: PLC0415 - it loads pyspark
 
             if request.json:

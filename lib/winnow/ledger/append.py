@@ -21,6 +21,7 @@ from winnow.cleaning.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.delta import provide_delta
 from winnow.ledger.place import local_path, table_url
+from winnow.runtime.progress import Progress, Silence
 from winnow.storage.output_file import open_lock
 from winnow.verbs.erase.values import EraseResult
 from winnow.version import VERSION
@@ -42,6 +43,9 @@ _CREATED_BY_ANOTHER = (
     "ProtocolChangedException",
     "TableAlreadyExistsException",
 )
+_PARTS = 20
+_MOST_ROWS = 500
+"""How many rows are sent to the JVM at once, at most."""
 _ONCE = 1
 """Version of the one transaction that a run makes under its own id."""
 
@@ -72,25 +76,35 @@ def recorded(ledger: str, result: _Result, write: Callable[[], object]) -> _Resu
     return replace(result, ledger=redacted(ledger))
 
 
-def append(sc: SparkContext, ledger: str, addition: Addition) -> bool:
+def append(
+    sc: SparkContext, ledger: str, addition: Addition, progress: Progress | None = None
+) -> bool:
     """Add a run to the ledger, and create the ledger if it does not exist. Return False if the run
-    is already in it.
+    is already in it. `progress` counts rows.
 
     Other writers may be active. Raises WinnowError if the ledger can't be written.
     """
     provide_delta(sc)
     # pyspark has no other way to the JVM.
-    return append_in(sc._jvm, sc._jsc.hadoopConfiguration(), ledger, addition)  # noqa: SLF001
+    hadoop = sc._jsc.hadoopConfiguration()  # noqa: SLF001
+    return append_in(sc._jvm, hadoop, ledger, addition, progress)  # noqa: SLF001
 
 
-def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  # noqa: ANN401 - py4j has no types
+def append_in(
+    jvm: Any,  # noqa: ANN401 - py4j has no types
+    hadoop: Any,  # noqa: ANN401
+    ledger: str,
+    addition: Addition,
+    progress: Progress | None = None,
+) -> bool:
     """Like `append`, in a given JVM with this Hadoop configuration."""
     attempts = 0
     while True:
         attempts += 1
         try:
             with _alone(ledger):
-                return _append(jvm, hadoop, table_url(ledger, addition.table), addition)
+                url = table_url(ledger, addition.table)
+                return _append(jvm, hadoop, url, addition, progress or Silence())
         except Py4JJavaError as error:
             kind = error.java_exception.getClass().getSimpleName()
             if kind == "ConcurrentTransactionException":
@@ -142,21 +156,26 @@ def _alone(ledger: str) -> Iterator[None]:
         yield
 
 
-def _append(jvm: Any, hadoop: Any, url: str, addition: Addition) -> bool:  # noqa: ANN401
+def _append(jvm: Any, hadoop: Any, url: str, addition: Addition, progress: Progress) -> bool:  # noqa: ANN401
+    progress.stage("writing the ledger", total_tasks=len(addition.rows))
     kernel, nothing = jvm.io.delta.kernel, jvm.java.util.Optional.empty()
     engine = kernel.defaults.engine.DefaultEngine.create(hadoop)
     schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(addition.schema.json())
     transaction = _transaction(kernel, engine, url, schema, run_id=addition.run_id)
-    # One string for all rows: a call to the JVM costs as much as a thousand bytes.
-    lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection(
-        redacted("\n".join(addition.rows)), "\n"
-    )
-    vector = kernel.defaults.internal.data.vector.DefaultGenericVector
-    column = vector.fromList(kernel.types.StringType.STRING, lines)
-    batch = engine.getJsonHandler().parseJson(column, schema, nothing)
-    one = kernel.internal.util.Utils.singletonCloseableIterator
+    batches, last = jvm.java.util.ArrayList(), 0
+    for rows in _parts(addition.rows):
+        # One string for many rows: a call to the JVM costs as much as a thousand bytes.
+        lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection(
+            redacted("\n".join(rows)), "\n"
+        )
+        vector = kernel.defaults.internal.data.vector.DefaultGenericVector
+        column = vector.fromList(kernel.types.StringType.STRING, lines)
+        batch = engine.getJsonHandler().parseJson(column, schema, nothing)
+        batches.add(kernel.data.FilteredColumnarBatch(batch, nothing))
+        progress.advance(last)
+        last = len(rows)
     state, unpartitioned = transaction.getTransactionState(engine), jvm.java.util.HashMap()
-    logical = one(kernel.data.FilteredColumnarBatch(batch, nothing))
+    logical = kernel.internal.util.Utils.toCloseableIterator(batches.iterator())
     physical = kernel.Transaction.transformLogicalData(engine, state, logical, unpartitioned)
     context = kernel.Transaction.getWriteContext(engine, state, unpartitioned)
     files = engine.getParquetHandler().writeParquetFiles(
@@ -169,7 +188,15 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition) -> bool:  # noq
         # the table's size.
         if hook.getType().toString() in ("CHECKPOINT", "CHECKSUM_SIMPLE"):
             hook.threadSafeInvoke(engine)
+    progress.advance(last)  # not before everything is committed
     return True
+
+
+def _parts(rows: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the rows in parts: some, to see progress, and not too many calls."""
+    length = min(_MOST_ROWS, max(1, len(rows) // _PARTS))
+    for first in range(0, len(rows), length):
+        yield rows[first : first + length]
 
 
 def _transaction(kernel: Any, engine: Any, url: str, schema: Any, *, run_id: str) -> Any:  # noqa: ANN401

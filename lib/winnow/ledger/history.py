@@ -18,6 +18,7 @@ from winnow.errors import UsageError, WinnowError
 from winnow.ledger.delta import provide_delta
 from winnow.ledger.place import ERASURES, TABLE, table_url
 from winnow.logdir.topic_globs import check_globs
+from winnow.runtime.progress import Progress, Silence, watched
 from winnow.words import redacted
 
 if TYPE_CHECKING:
@@ -146,26 +147,44 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
 
 
 def read_history(
-    spark: SparkSession, ledger: str, *, since: int | None, topics: Sequence[str]
+    spark: SparkSession,
+    ledger: str,
+    *,
+    since: int | None,
+    topics: Sequence[str],
+    progress: Progress | None = None,
 ) -> History:
-    """Read what `history` shows. `since` is in ms since the epoch.
+    """Read what `history` shows. `since` is in ms since the epoch. `progress` counts tables, then
+    files.
 
     Raises UsageError if there is no ledger, and for a glob that matches no topic in it.
     """
     if since is not None:
         time_ms(since, "since")
-    cleanings, erasures = _table(spark, ledger, TABLE), _table(spark, ledger, ERASURES)
+    progress = progress or Silence()
+    progress.stage("opening the ledger", total_tasks=2)
+    tables = []
+    for name in (TABLE, ERASURES):
+        tables.append(_opened(spark, ledger, name))
+        progress.advance(1)
+    cleanings, erasures = (None if one is None else one.rows for one in tables)
     if cleanings is None and erasures is None:
         read_ledger(spark, ledger)  # raises if there is none
     runs: tuple[PastRun, ...] = ()
     partitions: tuple[PastPartition, ...] = ()
+    # Each is scanned for its own sums, cleanings for runs and for partitions, both for topics.
+    scans = [1 + one + bool(topics) for one in (1, 0)]
+    tasks = sum(one.tasks * n for one, n in zip(tables, scans, strict=True) if one is not None)
+    files = sum(one.files for one in tables if one is not None)
     try:
-        if topics:
-            check_globs(topics, _topics(cleanings, erasures), option="--topics", of="the ledger")
-        if cleanings is not None:
-            rows = _asked_for(cleanings, since, topics)
-            runs, partitions = _runs(rows), _partitions(rows)
-        erased = () if erasures is None else _erasures(erasures, since, topics)
+        with watched(spark.sparkContext, progress, "reading the ledger", tasks=tasks, items=files):
+            if topics:
+                known = _topics(cleanings, erasures)
+                check_globs(topics, known, option="--topics", of="the ledger")
+            if cleanings is not None:
+                rows = _asked_for(cleanings, since, topics)
+                runs, partitions = _runs(rows), _partitions(rows)
+            erased = () if erasures is None else _erasures(erasures, since, topics)
     except Py4JJavaError as error:
         what = str(error.java_exception.getMessage()).partition("\n")[0]
         raise WinnowError(
@@ -174,12 +193,21 @@ def read_history(
     return History(ledger=redacted(ledger), runs=runs, partitions=partitions, erasures=erased)
 
 
-def _table(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:
+@dataclass(frozen=True, slots=True)
+class _Table:
+    rows: DataFrame
+    files: int
+    tasks: int
+    """Number of tasks that scan it and add up."""
+
+
+def _opened(spark: SparkSession, ledger: str, table: str) -> _Table | None:
     """Return a table; None if no run has written to it yet."""
     try:
-        return read_ledger(spark, ledger, table)
+        rows = read_ledger(spark, ledger, table)
     except UsageError:
         return None
+    return _Table(rows, len(rows.inputFiles()), rows.rdd.getNumPartitions() + 1)
 
 
 def _topics(cleanings: DataFrame | None, erasures: DataFrame | None) -> set[str]:
