@@ -154,7 +154,7 @@ def _lose_unsynced(summaries: Path, before: set[Path], rng: random.Random) -> No
     ("schedule", "every"),
     [
         ("alternating", 25),
-        *(pytest.param(schedule, 1, marks=pytest.mark.slow) for schedule in SCHEDULES),
+        *(pytest.param(schedule, 3, marks=pytest.mark.slow) for schedule in SCHEDULES),
     ],
 )
 def test_what_is_known_after_a_crash_is_true_or_not_used(

@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from pyspark.sql import SparkSession
 from tests.conftest import local_session
 from tests.kill.kills import RUN_SECONDS, has_begun, strike, wait_for_lock
 from tests.kill.processes import Run
-from tests.kill.run import machine
+from tests.kill.run import NIGHTS, machine
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.spark.known_segments import check_known
@@ -49,7 +50,6 @@ _BATCH = 10
 CONFIGS = (
     f"t cleanup.policy=compact\nt min.cleanable.dirty.ratio=0\nt segment.bytes={SEGMENT_BYTES}\n"
 )
-HEADING = "## Nights with known segments"
 
 Moment = Literal["start", "staging", "keys", "commit", "list"]
 """What is waited for. `keys`: a file of keys is there, or begun. `list`: a list of what is known is
@@ -224,7 +224,7 @@ def main() -> int:
     text = _section(done, unread, seed=options.seed)
     sys.stdout.write(text)
     if options.record:
-        page = options.record.read_text(encoding="utf-8").partition(HEADING)[0]
+        page = options.record.read_text(encoding="utf-8").partition(NIGHTS)[0]
         options.record.write_text(f"{page.rstrip()}\n\n{text}", encoding="utf-8")
     return 0
 
@@ -233,22 +233,25 @@ def _section(done: list[tuple[Kill, Night]], unread: int, *, seed: int) -> str:
     killed = Counter(kill.moment for kill, night in done if night.killed)
     full = FULL_SEGMENTS * len(NAMES)
     lost = sum(night.known < full for _, night in done)
-    return f"""\
-{HEADING}
-
-    python -m tests.kill.nights --nights {len(done)} --seed {seed} --record docs/proofs/kill.md
-
-{datetime.now(UTC):%Y-%m-%d}, {machine()}. Each night a real `./spark-submit.sh clean` goes over one
-log directory with two partitions and {full} full segments of 17 MiB. An undisturbed run leaves
-{unread} of them unread. The runs were killed with SIGKILL: {killed["start"]} at the start,
-{killed["staging"]} while staging, {killed["keys"]} while keys of segments were written,
-{killed["commit"]} while committing, {killed["list"]} while lists of what is known were written.
-{len(done) - killed.total()} ended before that. Then the next run went on.
-
-**{len(done)} of {len(done)} nights** left every file as in a directory whose runs read everything
-and are never killed. {lost} kills left fewer segments known than before. All that was known after a
-kill, and after the next run, was true of its segment, record by record.
-"""
+    command = f"python -m tests.kill.nights --nights {len(done)} --seed {seed}"
+    what = (
+        f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. Each night a real `./spark-submit.sh clean` "
+        f"goes over one log directory with two partitions and {full} full segments of 17 MiB. An "
+        f"undisturbed run leaves {unread} of them unread. The runs were killed with SIGKILL: "
+        f"{killed['start']} at the start, {killed['staging']} while staging, {killed['keys']} "
+        f"while keys of segments were written, {killed['commit']} while committing, "
+        f"{killed['list']} while lists of what is known were written. "
+        f"{len(done) - killed.total()} ended before that. Then the next run went on."
+    )
+    result = (
+        f"**{len(done)} of {len(done)} nights** left every file as in a directory whose runs read "
+        f"everything and are never killed. {lost} kills left fewer segments known than before. All "
+        "that was known after a kill, and after the next run, was true of its segment, record by "
+        "record."
+    )
+    paragraphs = (textwrap.fill(text, 100, break_on_hyphens=False) for text in (what, result))
+    page = "--record docs/proofs/kill.md"
+    return "\n\n".join([NIGHTS, f"    {command} {page}", *paragraphs]) + "\n"
 
 
 if __name__ == "__main__":

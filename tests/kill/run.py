@@ -26,6 +26,8 @@ from tests.kill.kills import Field, Kill, Lengths, Outcome, carry_out, choose, m
 from tests.spark.runs import clean, run
 
 KAFKA_EVERY = 10
+NIGHTS = "## Nights with known segments"
+"""Heads the last section of the page, which `tests.kill.nights` writes."""
 
 
 def make_field(spark: SparkSession, scratch: Path) -> Field:
@@ -78,7 +80,10 @@ def main() -> int:
     text = report(done, failed, lengths, seed=options.seed)
     _say(text)
     if options.record:
-        options.record.write_text(text, encoding="utf-8")
+        before = options.record.read_text(encoding="utf-8") if options.record.exists() else ""
+        _, heading, nights = before.partition(NIGHTS)
+        last = f"\n{heading}{nights}" if heading else ""
+        options.record.write_text(text + last, encoding="utf-8")
     return 1 if failed else 0
 
 
