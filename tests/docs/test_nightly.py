@@ -94,7 +94,8 @@ def test_broker_starts_again_after_a_failed_cleaning(night: Night) -> None:
     (night.place / "server.properties").unlink()
     assert night.run() == 2
     assert night.asked == ["stop kafka.service", "start kafka.service"]
-    assert not (night.place / "last.json").exists()
+    told = json.loads((night.place / "last.json").read_text())
+    assert (told["status"], told["exit_code"]) == ("failed", 2)
 
 
 def test_second_script_at_the_same_time_exits_with_5(night: Night) -> None:
