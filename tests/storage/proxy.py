@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -56,7 +57,12 @@ def proxy(server: str, home: Path, *, delay_ms: int = 0) -> Iterator[Proxy]:
     port, log = free_port(), home / "requests.jsonl"
     command = [sys.executable, "-m", "tests.storage.proxy", str(port), server, str(delay_ms)]
     with (home / "proxy.log").open("wb") as output:
-        process = subprocess.Popen([*command, str(log)], stderr=output, cwd=ROOT)
+        process = subprocess.Popen(
+            [*command, str(log)],
+            stderr=output,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
     with process:
         try:
             wait_for(port, process, home / "proxy.log")

@@ -85,11 +85,19 @@ class Counted:
         )
 
 
-def counted_run(spark: SparkSession, url: str, counting: Proxy) -> Counted:
-    """Clean `url`, which is behind `counting`."""
+def counted_run(
+    spark: SparkSession, url: str, counting: Proxy, *, kept: Path | None = None
+) -> Counted:
+    """Clean `url`, which is behind `counting`. `kept`: the directory for what runs find out."""
     before, first = _objects(url), len(counting.requests())
     began = time.monotonic()
-    result = clean(spark, [url], settings=settings(), now=NOW)
+    result = clean(
+        spark,
+        [url],
+        settings=settings(),
+        now=NOW,
+        key_summaries=None if kept is None else str(kept),
+    )
     seconds = time.monotonic() - began
     requests = counting.requests()[first:]
     after = _objects(url)
@@ -130,7 +138,8 @@ def _shape(key: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--delay-ms", type=int, default=0)
-    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--read-everything", action="store_true")
     parser.add_argument("--shapes", action="store_true", help="print what the requests were for")
     given = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -142,8 +151,9 @@ def main() -> None:
             upload(source, url)
             spark = local_session()
             connected(counting.url, patch)
+            kept = None if given.read_everything else home / "ledger" / "key-summaries"
             for number in range(given.runs):
-                run = counted_run(spark, url, counting)
+                run = counted_run(spark, url, counting, kept=kept)
                 told = [f"run {number + 1}: {run}", *run.errors]
                 if given.shapes:
                     told += [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.recovery import leftover_names
 from winnow.logdir.commit.unchanged import difference
+from winnow.logdir.earlier_listing import EarlierListing
 from winnow.logdir.indexes.index import read_offset_index, read_time_index
 from winnow.logdir.names import (
     INDEX,
@@ -62,6 +63,8 @@ class SegmentListing:
     """
     recovered: Recovered | None = None
     """See `PartitionState.recovered`."""
+    files: Mapping[str, Entry] = field(default_factory=dict, compare=False, repr=False)
+    """By name. Empty where nobody asks for it."""
 
 
 def list_segments(
@@ -71,6 +74,7 @@ def list_segments(
     trusted_end: int | None = None,
     recovery_point: int | None = None,
     known: PartitionState | None = None,
+    earlier: EarlierListing | None = None,
 ) -> SegmentListing:
     """Read sizes, times, index files and the first batch header of each segment, but not the log.
 
@@ -79,7 +83,8 @@ def list_segments(
     because of `recovery_point`, if given.
 
     `known`: the state from before a change. Segments whose files have not changed since are taken
-    from it. If that log was read after an unclean shutdown, it ends where it did.
+    from it. If that log was read after an unclean shutdown, it ends where it did. `earlier`:
+    what an earlier run found; not after an unclean shutdown.
 
     Never raises CorruptLogError. Everything found wrong is in `problems`, one for each finding.
     """
@@ -117,7 +122,12 @@ def list_segments(
     same = {} if known is None else _unchanged(files, known.segments)
     if recovered is None:
         same = {base: one for base, one in same.items() if difference(files, one) is None}
+    if earlier is not None:
+        same = earlier.same_segments(files, bases) | same
     needed = {name for name in files if name.endswith(_READ_WHOLE)} - _indexes_of(same)
+    same_epochs = earlier is not None and earlier.is_same(LEADER_EPOCHS, files)
+    if same_epochs:
+        needed.discard(LEADER_EPOCHS)
     read_ahead(f"{directory}/{name}" for name in sorted(needed))
     segments = [
         same[base]
@@ -129,7 +139,11 @@ def list_segments(
         for base, following in zip_longest(bases, bases[1:])
     ]
     try:
-        leader_epochs = read_leader_epochs(storage, directory)
+        leader_epochs = (
+            earlier.leader_epochs
+            if earlier is not None and same_epochs
+            else read_leader_epochs(storage, directory)
+        )
     except CorruptLogError as problem:
         problems.append(problem)
         leader_epochs = ()
@@ -147,6 +161,7 @@ def list_segments(
         problems=tuple(problems),
         unflushed=unflushed,
         recovered=recovered,
+        files=files,
     )
 
 

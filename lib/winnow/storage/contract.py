@@ -44,6 +44,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """An object as a listing and its metadata describe it."""
+
+    entry: Entry
+    written_ns: int
+    """Time of its upload, in ns since the epoch. The same bytes, written again, have the same tag
+    but another time.
+    """
+    data: bytes | None = None
+    """Its bytes, if somebody has kept them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Volume:
     """The volume of a directory. Sizes in bytes; an unlimited one is `sys.maxsize`."""
 
@@ -190,6 +203,16 @@ class Remembers(Protocol):
 
     def learn(self, directory: str, entries: Iterable[Entry]) -> None:
         """Take over what `known_logs` returned in another process."""
+        ...
+
+    def listed_in(self, directory: str) -> tuple[Remembered, ...]:
+        """Return the files of a directory as it was last listed, but no log of unknown time."""
+        ...
+
+    def learn_listed(self, directory: str, listed: Iterable[Remembered]) -> None:
+        """Take over what `listed_in` returned in an earlier run. It counts for objects that have
+        the same size, tag and time of upload when they are listed again.
+        """
         ...
 
 

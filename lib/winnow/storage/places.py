@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from winnow.storage.contract import Entry, NewFile, Remembers, Storage, Volume
+from winnow.storage.contract import Entry, NewFile, Remembered, Remembers, Storage, Volume
 from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
@@ -196,6 +196,18 @@ def learn(directory: str, entries: Iterable[Entry]) -> None:
     """See `Remembers.learn`."""
     if isinstance(storage := storage_of(directory), Remembers):
         storage.learn(directory, entries)
+
+
+def listed_in(directory: str) -> tuple[Remembered, ...]:
+    """See `Remembers.listed_in`. Empty in a storage that has no use for it."""
+    storage = storage_of(directory)
+    return storage.listed_in(directory) if isinstance(storage, Remembers) else ()
+
+
+def learn_listed(directory: str, listed: Iterable[Remembered]) -> None:
+    """See `Remembers.learn_listed`."""
+    if isinstance(storage := storage_of(directory), Remembers):
+        storage.learn_listed(directory, listed)
 
 
 KEEP_FREE_BYTES = 2**16

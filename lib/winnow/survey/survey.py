@@ -11,6 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.logdir.earlier_listing import (
+    EarlierListing,
+    identities,
+    is_kept_whole,
+    read_earlier,
+    same_files,
+    with_data,
+    write_earlier,
+)
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import DELETED, INDEX, KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
@@ -22,7 +31,14 @@ from winnow.runtime.spread import spread
 from winnow.runtime.throttle import in_task
 from winnow.scan.prefetch import Prefetch
 from winnow.state import PartitionState
-from winnow.storage.places import Places, known_logs, learn, read_ahead
+from winnow.storage.places import (
+    Places,
+    known_logs,
+    learn,
+    learn_listed,
+    listed_in,
+    read_ahead,
+)
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
 from winnow.survey.unflushed import read_unflushed
@@ -75,17 +91,64 @@ def _list_some(shares: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Fail
 
 def _list_one(place: Place) -> Listed | Failure:
     try:
-        return replace(list_partition(place), logs=known_logs(place.directory))
+        listed = _list_with_earlier(place, place.kept) if place.kept else list_partition(place)
     except FAILS_ONE_PARTITION as error:
         return failure(error)
+    listing = replace(listed.listing, files={})  # they take long to send
+    return replace(listed, listing=listing, logs=known_logs(place.directory))
 
 
-def list_partition(place: Place, *, known: PartitionState | None = None) -> Listed:
+def _list_with_earlier(place: Place, kept: str) -> Listed:
+    """List one partition with what an earlier run found there. Keep what this one finds."""
+    earlier = read_earlier(kept)
+    if earlier is not None:
+        learn_listed(place.directory, earlier.objects)
+    listed = list_partition(place, earlier=earlier)
+    found = _to_keep(place.directory, listed, earlier)
+    if found is not None:
+        write_earlier(kept, found)
+    return listed
+
+
+def _to_keep(
+    directory: str, listed: Listed, earlier: EarlierListing | None
+) -> EarlierListing | None:
+    """Return what the next run need not read again. None if that is known already, or if something
+    is unusual.
+    """
+    objects, listing = listed_in(directory), listed.listing
+    if listed.active is None or listing.problems or not listing.segments:
+        return None
+    if earlier is not None and identities(objects) == identities(earlier.objects):
+        return None
+    # What was read is of these objects only if they are still those that were listed first.
+    files = {one.entry.name: one.entry for one in objects}
+    if not same_files(files, listing.files):
+        return None
+    whole = [name for name, entry in files.items() if is_kept_whole(entry)]
+    data = {name: Places().read_range(f"{directory}/{name}", 0, files[name].size) for name in whole}
+    if identities(listed_in(directory)) != identities(objects):
+        return None
+    return EarlierListing(
+        with_data(objects, data),
+        {
+            one.base_offset: (one.last_timeindex_timestamp, one.first_batch_max_timestamp)
+            for one in listing.segments
+        },
+        listing.leader_epochs,
+        listed.active.next_offset,
+    )
+
+
+def list_partition(
+    place: Place, *, known: PartitionState | None = None, earlier: EarlierListing | None = None
+) -> Listed:
     """List one partition, in this process. Raises CorruptLogError or OSError.
 
     What a broker recovers is not read: see `Listed.active`. `known`: the state from before this run
     changed files; if its log was read, its end still applies. Where reading is a request, what has
-    not changed since is not read again.
+    not changed since is not read again. `earlier`: what an earlier run found; not after an unclean
+    shutdown.
     """
     clean = place.trusted_end is None and place.recovery_point is None
     listing = list_sound(place.directory) if clean else None
@@ -97,6 +160,7 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
             trusted_end=place.trusted_end,
             recovery_point=None if again else place.recovery_point,
             known=known if again or is_remote(place.directory) else None,
+            earlier=earlier,
         )
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
     # `.deleted` files are out of the log already. A broker that stops leaves those that it would
@@ -121,6 +185,11 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
     before = () if known is None else known.segments
     if is_remote(place.directory) and any(active is one for one in before):
         return Listed(listing, not_walked(active.base_offset))  # the same object, read before
+    if earlier is not None and active.base_offset in earlier.same_segments(
+        listing.files, [segment.base_offset for segment in listing.segments]
+    ):
+        end = earlier.log_end_offset
+        return Listed(listing, replace(not_walked(active.base_offset), next_offset=end))
     walk = walk_segment(
         place.directory, active.base_offset, active.log_bytes, check_index=bool(active.index_bytes)
     )

@@ -84,6 +84,7 @@ CREATE = {
     "ledger/fetch_jars.py",
     "compiled.py",  # kernels, for all users of the installation
     "cleaning/summaries/store.py",  # for the user of the run alone, beside the ledger
+    "storage/private.py",  # the same
     # in the private directory of the run
     "runtime/cores.py",
 }

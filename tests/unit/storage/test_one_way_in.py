@@ -83,6 +83,7 @@ ALLOWED = {
     "storage/creating.py": "relative to a descriptor of the guarded way",
     "storage/local.py": "relative to a descriptor of the guarded way",
     "storage/output_file.py": "results and reports, which are in no log directory",
+    "storage/private.py": "the user's own directory beside the ledger",
     "cleaning/summaries/store.py": "the user's own directory beside the ledger",
     "runtime/run_directory.py": "the private directory of the run",
     "runtime/cores.py": "the private directory of the run",

@@ -26,15 +26,16 @@ from winnow.cleaning.summaries.search import walk_what_may_change
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
+from winnow.logdir.earlier_listing import read_earlier
 from winnow.logdir.names import PARTITION_METADATA
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
-from winnow.storage.places import read_ahead
+from winnow.storage.places import learn_listed, read_ahead
 from winnow.storage.urls import is_remote
-from winnow.survey.place import Listed
+from winnow.survey.place import Listed, Place
 from winnow.survey.survey import list_partitions, walk_partitions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
@@ -42,18 +43,15 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
+_READ_AHEAD = 500
+"""Partitions whose topic ids are read side by side. Of more, the first listings would be too old.
+"""
+
+
 def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
     """Return a plan, or the reason for skipping, of every requested partition, in the order of the
     log directories.
     """
-    if request.settings.metadata is not None:
-        read_ahead(
-            f"{log_dir.path}/{topic_partition}/{PARTITION_METADATA}"
-            for log_dir in log_dirs
-            if is_remote(log_dir.path)
-            for topic_partition in log_dir.partitions
-            if request.wants(topic_partition.topic)
-        )
     prepared = requested(log_dirs, request)
     if request.touch:
         prepared = _with_gathered_entries(prepared, log_dirs, request)
@@ -70,18 +68,32 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
 
 def requested(log_dirs: Sequence[LogDir], request: Request) -> list[LeftAlone | Known]:
     """Return every requested partition with its settings, or why it is skipped."""
-    return [
-        known_or_left_alone(
-            place_of(log_dir, topic_partition, request),
-            log_dir,
-            config_of(topic_partition.topic),
-            request,
-        )
-        for log_dir in log_dirs
-        for config_of in [_configs(log_dir, request)]
-        for topic_partition in log_dir.partitions
-        if request.wants(topic_partition.topic)
-    ]
+    found: list[LeftAlone | Known] = []
+    for log_dir in log_dirs:
+        config_of = _configs(log_dir, request)
+        places = [
+            place_of(log_dir, topic_partition, request)
+            for topic_partition in log_dir.partitions
+            if request.wants(topic_partition.topic)
+        ]
+        for first in range(0, len(places), _READ_AHEAD):
+            some = places[first : first + _READ_AHEAD]
+            if request.settings.metadata is not None and is_remote(log_dir.path):
+                _read_topic_ids_ahead(some)
+            found += [
+                known_or_left_alone(place, log_dir, config_of(place.topic_partition.topic), request)
+                for place in some
+            ]
+    return found
+
+
+def _read_topic_ids_ahead(places: Sequence[Place]) -> None:
+    for place in places:
+        earlier = None if place.kept is None else read_earlier(place.kept)
+        if earlier is not None:
+            whole = (one for one in earlier.objects if one.data is not None)
+            learn_listed(place.directory, whole)
+    read_ahead(f"{place.directory}/{PARTITION_METADATA}" for place in places)
 
 
 def _with_gathered_entries(
@@ -222,6 +234,7 @@ def _known(decided: Sequence[Prepared], request: Request) -> dict[str, KnownSegm
         if isinstance(item, PartitionWork)
         and (plan := item.plan.compaction) is not None
         and item.goes_on is None
+        and not is_remote(item.place.directory)
         and item.place.topic_partition.topic not in INTERNAL_TOPICS
     }
     return {directory: one for directory, one in known.items() if one.segments}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from winnow.cleaning.request import Request
+from winnow.cleaning.summaries import store
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.roll_forward import Finished, OpenRound
 from winnow.logdir.names import (
@@ -24,6 +25,7 @@ from winnow.policy.sources import Unknown
 from winnow.runtime.failure import failure
 from winnow.state import PartitionState, TopicPartition
 from winnow.storage.permissions import why_not_replaceable
+from winnow.storage.urls import is_remote
 from winnow.survey.place import Place
 from winnow.survey.transactions import Snapshot, Transactions
 from winnow.survey.walk import SegmentWalk
@@ -108,6 +110,8 @@ class Known:
 def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> Place:
     place = Place(log_dir.path, topic_partition)
     if log_dir.clean_shutdown:
+        if request.key_summaries is not None and is_remote(log_dir.path):
+            return replace(place, kept=store.place_of(request.key_summaries, place.directory))
         return place
     checkpoints = log_dir.checkpoints
     recovery_point = checkpoints.recovery_point.get(topic_partition, 0)
@@ -141,7 +145,7 @@ def _why_foreign(place: Place, request: Request) -> Reason | None:
     metadata log (S9.3). None if neither is the case.
     """
     settings = request.settings
-    if request.storage.entry(place.directory).is_link:
+    if not is_remote(place.directory) and request.storage.entry(place.directory).is_link:
         return ELSEWHERE
     if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
         return None

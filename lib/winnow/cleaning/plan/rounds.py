@@ -22,6 +22,7 @@ from winnow.policy.transactions import Carried
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.prefetch import with_usable_keys
 from winnow.state import PartitionState
+from winnow.storage.urls import is_remote
 from winnow.survey.transactions import Transactions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
@@ -112,10 +113,11 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
 def summed_up(round_: Round, request: Request) -> Round:
     """Return the same round. Its outputs are summed up for later runs, if the request wants that.
 
-    Kafka's own topics are always read whole: a run counts the holders of their keys.
+    Kafka's own topics are always read whole: a run counts the holders of their keys. So are remote
+    segments: their files have no inode and no ctime.
     """
     job = round_.job
-    if request.key_summaries is None or job.topic in INTERNAL_TOPICS:
+    if request.key_summaries is None or job.topic in INTERNAL_TOPICS or is_remote(job.directory):
         return round_
     place = place_of(request.key_summaries, job.directory)
     item = round_.item

@@ -16,8 +16,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
-import tempfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,8 +29,15 @@ from winnow.cleaning.summaries.truncated import Keys, packed, size_of
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
-from winnow.storage.output_file import read_output, write_output
+from winnow.storage.output_file import write_output
 from winnow.storage.places import Places
+from winnow.storage.private import (
+    check_private,
+    has_room,
+    make_private,
+    read_private,
+    write_unsynced,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +48,6 @@ _NAME = 24
 """Digits of a directory's name."""
 _OURS = re.compile(r"[0-9a-f]{24}|.+-[0-9]+|[0-9]+-[^-]+\.keys|\.winnow-.+\.tmp")
 _MOST_LIST_BYTES = 2**26
-_LEAST_FREE = 2**30
-"""Bytes that must remain free where summaries are: the next to be full would be the ledger."""
 MOST_KEYS = 2**24
 """Keys of a segment. More are not summed up: they would take too much memory at once."""
 _STAMPED = (LOG, INDEX, TIMEINDEX)
@@ -95,10 +98,10 @@ def opened(
     """
     try:
         os.makedirs(os.path.dirname(directory), exist_ok=True)
-        _make_private(directory)
+        make_private(directory)
         secret = _secret(f"{directory}/{_SECRET}")
         place = f"{directory}/{hashlib.sha256(secret).hexdigest()[:_NAME]}"
-        _make_private(place)
+        make_private(place)
         _remove_others(directory, {_SECRET, os.path.basename(place)})
         for log_dir, partitions in log_dirs.items():
             _remove_others(_of_log_dir(place, log_dir), frozenset(partitions))
@@ -117,20 +120,13 @@ def place_of(directory: str, partition: str) -> str:
 def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
     """Write a file of keys, which ascend. Return its name; None if there is no room for it."""
     try:
-        _make_private(os.path.dirname(place))
-        _make_private(place)
-        space = os.statvfs(place)
-        if space.f_bavail * space.f_frsize - size_of(len(keys)) < _LEAST_FREE:
+        make_private(os.path.dirname(place))
+        make_private(place)
+        if not has_room(place, size_of(len(keys))):
             return None
         data = packed(keys).tobytes()
-        # Without a sync, unlike `write_output`: a damaged file is not used.
-        descriptor, path = tempfile.mkstemp(prefix=f"{base_offset}-", suffix=".keys", dir=place)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(zlib.crc32(data).to_bytes(4, "big") + data)
-        except OSError:
-            os.unlink(path)
-            raise
+        data = zlib.crc32(data).to_bytes(4, "big") + data
+        path = write_unsynced(place, data, prefix=f"{base_offset}-", suffix=".keys")
     except OSError as error:
         _log.info("the keys of segment %d are not written: %s", base_offset, error)
         return None
@@ -140,7 +136,7 @@ def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
 def read_keys(place: str, summary: SegmentSummary) -> Keys | None:
     """Return the set of keys of a segment; None if its file is missing or damaged."""
     with suppress(OSError):
-        data = _bytes(f"{place}/{summary.file}", 4 + size_of(summary.keys))
+        data = read_private(f"{place}/{summary.file}", 4 + size_of(summary.keys))
         if len(data) > 4 and int.from_bytes(data[:4], "big") == zlib.crc32(data[4:]):
             return np.frombuffer(data, "<u8", offset=4)
     return None
@@ -165,7 +161,7 @@ def record(
                 "unique": None if unique is None else [unique.end, [*unique.stamps.items()]],
             }
         )
-        _check_private(place)
+        check_private(place)
         write_output(f"{place}/{_LIST}", f"{body}\n{zlib.crc32(body.encode())}\n".encode())
         _remove_others(place, {_LIST, *(one.file for one in found)})
     except OSError as error:
@@ -190,8 +186,10 @@ def fitting(kept: Kept, state: PartitionState) -> dict[int, SegmentSummary]:
 def read_list(place: str) -> Kept:
     names = [one.name for one in fields(SegmentSummary)]
     try:
-        _check_private(place)
-        body, _, checksum = _bytes(f"{place}/{_LIST}", _MOST_LIST_BYTES).decode().partition("\n")
+        check_private(place)
+        body, _, checksum = (
+            read_private(f"{place}/{_LIST}", _MOST_LIST_BYTES).decode().partition("\n")
+        )
         if int(checksum) != zlib.crc32(body.encode()):
             return Kept()
         told = json.loads(body)
@@ -229,38 +227,13 @@ def _of_log_dir(directory: str, log_dir: str) -> str:
     return f"{directory}/{name.hexdigest()[:_NAME]}"
 
 
-def _make_private(directory: str) -> None:
-    with suppress(FileExistsError):
-        os.mkdir(directory, 0o700)
-    _check_private(directory)
-
-
-def _check_private(directory: str) -> None:
-    """Raise OSError unless the directory belongs to this user alone."""
-    status = os.lstat(directory)
-    if (
-        not stat.S_ISDIR(status.st_mode)
-        or status.st_uid != os.geteuid()
-        or stat.S_IMODE(status.st_mode) & 0o077
-    ):
-        raise PermissionError(f"{directory} is no directory that only its user can read")
-
-
 def _secret(path: str) -> bytes:
     """Return the secret in a file; create a missing one. ValueError for another size."""
     if not os.path.lexists(path):
         write_output(path, secrets.token_bytes(16))
-    data = _bytes(path, 16)
+    data = read_private(path, 16)
     if len(data) != 16:
         raise ValueError(f"{path} has {len(data)} bytes, not 16; remove its directory")
-    return data
-
-
-def _bytes(path: str, most: int) -> bytes:
-    """Return a regular file of at most `most` bytes. Raises OSError for any other."""
-    data = read_output(path, most=most + 1)
-    if len(data) > most:
-        raise OSError(f"{path} has more than {most} bytes")
     return data
 
 

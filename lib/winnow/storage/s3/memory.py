@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from winnow.storage.contract import Entry
+
 GOOD_S = 30.0
 """Seconds after which a listing is too old."""
 _MOST_OBJECTS = 100_000
@@ -49,8 +51,9 @@ class Memory:
         self._since: dict[str, float] = {}
         """When each directory was listed, or first written to."""
         self._objects = 0
-        self._times: dict[tuple[str, int, int], int] = {}
-        self._beginnings: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._times: dict[tuple[str, int, int], tuple[int, int | None]] = {}
+        """The time in the metadata, and that of the upload if a listing told it."""
+        self._beginnings: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._bytes = 0
 
     def find(self, key: str) -> Stored | None:
@@ -112,31 +115,49 @@ class Memory:
         self._since.pop(directory, None)
         self._objects -= len(self._directories.pop(directory, {}))
 
-    def time_of(self, stored: Stored) -> int | None:
-        """Return the time in the metadata, or that of the upload without one. None if unknown."""
-        return self._times.get(_identity(stored))
+    def time_of(self, stored: Stored, *, as_listed: bool = False) -> int | None:
+        """Return the time in the metadata, or that of the upload without one. None if unknown.
 
-    def learn_time(self, stored: Stored, mtime_ns: int) -> None:
-        self.learn_time_of(stored.key, stored.size, stamp_of(stored.etag), mtime_ns)
+        The same bytes may have been written again, with the same tag and another time.
+        `as_listed`: only if it is known to be of this very upload.
+        """
+        mtime_ns, written_ns = self._times.get(_identity(stored), (None, None))
+        unsure = as_listed if written_ns is None else written_ns != stored.modified_ns
+        return None if unsure else mtime_ns
 
-    def learn_time_of(self, key: str, size: int, stamp: int, mtime_ns: int) -> None:
+    def learn_time(self, stored: Stored, mtime_ns: int, *, listed: bool = False) -> None:
+        """`listed`: a listing told when the object was uploaded, unless this process wrote it."""
+        at = _identity(stored)
+        listed &= self._times.get(at, (0, 0))[1] is not None
+        self._learn_time(at, mtime_ns, stored.modified_ns if listed else None)
+
+    def learn_time_of(self, key: str, entry: Entry, written_ns: int | None = None) -> None:
+        """`written_ns`: the time of the upload that has this time, if it is known."""
+        self._learn_time((key, entry.size, entry.stamp[0]), entry.mtime_ns, written_ns)
+
+    def _learn_time(self, at: tuple[str, int, int], mtime_ns: int, written_ns: int | None) -> None:
         with self._lock:
             if len(self._times) >= _MOST_TIMES:
                 self._times.clear()
-            self._times[key, size, stamp] = mtime_ns
+            self._times[at] = mtime_ns, written_ns
 
     def beginning_of(self, stored: Stored, *, once: bool = False) -> bytes | None:
         """Return the first bytes of an object, or all of them. With `once`, forget them."""
+        at = stored.key, stamp_of(stored.etag)
         with self._lock:
-            found = self._beginnings.pop((stored.key, stored.etag), None)
+            found = self._beginnings.pop(at, None)
             if found is not None and once:
                 self._bytes -= len(found)
             elif found is not None:
-                self._beginnings[stored.key, stored.etag] = found
+                self._beginnings[at] = found
             return found
 
     def learn_beginning(self, stored: Stored, data: bytes) -> None:
-        at = stored.key, stored.etag
+        self.learn_data(stored.key, stamp_of(stored.etag), data)
+
+    def learn_data(self, key: str, stamp: int, data: bytes) -> None:
+        """Learn the first bytes of the object with this key and tag, or all of them."""
+        at = key, stamp
         with self._lock:
             self._bytes += len(data) - len(self._beginnings.pop(at, b""))
             self._beginnings[at] = data

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from winnow.errors import CorruptLogError
-from winnow.storage.contract import COMMIT_RECORD, Entry
+from winnow.storage.contract import COMMIT_RECORD, Entry, Remembered
 from winnow.storage.s3.bucket import S3Bucket, inside, key_of, parent
 from winnow.storage.s3.change import read_record
 from winnow.storage.s3.client import ObjectChangedError
@@ -144,7 +144,7 @@ class Objects:
     def _read_beginning(self, stored: Stored) -> bytes:
         whole = stored.size <= _most_whole(stored.key)
         data, mtime_ns = self.bucket.get_beginning(stored, stored.size if whole else _HEAD_BYTES)
-        self.memory.learn_time(stored, mtime_ns)
+        self.memory.learn_time(stored, mtime_ns, listed=True)
         return data
 
     def read_ahead(self, keys: Iterable[str]) -> None:
@@ -172,7 +172,8 @@ class Objects:
             if stored.size:
                 self.memory.learn_beginning(stored, self._read_beginning(stored))
             else:
-                self.memory.learn_time(stored, self.bucket.look(stored.key).mtime_ns)
+                mtime_ns = self.bucket.look(stored.key).mtime_ns
+                self.memory.learn_time(stored, mtime_ns, listed=True)
         except (FileNotFoundError, ObjectChangedError):
             return stored.modified_ns
         known = self.memory.time_of(stored)
@@ -213,8 +214,7 @@ class Objects:
         """Learn the times that another process has read from the metadata of objects."""
         for entry in entries:
             if entry.stamp:
-                at = key_of(directory, entry.name)
-                self.memory.learn_time_of(at, entry.size, entry.stamp[0], entry.mtime_ns)
+                self.memory.learn_time_of(key_of(directory, entry.name), entry)
 
     def known_logs(self, directory: str) -> tuple[Entry, ...]:
         """Return what `learn` tells another process, without a request."""
@@ -223,6 +223,25 @@ class Objects:
             for one in self.memory.known_in(directory)
             if is_timed(one.key) and (mtime_ns := self.memory.time_of(one)) is not None
         )
+
+    def listed_in(self, directory: str) -> tuple[Remembered, ...]:
+        """See `Remembers.listed_in`. Makes no request."""
+        found = []
+        for one in self.memory.known_in(directory):
+            timed = is_timed(one.key)
+            mtime_ns = self.memory.time_of(one, as_listed=True) if timed else one.modified_ns
+            if mtime_ns is not None:
+                name = one.key.rpartition("/")[2]
+                found.append(Remembered(_entry(name, one, mtime_ns), one.modified_ns))
+        return tuple(found)
+
+    def learn_listed(self, directory: str, listed: Iterable[Remembered]) -> None:
+        for one in listed:
+            key = key_of(directory, one.entry.name)
+            if is_timed(key):
+                self.memory.learn_time_of(key, one.entry, one.written_ns)
+            if one.data is not None and len(one.data) == one.entry.size:
+                self.memory.learn_data(key, one.entry.stamp[0], one.data)
 
     def written(self, key: str, size: int, etag: str, mtime_ns: int | None) -> None:
         """Remember an object that this process has written."""

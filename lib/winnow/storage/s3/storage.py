@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from winnow.storage.contract import Entry, NewFile, Volume
+from winnow.storage.contract import Entry, NewFile, Remembered, Volume
 from winnow.storage.s3.bucket import S3Bucket, S3NewFile, inside
 from winnow.storage.s3.change import Change, settle
 from winnow.storage.s3.client import bucket_and_key
@@ -96,6 +96,12 @@ class S3Storage:
     def learn(self, directory: str, entries: Iterable[Entry]) -> None:
         """Take over what `known_logs` returned in another process."""
         self._objects.learn(_key(directory), entries)
+
+    def listed_in(self, directory: str) -> tuple[Remembered, ...]:
+        return self._objects.listed_in(_key(directory))
+
+    def learn_listed(self, directory: str, listed: Iterable[Remembered]) -> None:
+        self._objects.learn_listed(_key(directory), listed)
 
     def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
         key = _key(path)

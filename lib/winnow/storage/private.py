@@ -1,0 +1,72 @@
+"""Directories of this machine that only their user can read, and what earlier runs wrote there.
+Whatever can't be read there is ignored by its reader: nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+
+from winnow.storage.output_file import PRIVATE, read_output
+
+_LEAST_FREE = 2**30
+"""Bytes that must remain free: the next to be full would be the ledger."""
+
+
+def make_private(directory: str) -> None:
+    """Create a directory that only its user can read, or check that it is one. Raises OSError."""
+    with suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    check_private(directory)
+
+
+def check_private(directory: str) -> None:
+    """Raise OSError unless the directory belongs to this user alone."""
+    status = os.lstat(directory)
+    if (
+        not stat.S_ISDIR(status.st_mode)
+        or status.st_uid != os.geteuid()
+        or stat.S_IMODE(status.st_mode) & 0o077
+    ):
+        raise PermissionError(f"{directory} is no directory that only its user can read")
+
+
+def has_room(directory: str, size: int) -> bool:
+    """Return whether a file of `size` bytes leaves enough space there."""
+    space = os.statvfs(directory)
+    return space.f_bavail * space.f_frsize - size >= _LEAST_FREE
+
+
+def write_unsynced(directory: str, data: bytes, *, prefix: str, suffix: str) -> str:
+    """Write a file with a name of its own and return its path. It is not synced, unlike those of
+    `write_output`: its reader must find out whether it is whole. Raises OSError.
+    """
+    descriptor, path = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=directory)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+    except OSError:
+        os.unlink(path)
+        raise
+    return path
+
+
+def replace_unsynced(path: str, data: bytes) -> None:
+    """Write a file at `path` instead of the one before, otherwise like `write_unsynced`."""
+    begun = f"{path}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(begun, flags, PRIVATE), "wb") as file:
+        file.write(data)
+    os.replace(begun, path)
+
+
+def read_private(path: str, most: int) -> bytes:
+    """Return a file of at most `most` bytes. Raises OSError for a longer one and for anything but a
+    regular file.
+    """
+    data = read_output(path, most=most + 1)
+    if len(data) > most:
+        raise OSError(f"{path} has more than {most} bytes")
+    return data
