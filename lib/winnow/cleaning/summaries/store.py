@@ -162,7 +162,10 @@ def record(
             }
         )
         check_private(place)
-        write_output(f"{place}/{_LIST}", f"{body}\n{zlib.crc32(body.encode())}\n".encode())
+        path = f"{place}/{_LIST}"
+        if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
+            os.unlink(path)  # the directory is private: what is no list is of no use
+        write_output(path, f"{body}\n{zlib.crc32(body.encode())}\n".encode())
         _remove_others(place, {_LIST, *(one.file for one in found)})
     except OSError as error:
         _log.info("what is known of the segments of %s is not kept: %s", directory, error)
