@@ -188,6 +188,11 @@ def _table(result: Result) -> list[str]:
             str(taken[-1].rounds),
         )
         lines.append(f"| {' | '.join(cells)} |")
+    if result.read_back_seconds is not None:
+        lines += [
+            "",
+            f"Reading back what was written took {result.read_back_seconds:.2f} s of tasks' time.",
+        ]
     for run in (taken[-1] for taken in measures.values()):
         if run.unchanged:
             lines += ["", f"{run.unchanged} of {run.segments} closed segments lost nothing."]

@@ -34,16 +34,34 @@ class Result:
     """At the end. None where it was not kept."""
     memory_at_hand: bool = True
     """See `benchmarks.data.take_memory`."""
+    read_back_seconds: float | None = None
+    """Of the tasks of one more run of `warm`, in which they read back what they wrote."""
     date: str = field(default_factory=lambda: dt.datetime.now(tz=dt.UTC).date().isoformat())
 
     @classmethod
-    def of(cls, data: DataSet, mib: int, runs: Runs) -> Result:
-        return cls(data.case, mib, data.log_bytes, data.records, runs)
+    def of(cls, data: DataSet, mib: int, runs: Runs, read_back_seconds: float | None) -> Result:
+        return cls(
+            data.case,
+            mib,
+            data.log_bytes,
+            data.records,
+            runs,
+            read_back_seconds=read_back_seconds,
+        )
 
 
 def save(result: Result, store: Path = STORE) -> None:
     store.mkdir(exist_ok=True)
-    names = ("mib", "log_bytes", "records", "machine", "load", "memory_at_hand", "date")
+    names = (
+        "mib",
+        "log_bytes",
+        "records",
+        "machine",
+        "load",
+        "memory_at_hand",
+        "date",
+        "read_back_seconds",
+    )
     fields = {name: getattr(result, name) for name in names}
     runs = {name: [asdict(run) for run in taken] for name, taken in result.runs.items()}
     text = json.dumps(fields | {"runs": runs}, indent=1)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
@@ -72,7 +73,8 @@ def main() -> None:
             runs = measure(
                 data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat
             )
-            save(Result.of(data, round(case.mib(options.mib)), runs))
+            read_back = None if warm is None else read_back_seconds(data, warm)
+            save(Result.of(data, round(case.mib(options.mib)), runs, read_back))
             RESULTS.write_text(report(load_results()), encoding="utf-8")
             if not options.keep_data:
                 remove_data(case, raw_bytes)
@@ -144,6 +146,22 @@ def measure(
             )
     check_same_result(data, measures)
     return measures
+
+
+def read_back_seconds(data: DataSet, warm: WarmWinnow) -> float:
+    """In one more run, which is profiled: seconds of all tasks in which they read back what they
+    wrote.
+    """
+    profile: dict[str, Any] = {}
+
+    def clean(log_dir: Path, *, ledger: Path | None = None) -> Measure:
+        nonlocal profile
+        measured, profile = warm.clean_profiled(data, log_dir, ledger=ledger)
+        return measured
+
+    with fresh(data) as log_dir:
+        older_part_first(data, clean, log_dir)
+    return sum(phase["read_back_seconds"] for phase in profile["phases"])
 
 
 class fresh:  # noqa: N801 - reads as a verb

@@ -90,10 +90,10 @@ def _one_at_a_time(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_the_foreground(original: Callable[..., Any]) -> Callable[..., Any]:
-    def in_background(pieces: Any, *, at_once: int) -> Any:
-        if at_once > 1:
+    def in_background(pieces: Any, *, at_once: int, room: int) -> Any:
+        if at_once > 0:
             _note()
-        return original(pieces, at_once=1)
+        return original(pieces, at_once=0, room=room)
 
     return in_background
 

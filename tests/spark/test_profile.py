@@ -50,6 +50,7 @@ def test_each_phase_has_its_jobs_and_bytes_and_they_add_up(
     assert staged < compacting.bytes_written < staged * 1.05
     assert compacting.shuffle_bytes_written == compacting.shuffle_bytes_read > 0
     assert compacting.python_cpu_seconds > 0
+    assert 0 < compacting.read_back_seconds < compacting.seconds * sc.defaultParallelism
     assert compacting.task_seconds > 0
     assert partition.bytes_before is not None
     assert (

@@ -101,6 +101,8 @@ def table(profile: Profile) -> Iterator[str]:
     shown = [at for at, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
     yield f"profile: {profile.seconds:.2f} s until here"
     yield from aligned([[row[at] for at in shown] for row in rows], words=(0,))
+    if back := sum(phase.read_back_seconds for phase in profile.phases):
+        yield f"reading back what was written: {back:.2f} s of the tasks' time"
 
 
 def _sums(profile: Profile) -> Sequence[str]:

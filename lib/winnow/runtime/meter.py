@@ -1,4 +1,5 @@
-"""Count what Spark does not see in tasks: bytes of files, and the CPU time of Python.
+"""Count what Spark does not see in tasks: bytes of files, the CPU time of Python, and the time of
+reading back.
 
 Nothing is counted unless a job is built inside `metering`: its functions then carry an accumulator.
 """
@@ -30,6 +31,8 @@ class TaskCounts:
     """Of the Python processes, user and system mode. Spark reports the JVM's."""
     files: int = 0
     """Files opened for I/O."""
+    read_back_ns: int = 0
+    """See `Moved.read_back_ns`."""
 
     def __add__(self, other: TaskCounts) -> TaskCounts:
         return TaskCounts(
@@ -37,6 +40,7 @@ class TaskCounts:
             self.written + other.written,
             self.cpu_ns + other.cpu_ns,
             self.files + other.files,
+            self.read_back_ns + other.read_back_ns,
         )
 
 
@@ -74,12 +78,22 @@ def _counting(
 ) -> Iterator[_U]:
     from pyspark import TaskContext  # noqa: PLC0415 - importers need not have Spark
 
-    before = TaskCounts(-MOVED.read, -MOVED.written, -time.process_time_ns(), -MOVED.files)
+    before = _counts(-1)
     yield from function(*args, **kwargs)
     task = TaskContext.get()
     if task is not None:
-        after = TaskCounts(MOVED.read, MOVED.written, time.process_time_ns(), MOVED.files)
-        meter.add({task.stageId(): before + after})
+        meter.add({task.stageId(): before + _counts(1)})
+
+
+def _counts(sign: int) -> TaskCounts:
+    """Return what this process has done so far, to add (1) or to subtract (-1)."""
+    return TaskCounts(
+        read=sign * MOVED.read,
+        written=sign * MOVED.written,
+        cpu_ns=sign * time.process_time_ns(),
+        files=sign * MOVED.files,
+        read_back_ns=sign * MOVED.read_back_ns,
+    )
 
 
 def added(left: StageCounts, right: StageCounts) -> StageCounts:

@@ -49,6 +49,11 @@ class Phase:
     tasks: int = 0
     task_seconds: float = 0
     python_cpu_seconds: float = 0
+    read_back_seconds: float = 0
+    """Of tasks and their threads, in which they read back what they wrote
+    (docs/decisions/0005-read-back.md). Part of `task_seconds`, except what passes while the task
+    writes the next segment.
+    """
     jvm_cpu_seconds: float = 0
     bytes_read: int = 0
     """Of files, by tasks. Mapped bytes count as read."""
@@ -175,6 +180,7 @@ def _phase(
         tasks=sum(stage.tasks for stage in stages),
         task_seconds=sum(stage.run_ms for stage in stages) / 1000,
         python_cpu_seconds=tasks.cpu_ns / 1e9,
+        read_back_seconds=tasks.read_back_ns / 1e9,
         jvm_cpu_seconds=sum(stage.jvm_cpu_ns for stage in stages) / 1e9,
         bytes_read=tasks.read,
         bytes_written=tasks.written,

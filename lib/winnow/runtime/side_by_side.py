@@ -47,27 +47,33 @@ def side_by_side(
     return [future.result() for future in futures]
 
 
-def in_background(pieces: Iterable[Callable[[], _T]], *, at_once: int) -> Iterator[_T]:
+def in_background(
+    pieces: Iterable[tuple[int, Callable[[], _T]]], *, at_once: int, room: int
+) -> Iterator[_T]:
     """Call each piece in a thread while this thread makes the next one. Yield the results in the
     given order.
 
-    `at_once`: the most pieces under way, or with results that wait. With 1 no thread is started.
+    A piece comes with its size. While one is made, at most `at_once` are under way or have results
+    that wait, and their sizes together are at most `room`, or there is only one. With 0 no thread
+    is started.
 
     If a piece raises, or the caller stops early, no further piece begins, and none is under way any
     more when this ends.
     """
-    if at_once <= 1:
-        for piece in pieces:
+    if at_once <= 0:
+        for _, piece in pieces:
             yield piece()
         return
-    begun: deque[Future[_T]] = deque()
-    with ThreadPoolExecutor(at_once, thread_name_prefix="winnow-in-background") as pool:
-        for piece in pieces:
-            begun.append(pool.submit(piece))
-            if len(begun) == at_once:
-                yield begun.popleft().result()
+    begun: deque[tuple[int, Future[_T]]] = deque()
+    with ThreadPoolExecutor(at_once + 1, thread_name_prefix="winnow-in-background") as pool:
+        for size, piece in pieces:
+            begun.append((size, pool.submit(piece)))
+            while len(begun) > at_once or (
+                len(begun) > 1 and sum(size for size, _ in begun) > room
+            ):
+                yield begun.popleft()[1].result()
         while begun:
-            yield begun.popleft().result()
+            yield begun.popleft()[1].result()
 
 
 def _wait_for(futures: Sequence[Future[_T]]) -> None:

@@ -1,7 +1,12 @@
-"""Count the files and bytes that this process has read and written through `winnow.storage`."""
+"""Count the files and bytes that this process has read and written through `winnow.storage`, and
+the time that it took to read back what it wrote.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -14,13 +19,26 @@ class Moved:
     written: int = 0
     files: int = 0
     """Files opened for reading or writing."""
+    read_back_ns: int = 0
+    """Nanoseconds in which segments were read back from the disk before their commit."""
 
 
 MOVED = Moved()
 
 
-def count_io(*, read: int = 0, written: int = 0, files: int = 0) -> None:
+def count_io(*, read: int = 0, written: int = 0, files: int = 0, read_back_ns: int = 0) -> None:
     """Add to `MOVED`. Nothing but reports depends on it."""
     MOVED.read += read
     MOVED.written += written
     MOVED.files += files
+    MOVED.read_back_ns += read_back_ns
+
+
+@contextmanager
+def reading_back() -> Iterator[None]:
+    """Count the time of the block. Threads that do this at the same time are added up."""
+    began = time.monotonic_ns()
+    try:
+        yield
+    finally:
+        count_io(read_back_ns=time.monotonic_ns() - began)

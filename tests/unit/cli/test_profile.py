@@ -19,6 +19,7 @@ PROFILE = Profile(
             tasks=9,
             task_seconds=1.5,
             python_cpu_seconds=1.0,
+            read_back_seconds=0.3,
             jvm_cpu_seconds=0.004,
             bytes_read=3 << 20,
             bytes_written=1 << 20,
@@ -47,6 +48,7 @@ def test_table_has_a_line_per_phase_and_a_total() -> None:
             "MiB  "
             "1.0 MiB   2.0 KiB"
         ),
+        "reading back what was written: 0.30 s of the tasks' time",
     ]
 
 

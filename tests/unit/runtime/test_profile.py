@@ -84,7 +84,9 @@ def test_counts_of_spark_and_tasks_are_converted_to_units() -> None:
         spilled=17,
     )
     of_others = {8: TaskCounts(5, 5, 5)}
-    counts = {7: TaskCounts(read=100, written=40, cpu_ns=1_250_000_000)} | of_others
+    counts = {
+        7: TaskCounts(read=100, written=40, cpu_ns=1_250_000_000, read_back_ns=500_000_000)
+    } | of_others
     (phase,) = profile_of(
         [Mark("a", 0), Mark("end", 1000)], [Job(0, 900, (7,))], [counted], counts
     ).phases
@@ -97,6 +99,7 @@ def test_counts_of_spark_and_tasks_are_converted_to_units() -> None:
         tasks=4,
         task_seconds=1.5,
         python_cpu_seconds=1.25,
+        read_back_seconds=0.5,
         jvm_cpu_seconds=0.25,
         bytes_read=100,
         bytes_written=40,

@@ -112,36 +112,41 @@ def test_piece_in_the_background_ends_after_the_next_one_was_made() -> None:
         assert second_made.wait(_LONG_S)
         return "first"
 
-    def pieces() -> Iterator[Callable[[], str]]:
-        yield first
+    def pieces() -> Iterator[tuple[int, Callable[[], str]]]:
+        yield 1, first
         second_made.set()
-        yield lambda: "second"
+        yield 1, lambda: "second"
 
-    assert list(in_background(pieces(), at_once=2)) == ["first", "second"]
+    assert list(in_background(pieces(), at_once=1, room=1)) == ["first", "second"]
 
 
-@pytest.mark.parametrize("at_once", [2, 3])
-def test_so_many_pieces_are_in_the_background_and_no_more(at_once: int) -> None:
+@pytest.mark.parametrize(
+    ("at_once", "room", "most_expected"), [(1, 100, 1), (2, 100, 2), (8, 7, 3), (8, 1, 1)]
+)
+def test_so_many_pieces_are_in_the_background_and_no_more(
+    at_once: int, room: int, most_expected: int
+) -> None:
     made = taken = most = 0
 
-    def pieces() -> Iterator[Callable[[], int]]:
+    def pieces() -> Iterator[tuple[int, Callable[[], int]]]:
         nonlocal made, most
         for number in range(10):
             most = max(most, made - taken)
             made += 1
-            yield partial(abs, number)
+            yield 2, partial(abs, number)
 
     results = []
-    for result in in_background(pieces(), at_once=at_once):
+    for result in in_background(pieces(), at_once=at_once, room=room):
         results.append(result)
         taken += 1
     assert results == list(range(10))
-    assert most == at_once - 1  # beside the one that is made
+    assert most == most_expected  # beside the one that is made
 
 
-def test_one_in_the_background_starts_no_thread() -> None:
+def test_none_in_the_background_starts_no_thread() -> None:
     here = threading.get_ident()
-    assert list(in_background([threading.get_ident] * 3, at_once=1)) == [here] * 3
+    pieces = [(1, threading.get_ident)] * 3
+    assert list(in_background(pieces, at_once=0, room=1)) == [here] * 3
 
 
 @pytest.mark.parametrize("early", [False, True])
@@ -157,12 +162,12 @@ def test_nothing_is_in_the_background_after_an_error_or_an_early_end(*, early: b
         assert failed.wait(_LONG_S)
         ended.set()
 
-    def pieces() -> Iterator[Callable[[], None]]:
+    def pieces() -> Iterator[tuple[int, Callable[[], None]]]:
         for piece in (failing, slow, slow, slow):
             made.append(piece)
-            yield piece
+            yield 1, piece
 
-    results = in_background(pieces(), at_once=2)
+    results = in_background(pieces(), at_once=1, room=1)
     if early:
         next(results)
         results.close()  # type: ignore[attr-defined]

@@ -7,8 +7,8 @@ Opaque blobs travel, so these are RDDs: SQL would gain nothing and take half the
 Every item is sent to the task assigned to it beforehand: the key of each pair is a task number,
 which `partitionBy` uses unchanged.
 
-While a small segment is synced and read back, its task writes the next ones: with thousands of
-small partitions, a task mostly waits for syncs.
+While a segment is synced and read back, its task writes the next one: it would mostly wait for the
+disk. With thousands of small partitions, it writes several.
 
 A failure concerns one partition. It travels like data, to each group of that partition, and is
 returned instead of their outcomes.
@@ -46,10 +46,10 @@ from winnow.words import counted
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
 
-_SMALL_BYTES = 2**23
-_SMALL_AT_ONCE = 8
-"""Groups of so few log bytes are synced and read back while the task writes others. Together they
-need as much memory as one split.
+_IN_BACKGROUND = 8
+_BACKGROUND_BYTES = 2**26
+"""So many groups with so many log bytes together are synced and read back while the task writes
+another. They need as much memory as one split. A larger group is alone.
 """
 
 
@@ -257,12 +257,13 @@ def _finish(
     )
     mine = sorted(group for group, where in assignment.group_task.items() if where == task)
 
-    def begin(at: At) -> Callable[[], _Group_co | Failure]:
-        """Process a group, and return what remains to be done of it."""
+    def begin(at: At) -> tuple[int, Callable[[], _Group_co | Failure]]:
+        """Process a group, and return its log bytes and what remains to be done of it."""
         if at in failed:
-            return partial(_same, failed[at])
+            return 0, partial(_same, failed[at])
         partition, group = at
         work = job.partitions[partition]
+        size = sum(segment.log_bytes for segment in work.groups[group].segments)
         try:
             with one_of(own):
                 rest = last_stage(
@@ -273,23 +274,22 @@ def _finish(
                     split_done=partial(_finished, ticks, partition),
                     cores=shared_out,
                 )
-                if _waits_apart(work, work.groups[group]):
-                    return partial(_outcome, rest)
-                return partial(_same, _outcome(rest))
+                if _waits_apart(work):
+                    return size, partial(_outcome, rest)
+                return 0, partial(_same, _outcome(rest))
         except FAILS_ONE_PARTITION as error:
-            return partial(_same, failure(error))
+            return 0, partial(_same, failure(error))
 
-    outcomes = in_background(map(begin, mine), at_once=min(_SMALL_AT_ONCE, len(mine)))
+    outcomes = in_background(
+        map(begin, mine), at_once=min(_IN_BACKGROUND, len(mine) - 1), room=_BACKGROUND_BYTES
+    )
     yield from zip(mine, outcomes, strict=True)
 
 
-def _waits_apart(work: PartitionJob, group: GroupJob) -> bool:
-    """Return whether the task goes on while this group is synced and read back."""
-    return (
-        sum(segment.log_bytes for segment in group.segments) <= _SMALL_BYTES
-        and not is_remote(work.staging)
-        and current_throttle() is None  # other threads know no throttle
-    )
+def _waits_apart(work: PartitionJob) -> bool:
+    """Return whether the task goes on while a group is synced and read back."""
+    # Other threads know no throttle.
+    return not is_remote(work.staging) and current_throttle() is None
 
 
 def _outcome(rest: Callable[[], _Group_co]) -> _Group_co | Failure:

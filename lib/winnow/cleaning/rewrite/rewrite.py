@@ -28,6 +28,7 @@ from winnow.scan.resolve import Survivors
 from winnow.scan.topic_usage import Holdings, holdings_of
 from winnow.state import Segment
 from winnow.storage.contract import Entry
+from winnow.storage.io_counters import reading_back
 from winnow.storage.places import Places, read_ahead
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.storage.urls import is_remote
@@ -139,7 +140,8 @@ def rewrite_group(
                 if not job.delete_horizons or delete_horizon(now, job.delete_retention_ms) is None
                 else None,
             )
-            checksums = verify_staged(staged.paths, meant)
+            with reading_back():
+                checksums = verify_staged(staged.paths, meant)
             entries = staged.entries()
             return RewrittenGroup(
                 **output.counts(
