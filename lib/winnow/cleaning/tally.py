@@ -50,7 +50,8 @@ def by_age(batches: Rows, tombstones: NDArray[np.integer[Any]], now: int) -> NDA
 
     A batch is as old as its newest record. One without a timestamp counts as the oldest.
     """
-    ages = now - np.maximum(batches["max_timestamp"], 0)
     counts = none_of_any_age()
-    np.add.at(counts, np.searchsorted(_LIMITS, ages, side="right"), tombstones)
+    some = np.flatnonzero(tombstones)
+    ages = now - np.maximum(batches["max_timestamp"][some], 0)
+    np.add.at(counts, np.searchsorted(_LIMITS, ages, side="right"), tombstones[some])
     return counts

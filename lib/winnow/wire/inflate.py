@@ -116,15 +116,18 @@ def _inflate(
     raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, enough: int
 ) -> RecordBlocks:
     legacy = rows["magic"] < MAX_MAGIC
-    begin = rows["position"] + np.where(legacy, FRAME_SIZE + RECORD_OVERHEAD_V0, HEADER_V2_SIZE)
-    end = rows["position"] + rows["size"]
-    if len(rows) and (rows["position"].min() < 0 or (begin > end).any() or end.max() > len(raw)):
+    position = np.ascontiguousarray(rows["position"])
+    begin = position + HEADER_V2_SIZE
+    if legacy.any():
+        begin[legacy] = position[legacy] + (FRAME_SIZE + RECORD_OVERHEAD_V0)
+    end = position + rows["size"]
+    if len(rows) and (position.min() < 0 or (begin > end).any() or end.max() > len(raw)):
         raise ValueError("batches are not those of this buffer")
     codecs = (rows["attributes"] & CODEC_MASK).astype(np.int64)
     # An empty batch that cleaning left has no payload, whatever its codec bits say.
     compressed = (codecs != Codec.NONE) & ((rows["record_count"] > 0) | (end > begin)) & ~legacy
     unread = compressed & skipped
-    begin, end = np.where(unread, 0, begin), np.where(unread, 0, end)
+    begin[unread] = end[unread] = 0
     chosen = np.flatnonzero(compressed & ~unread)
     sink = Sink(max(1, _USUAL_RATIO * int((end - begin)[chosen].sum())))
     while len(chosen):

@@ -40,7 +40,7 @@ from winnow.wire.batch import (
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
 from winnow.wire.crc import crc32_part, crc32c
 from winnow.wire.kernels.memory import load_be32, load_be64, load_byte, load_int16, load_int32
-from winnow.wire.kernels.record import kernel
+from winnow.wire.kernels.record import kernel, prefetch
 
 
 class WalkStatus(IntEnum):
@@ -73,6 +73,10 @@ _V0_BITS = CODEC_MASK
 _V1_BITS = CODEC_MASK | LOG_APPEND_TIME
 _SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
 _SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
+_AHEAD = 16
+"""Batches, if the next ones are as large as this one: with small batches, a walk mostly waits for
+memory.
+"""
 _MOST_SUMMED = 32
 """Maximum bytes to checksum per byte searched: hostile bytes could require any number."""
 
@@ -112,6 +116,8 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
         size = FRAME_SIZE + length
         if size > left:
             return count, pos, _TORN
+        for line in range(3):
+            prefetch(buf, pos + _AHEAD * size + 64 * line)
         magic = load_byte(buf, pos + MAGIC_AT)
         if magic > MAX_MAGIC:
             return count, pos, _BAD_MAGIC
