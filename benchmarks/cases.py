@@ -40,6 +40,8 @@ class Case:
     """Share of the records, but of those that were compacted before."""
     batch_records: int | None = None
     """Records of each batch. None: as many as fill a producer's batch."""
+    new: float = 0.05
+    """Share of the records that came after what was compacted before."""
     partition_kib: int | None = None
     """Keys and values of each partition, whatever size is asked for."""
 

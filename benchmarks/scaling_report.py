@@ -31,6 +31,7 @@ AXES: dict[str, tuple[str, Callable[[Point], float]]] = {
     "cores": ("cores", lambda point: point.cores),
 }
 PETABYTE_PARTITIONS = 20_000
+ABOUT_NEW = "## Cost against what is new"
 
 
 def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
@@ -45,7 +46,17 @@ def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
         *_of_model(model, fitted, held_out),
         *_of_petabyte(model, points),
     ]
-    (directory / "SCALING.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page = directory / "SCALING.md"
+    lines += [ABOUT_NEW, *rest_of(page).splitlines()]
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def rest_of(page: Path) -> str:
+    """Return what follows the title of the section that `benchmarks/new.py` writes, which is the
+    last one.
+    """
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return text.partition(f"{ABOUT_NEW}\n")[2]
 
 
 def _head(command: str) -> list[str]:

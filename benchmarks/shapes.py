@@ -24,7 +24,6 @@ BATCH_BYTES = 16_384
 """Uncompressed bytes of records after which a batch ends: the usual `batch.size` of a producer."""
 GROUPS, COMMITTED = 200, 10
 """Groups in an offsets partition, and partitions that each commit is of."""
-_DIRTY = 0.05
 _NEWEST = 0.05
 """Share of the keys that `NEWEST` updates."""
 _FEW, _OF_FEW = 0.002, 0.95
@@ -65,7 +64,7 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
             updates(random, case, (random.integers(0, keys, n) for n in pieces(case, records))),
         )
     else:
-        dirty = 0 if case.shape is Shape.NOTHING else max(1, round(records * _DIRTY))
+        dirty = 0 if case.shape is Shape.NOTHING else max(1, round(records * case.new))
         clean = max(1, records - dirty)
         bounds = np.cumsum([0, *pieces(case, clean)]).tolist()
         append(
