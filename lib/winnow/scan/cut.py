@@ -41,7 +41,7 @@ def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
     summed = np.empty(len(rows), _SUMMED)
     for name in _SUMMED.names or ():
         summed[name] = rows[name]
-    return zlib.crc32(summed.view(np.uint8), before)
+    return zlib.crc32(summed.view(np.uint8).data, before)
 
 
 @pickled_by_fields
