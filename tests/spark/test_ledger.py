@@ -141,6 +141,17 @@ def test_run_is_recorded_once(spark: SparkSession, ledger: str) -> None:
     assert len(history(spark, ledger).runs) == 1
 
 
+@pytest.mark.parametrize("name", ["the ledger", "100%", "a%20b", "ü#?"])
+def test_all_files_of_a_ledger_are_in_its_directory(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    ledger = tmp_path / name
+    append(spark.sparkContext, str(ledger), entry(run_of(), ended=NOW))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    moved = ledger.rename(tmp_path / "moved")
+    assert len(read_history(spark, str(moved), since=None, topics=()).runs) == 1
+
+
 def test_history_totals(spark: SparkSession, ledger: str) -> None:
     day = 86_400_000
     limited = {"max_compaction_lag_ms": LAG, "oldest_dirty_timestamp": NOW - 7}

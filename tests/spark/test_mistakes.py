@@ -21,7 +21,6 @@ from tests.session import verbs_use
 from tests.spark.runs import NOW, add_partition, clean, files_of, new_log_dir, plan, run, settings
 from winnow import api, reading, values
 from winnow.cli.main import run as main
-from winnow.clock import now_ms
 from winnow.errors import UsageError
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ def test_erasure_that_finds_no_key_asks_about_quoting(
     assert "Is the quoting right?" in capsys.readouterr().err
 
 
-IN_A_YEAR = str(now_ms() + 365 * 86_400_000)
+IN_2100 = "4102444800000"
 FILES = {
     "empty": b"",
     "crlf": b"k1\r\nk2\r\n",
@@ -252,7 +251,7 @@ ERASE = "erase d --no-ledger "
         (CLEAN + "--now -1", "--now can't be understood: expected milliseconds since 1970"),
         (CLEAN + "--now 1795300000", "--now is before Kafka existed.*Is it in seconds"),
         (CLEAN + "--now 2026", "--now is before Kafka existed"),
-        (CLEAN + f"--now {IN_A_YEAR}", "--now is in the future.*found.*ahead.*add --yes"),
+        (CLEAN + f"--now {IN_2100}", "--now is in the future.*found.*ahead.*add --yes"),
         (CLEAN + "--estimate", "--estimate is for plans"),
         (CLEAN + "--begin-again", "--begin-again without --output"),
         (CLEAN + "--topic-configs configs", "--topic-configs is given 2 times"),
@@ -288,7 +287,7 @@ ERASE = "erase d --no-ledger "
         ("verify d --topics x", "--topics matches no topic"),
         ("verify d --key-hash ''", "--key-hash is empty"),
         ("doctor d --now -1", "--now can't be understood"),
-        (f"history --since {IN_A_YEAR}", "--since is in the future"),
+        (f"history --since {IN_2100}", "--since is in the future"),
         ("inspect ''", "PATH is empty"),
         ("apply ''", "FILE is empty"),
     ],
@@ -338,7 +337,7 @@ def test_clock_in_the_future_is_noted_in_a_plan_and_cleans_with_yes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     verbs_use(spark, monkeypatch)
-    words = [str(log_dirs[0]), "--topic-configs", str(TOPIC_CONFIGS), "--now", IN_A_YEAR]
+    words = [str(log_dirs[0]), "--topic-configs", str(TOPIC_CONFIGS), "--now", IN_2100]
     assert main(["plan", *words]) == 0
     assert "ahead of this machine's clock: clean needs --yes" in capsys.readouterr().err
     assert main(["clean", *words, "--no-ledger", "--report", "none", "--yes"]) == 0

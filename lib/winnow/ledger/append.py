@@ -178,8 +178,10 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition, progress: Progr
     logical = kernel.internal.util.Utils.toCloseableIterator(batches.iterator())
     physical = kernel.Transaction.transformLogicalData(engine, state, logical, unpartitioned)
     context = kernel.Transaction.getWriteContext(engine, state, unpartitioned)
+    # Not the context's target directory: blanks and percent signs are encoded there, which would
+    # name another directory.
     files = engine.getParquetHandler().writeParquetFiles(
-        context.getTargetDirectory(), physical, context.getStatisticsColumns()
+        url, physical, context.getStatisticsColumns()
     )
     actions = kernel.Transaction.generateAppendActions(engine, state, files, context)
     committed = transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(actions))
