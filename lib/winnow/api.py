@@ -179,9 +179,9 @@ def erase(
     The active segment, and segments that reach the high watermark, are searched but not changed.
     Raises UsageError if there are no keys, and otherwise as `plan` does.
     """
+    from winnow.kafka_log.source import check_paths  # noqa: PLC0415
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
-    from winnow.verbs.erase.proof import check_provable  # noqa: PLC0415
 
     unknown = options.keys() - EraseOptions.__annotations__.keys()
     if unknown:
@@ -199,7 +199,7 @@ def erase(
     with locked(log_dirs, to_change=not dry_run) as dirs:
         check_one_node(dirs, "erase")
         if not dry_run:
-            check_provable([d.path for d in dirs])
+            check_paths([d.path for d in dirs])
         found_settings, found = with_metadata(options.get("settings") or Settings(), Places(), dirs)
         request = Request.of(
             {

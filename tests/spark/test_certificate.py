@@ -19,6 +19,8 @@ from tests.session import verbs_use
 from tests.spark.runs import changes, files_of
 from winnow.api import erase
 from winnow.cli.main import run as run_command
+from winnow.errors import UsageError
+from winnow.reading import read
 from winnow.report.certificate import canonical
 
 if TYPE_CHECKING:
@@ -226,17 +228,31 @@ def test_certificate_place_is_checked_before_anything_is_erased(
     assert len(read_log(log_dir / "c-tomb-0").records) == 1000
 
 
-def test_path_that_is_not_utf8_is_refused_before_anything_is_erased(
-    certified: Certified, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("verb", ["erase", "verify", "read"])
+def test_path_that_is_not_utf8_is_refused_before_anything_is_done(
+    certified: Certified,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    verb: str,
 ) -> None:
-    """Spark could not read it again as a proof."""
+    """Spark reads the records, also those of the proof after an erasure."""
     root = tmp_path / os.fsdecode(b"k\xff")
     root.mkdir()
     copy_tree(certified.before, root / "kafka")
     before = files_of(root / "kafka")
-    words = ["erase", str(root / "kafka"), "--key", certified.keys[0].decode(), "--no-ledger"]
-    assert run_command(words) == 2
-    told = capsys.readouterr().err
+    path = str(root / "kafka")
+    if verb == "read":
+        with pytest.raises(UsageError) as raised:
+            read(spark, path)
+        told = str(raised.value)
+    else:
+        words = {
+            "erase": ["--key", certified.keys[0].decode(), "--no-ledger"],
+            "verify": ["--key-hash", str(certified.file)],
+        }[verb]
+        assert run_command([verb, path, *words]) == 2
+        told = capsys.readouterr().err
     assert "the path of the log directory is not UTF-8" in told
     assert "found byte 0xff" in told
     assert "mount --bind" in told

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from winnow.errors import UsageError
 from winnow.kafka_log.options import parse_options
 from winnow.kafka_log.schema import SCHEMA, check_schema
 from winnow.runtime.session import use_this_python
@@ -27,6 +29,22 @@ def register(spark: SparkSession) -> None:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
         _register_while_active(spark)
+
+
+def check_paths(log_dirs: Sequence[str]) -> None:
+    """Raise UsageError for a directory that Spark can't read. For use before a change."""
+    for path in log_dirs:
+        try:
+            path.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                "the path of the log directory is not UTF-8, so Spark can't read its records",
+                expected="a path in UTF-8",
+                found=f"byte {os.fsencode(path[error.start])[0]:#x}",
+                where=path,
+                hint="Nothing was changed. Give the directory another path, for example with "
+                "`mount --bind`.",
+            ) from None
 
 
 def _register_while_active(spark: SparkSession) -> None:

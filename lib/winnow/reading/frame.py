@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 from winnow.arguments import flag, names, refused
 from winnow.errors import UsageError
 from winnow.kafka_log.layout import Home, chosen, find_partitions
-from winnow.kafka_log.source import register
+from winnow.kafka_log.source import check_paths, register
 from winnow.logdir.topic_globs import check_globs
 from winnow.reading.bounds import Bound, Point, parse_point, range_options, state_options
 from winnow.reading.columns import decode
@@ -82,6 +82,7 @@ def read(
     homes = _homes(asked)
     if asked.point is not None and not asked.allow_incomplete:
         check_complete(Places(), homes, asked.point)
+    check_paths(asked.paths)
     register(spark)
     problems = asked.mode == "PERMISSIVE"
     reader = spark.read.format("kafka-log").schema(

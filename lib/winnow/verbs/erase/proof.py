@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from winnow.errors import UsageError
 from winnow.kafka_log.source import register
 from winnow.logdir.names import base_offset_of
 from winnow.state import TopicPartition
@@ -22,22 +20,6 @@ _COLUMNS = "key binary, topic string, partition int, segment string, problem str
 _CHUNK_KEYS = 2**20
 _KEY_TASKS = 4
 """Most tasks per core."""
-
-
-def check_provable(log_dirs: Sequence[str]) -> None:
-    """Raise UsageError for a directory that could not be read again. For use before an erasure."""
-    for path in log_dirs:
-        try:
-            path.encode()
-        except UnicodeEncodeError as error:
-            raise UsageError(
-                "the path of the log directory is not UTF-8, so no erasure in it can be proven",
-                expected="a path in UTF-8, which Spark can read",
-                found=f"byte {os.fsencode(path[error.start])[0]:#x}",
-                where=path,
-                hint="Nothing was erased. Give the directory another path, for example with "
-                "`mount --bind`.",
-            ) from None
 
 
 def prove(

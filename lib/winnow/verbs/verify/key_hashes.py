@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winnow.errors import VerificationError
-from winnow.kafka_log.source import register
+from winnow.kafka_log.source import check_paths, register
 from winnow.runtime.progress import Progress
 from winnow.verbs.erase.key_hashes import ErasedKeys
 from winnow.words import counted
@@ -74,6 +74,7 @@ def check_key_hashes(
     from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
+    check_paths(log_dirs)
     progress.stage(f"reading all records of {counted(len(erased.topics), 'topic')}")
     register(spark)
     options = {"topics": ",".join(erased.topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
