@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -76,6 +77,38 @@ def test_progress_of_a_task_is_reported_while_it_runs(spark: SparkSession, tmp_p
             heard_in_time = spark.sparkContext.parallelize([0], 1).mapPartitions(work).collect()
     assert heard_in_time == [True]
     assert heard.stages == [("one task", 42, None, [30, 12])]
+
+
+def test_tasks_are_counted_where_nobody_knew_how_many_there_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    heard, sc = Heard(), spark.sparkContext
+
+    def until(name: str) -> Callable[[Iterator[int]], Iterator[bool]]:
+        def work(_: Iterator[int]) -> Iterator[bool]:
+            end = time.monotonic() + 60
+            while not (tmp_path / name).exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            yield (tmp_path / name).exists()
+
+        return work
+
+    def heard_of(tasks: int) -> None:
+        end = time.monotonic() + 60
+        while heard.stages[-1][2] != tasks and time.monotonic() < end:
+            time.sleep(0.05)
+        (tmp_path / str(tasks)).touch()
+
+    with watched(sc, heard, "some jobs"):
+        for tasks, in_all in ((1, 1), (2, 3)):
+            helper = threading.Thread(target=heard_of, args=[in_all])
+            helper.start()
+            work = until(str(in_all))
+            assert all(sc.parallelize(range(tasks), tasks).mapPartitions(work).collect())
+            helper.join()
+    totals = [total for _, _, total, _ in heard.stages]
+    assert totals == [None, 1, 3]
+    assert sum(heard.stages[-1][3]) == 3
 
 
 def test_failed_stage_does_not_report_all_as_done(spark: SparkSession) -> None:

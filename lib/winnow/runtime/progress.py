@@ -46,11 +46,12 @@ def watched(
     progress: Progress,
     name: str,
     *,
-    tasks: int,
+    tasks: int | None = None,
     items: int | None = None,
     ticks: TickSheet | None = None,
 ) -> Iterator[None]:
     """Report the Spark jobs run inside the block to `progress`; together they have `tasks` tasks.
+    None: as many as Spark knows of, which may grow.
 
     In local mode, bytes are counted through `ticks` while tasks run. Otherwise tasks are counted as
     they end, or the `items` that were dealt out to them evenly. If the block succeeds, everything
@@ -59,8 +60,10 @@ def watched(
     group = f"winnow-{uuid.uuid4().hex}"
     in_bytes = ticks if (sc.master or "").startswith("local") else None
     things = tasks if items is None else items
-    total = things if in_bytes is None else in_bytes.total
-    if in_bytes is None:
+    total = (things or 0) if in_bytes is None else in_bytes.total
+    if tasks is None:
+        progress.stage(name)
+    elif in_bytes is None:
         progress.stage(name, total_tasks=total)
     else:
         progress.stage(name, total_bytes=total)
@@ -75,8 +78,19 @@ def watched(
             reported = min(done, total)
 
     def poll() -> None:
+        nonlocal total, reported
         while not finished.wait(_EVERY_S):
-            tell(_completed(sc, group) * things // tasks if in_bytes is None else in_bytes.done())
+            if in_bytes is not None:
+                tell(in_bytes.done())
+                continue
+            done, known = _tasks(sc, group)
+            if tasks is not None and things is not None:
+                tell(done * things // tasks)
+                continue
+            if known > total:
+                total, reported = known, 0
+                progress.stage(name, total_tasks=total)
+            tell(done)
 
     watcher = threading.Thread(target=poll, name="winnow-watch", daemon=True)
     watcher.start()
@@ -94,12 +108,14 @@ def watched(
             sc.setLocalProperty(key, None)  # type: ignore[arg-type]  # None removes it
 
 
-def _completed(sc: SparkContext, group: str) -> int:
+def _tasks(sc: SparkContext, group: str) -> tuple[int, int]:
+    """Return how many tasks of the group's jobs are completed, and how many are known."""
     tracker = sc.statusTracker()
-    done = 0
+    done = known = 0
     for job in tracker.getJobIdsForGroup(group):
         information = tracker.getJobInfo(job)
         for stage in information.stageIds if information else ():
             state = tracker.getStageInfo(stage)
             done += state.numCompletedTasks if state else 0
-    return done
+            known += state.numTasks if state else 0
+    return done, known

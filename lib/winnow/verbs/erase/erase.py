@@ -41,7 +41,7 @@ from winnow.verbs.erase.scan import SegmentMatches, scan_segment
 from winnow.verbs.erase.targets import Target, find_targets
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure, RewrittenFile
 from winnow.wire.key_search import KeySet
-from winnow.words import counted, size
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
@@ -136,10 +136,7 @@ def erase_from(
             sound = [number for number, result in enumerate(results) if isinstance(result, _Found)]
             erased = _erase(sc, found, request, shared, run_id)
             proven = [one.target for one in found]
-            progress.stage(
-                f"reading {size(sum(target.state.log_bytes for target in proven))} again as a proof"
-            )
-            proofs = prove(spark, proven, keys)
+            proofs = prove(spark, proven, keys, progress)
             for number, target, one in zip(sound, proven, erased, strict=True):
                 done[number] = replace(
                     _with_outcome(done[number], target, one, request),

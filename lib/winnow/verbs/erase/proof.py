@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from winnow.kafka_log.source import register
 from winnow.logdir.names import base_offset_of
+from winnow.runtime.progress import Progress, watched
 from winnow.state import TopicPartition
 from winnow.verbs.erase.targets import Target
 from winnow.verbs.erase.values import Proof
+from winnow.words import size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +25,7 @@ _KEY_TASKS = 4
 
 
 def prove(
-    spark: SparkSession, targets: Sequence[Target], keys: pa.Array
+    spark: SparkSession, targets: Sequence[Target], keys: pa.Array, progress: Progress
 ) -> Mapping[TopicPartition, Proof]:
     """Return the proof for each partition. `keys` come from `different_keys`.
 
@@ -33,7 +35,9 @@ def prove(
     if not targets:
         return {}
     register(spark)
-    found = _counts(spark, targets, keys).collect()
+    log_bytes = sum(target.state.log_bytes for target in targets)
+    with watched(spark.sparkContext, progress, f"reading {size(log_bytes)} again as a proof"):
+        found = _counts(spark, targets, keys).collect()
     reached = {
         t.state.topic_partition: {segment.base_offset for segment, _ in t.reached()}
         for t in targets

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from winnow.errors import VerificationError
 from winnow.kafka_log.source import check_paths, register
-from winnow.runtime.progress import Progress
+from winnow.runtime.progress import Progress, watched
 from winnow.verbs.erase.key_hashes import ErasedKeys
 from winnow.words import counted
 
@@ -75,7 +75,6 @@ def check_key_hashes(
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
     check_paths(log_dirs)
-    progress.stage(f"reading all records of {counted(len(erased.topics), 'topic')}")
     register(spark)
     options = {"topics": ",".join(erased.topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
     records = spark.read.format("kafka-log").schema(_COLUMNS).options(**options).load([*log_dirs])
@@ -87,7 +86,9 @@ def check_key_hashes(
         .groupBy("topic", "partition", f.coalesce("segment", f.lit("")).alias("segment"))
         .agg(f.count_if(~problem), f.count_if(f.col("erased")), f.count_if(problem))
     )
-    rows = sorted(tuple(row) for row in counts.collect())
+    name = f"reading all records of {counted(len(erased.topics), 'topic')}"
+    with watched(spark.sparkContext, progress, name):
+        rows = sorted(tuple(row) for row in counts.collect())
     return KeyHashResult(
         run_id=erased.run_id,
         keys=len(erased.hashes),
