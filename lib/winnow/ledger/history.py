@@ -155,7 +155,7 @@ def read_history(
     progress: Progress | None = None,
 ) -> History:
     """Read what `history` shows. `since` is in ms since the epoch. `progress` counts tables, then
-    files.
+    tasks.
 
     Raises UsageError if there is no ledger, and for a glob that matches no topic in it.
     """
@@ -167,17 +167,13 @@ def read_history(
     for name in (TABLE, ERASURES):
         tables.append(_opened(spark, ledger, name))
         progress.advance(1)
-    cleanings, erasures = (None if one is None else one.rows for one in tables)
+    cleanings, erasures = tables
     if cleanings is None and erasures is None:
         read_ledger(spark, ledger)  # raises if there is none
     runs: tuple[PastRun, ...] = ()
     partitions: tuple[PastPartition, ...] = ()
-    # Each is scanned for its own sums, cleanings for runs and for partitions, both for topics.
-    scans = [1 + one + bool(topics) for one in (1, 0)]
-    tasks = sum(one.tasks * n for one, n in zip(tables, scans, strict=True) if one is not None)
-    files = sum(one.files for one in tables if one is not None)
     try:
-        with watched(spark.sparkContext, progress, "reading the ledger", tasks=tasks, items=files):
+        with watched(spark.sparkContext, progress, "reading the ledger"):
             if topics:
                 known = _topics(cleanings, erasures)
                 check_globs(topics, known, option="--topics", of="the ledger")
@@ -193,21 +189,12 @@ def read_history(
     return History(ledger=redacted(ledger), runs=runs, partitions=partitions, erasures=erased)
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    rows: DataFrame
-    files: int
-    tasks: int
-    """Number of tasks that scan it and add up."""
-
-
-def _opened(spark: SparkSession, ledger: str, table: str) -> _Table | None:
+def _opened(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:
     """Return a table; None if no run has written to it yet."""
     try:
-        rows = read_ledger(spark, ledger, table)
+        return read_ledger(spark, ledger, table)
     except UsageError:
         return None
-    return _Table(rows, len(rows.inputFiles()), rows.rdd.getNumPartitions() + 1)
 
 
 def _topics(cleanings: DataFrame | None, erasures: DataFrame | None) -> set[str]:
