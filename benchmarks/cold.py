@@ -37,7 +37,7 @@ from benchmarks.peak import tree_of  # noqa: E402
 from benchmarks.watch import FirstOpen  # noqa: E402
 
 RAW_BYTES, SEGMENT_BYTES = 2 << 20, 1 << 20
-MOST_TO_FIRST_BYTE, MOST_IN_ALL = 8.0, 10.0
+MOST_TO_FIRST_BYTE, MOST_IN_ALL = 2.0, 3.0
 """Seconds of the wall that it may take, the second with the ledger and the report."""
 KINDS = {
     "bare": "`clean --no-ledger --report none`",

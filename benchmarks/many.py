@@ -36,7 +36,7 @@ from benchmarks.peak import PeakMemory  # noqa: E402
 MOST_LINKS = 30_000
 """Of one file: half of what ext4 allows."""
 PARTITIONS_PER_TOPIC = 100
-LIMIT_SECONDS, LIMIT_BYTES = 60, 1.5 * 2**30
+LIMIT_SECONDS, LIMIT_BYTES = 30, 1.5 * 2**30
 """What `plan` of 20,000 partitions with 400,000 segments may take."""
 
 
@@ -115,7 +115,7 @@ def make(root: Path, partitions: int, segments: int, share: float) -> int:
                 os.link(file, target / file.name)
     settings = {
         "c": ("cleanup.policy=compact", "min.cleanable.dirty.ratio=0.01"),
-        "d": ("cleanup.policy=delete",),
+        "d": ("cleanup.policy=delete", "retention.ms=604800000"),
     }
     topics = sorted({topic for topic, _ in names})
     lines = [f"{topic} {setting}\n" for topic in topics for setting in settings[topic[0]]]
