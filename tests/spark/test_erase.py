@@ -27,6 +27,7 @@ from winnow.cli.main import run as run_command
 from winnow.errors import UsageError
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
+from winnow.runtime.progress import Silence
 from winnow.storage.local import LocalStorage
 from winnow.verbs.erase.erase import NO_CLOCK
 from winnow.verbs.erase.key_hashes import hash_keys
@@ -268,7 +269,9 @@ def test_verification_counts_the_same_records_as_the_scan(
     targets = [target for target in found if isinstance(target, Target)]
     proofs = {
         str(at): proof
-        for at, proof in prove(spark, targets, different_keys(sorted(erased.keys))).items()
+        for at, proof in prove(
+            spark, targets, different_keys(sorted(erased.keys)), Silence()
+        ).items()
     }
     assert {
         name: (proof.reached, proof.unreached, proof.problems) for name, proof in proofs.items()
