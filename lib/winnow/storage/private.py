@@ -56,7 +56,9 @@ def write_unsynced(directory: str, data: bytes, *, prefix: str, suffix: str) -> 
 def replace_unsynced(path: str, data: bytes) -> None:
     """Write a file at `path` instead of the one before, otherwise like `write_unsynced`."""
     begun = f"{path}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(FileNotFoundError):
+        os.unlink(begun)  # a killed run left it; a pipe of this name would block
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with open(os.open(begun, flags, PRIVATE), "wb") as file:
         file.write(data)
     os.replace(begun, path)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from winnow.storage.private import replace_unsynced
+
+
+def link(path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("make", [Path.touch, link, os.mkfifo])
+def test_a_file_takes_the_place_of_whatever_has_its_name_or_that_of_a_begun_one(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    for name in ("list", "list.tmp"):
+        make(tmp_path / name)
+    replace_unsynced(str(tmp_path / "list"), b"new")
+    (found,) = tmp_path.iterdir()
+    assert (found.name, found.is_symlink(), found.read_bytes()) == ("list", False, b"new")
