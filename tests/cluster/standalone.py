@@ -24,7 +24,8 @@ from urllib.request import urlopen
 import pyspark
 
 from tests.kafka.judge.broker import free_ports
-from tests.kill.processes import EXECUTOR
+from tests.kill.kills import RUN_SECONDS
+from tests.kill.processes import EXECUTOR, ROOT
 
 SPARK_HOME = Path(pyspark.__file__).parent
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -46,6 +47,18 @@ class Cluster:
             for pid in pids_below(work_dir(self.scratch, HOSTS[host]))
             if EXECUTOR in command_of(pid)
         ]
+
+    def submit(self, *words: str | Path, exit_code: int = 0) -> str:
+        """Run `./spark-submit.sh` on the cluster and return what it prints."""
+        ended = subprocess.run(
+            [ROOT / "spark-submit.sh", "--master", self.master, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_SECONDS,
+        )
+        assert ended.returncode == exit_code, ended.stderr[-4000:]
+        return ended.stdout
 
 
 @contextmanager

@@ -94,30 +94,18 @@ def test_verify_erase_and_a_script_run_on_the_cluster(field: Field, tmp_path: Pa
     keys.write_text("nobody\n", encoding="utf-8")
     plain = [word for word in log.arguments(log_dir)[2:] if word != "--now" and not word.isdigit()]
     with two_hosts(tmp_path) as cluster:
-
-        def output(*words: str | Path, exit_code: int = 0) -> str:
-            ended = subprocess.run(
-                [ROOT / "spark-submit.sh", "--master", cluster.master, *words],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=RUN_SECONDS,
-            )
-            assert ended.returncode == exit_code, ended.stderr[-3000:]
-            return ended.stdout
-
         assert (
-            json.loads(output("verify", log_dir, "--json"))["checked"]["partitions"]
+            json.loads(cluster.submit("verify", log_dir, "--json"))["checked"]["partitions"]
             == len(log.PARTITIONS) + 1
         )
         erased = json.loads(
-            output(
+            cluster.submit(
                 *("erase", log_dir, "--keys", keys, *plain, "--dry-run", "--no-ledger", "--json"),
                 exit_code=2,  # no record has the key
             )
         )
         assert (erased["status"], erased["keys_found"]) == ("done", 0)
-        records = output(script, log_dir / "c-tomb-0", log_dir / log.LEGACY).split()
+        records = cluster.submit(script, log_dir / "c-tomb-0", log_dir / log.LEGACY).split()
     assert records == ["records:", "1000", "records:", str(log.LEGACY_END_OFFSET)]
 
 

@@ -5,7 +5,6 @@ erasure with its certificate and the check of it.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -13,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.standalone import Cluster, two_hosts
-from tests.kill.kills import RUN_SECONDS
-from tests.kill.processes import ROOT
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
 from winnow.wire.plain import Record
@@ -88,19 +85,6 @@ def log_dir(tmp_path: Path) -> Path:
     return path
 
 
-def submit(cluster: Cluster, *words: str | Path, exit_code: int = 0) -> str:
-    """Run `./spark-submit.sh` on the cluster and return what it prints."""
-    ended = subprocess.run(
-        [ROOT / "spark-submit.sh", "--master", cluster.master, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=RUN_SECONDS,
-    )
-    assert ended.returncode == exit_code, ended.stderr[-4000:]
-    return ended.stdout
-
-
 def check(certificate: str, found: int) -> None:
     """The records that the erasure did not reach are in active segments, and are found."""
     content = json.loads(Path(certificate).read_text(encoding="utf-8"))
@@ -116,7 +100,7 @@ def test_typed_reads_and_an_erasure_with_its_check_run_on_executors(
     script.write_text(SCRIPT, encoding="utf-8")
     schema.write_text(json.dumps(ORDER), encoding="utf-8")
     *read, erased, checked, here = map(
-        json.loads, submit(cluster, script, log_dir, schema, tmp_path / "place").splitlines()
+        json.loads, cluster.submit(script, log_dir, schema, tmp_path / "place").splitlines()
     )
     last = [RECORDS, sum(range(RECORDS)), f"Köln {RECORDS - 1}"]
     assert read == [["json", *last], ["json", *last], ["avro", *last]]
@@ -132,8 +116,8 @@ def test_commands_that_erase_and_check_run_on_executors(
     keys = tmp_path / "keys"
     keys.write_text("k3\nk7\n", encoding="utf-8")
     given = ("--keys", keys, "--certificate", tmp_path / "place", "--no-ledger", "--json")
-    erased = json.loads(submit(cluster, "erase", log_dir, *given, exit_code=3))
+    erased = json.loads(cluster.submit("erase", log_dir, *given, exit_code=3))
     assert (erased["keys_found"], erased["proven"], erased["status"]) == (2, True, "partial")
     words = ("verify", log_dir, "--key-hash", erased["certificate"], "--json")
-    checked = json.loads(submit(cluster, *words, exit_code=4))
+    checked = json.loads(cluster.submit(*words, exit_code=4))
     check(erased["certificate"], found=checked["found"])
