@@ -59,14 +59,13 @@ def watched(
     """
     group = f"winnow-{uuid.uuid4().hex}"
     in_bytes = ticks if (sc.master or "").startswith("local") else None
-    things = tasks if items is None else items
-    total = (things or 0) if in_bytes is None else in_bytes.total
-    if tasks is None:
-        progress.stage(name)
-    elif in_bytes is None:
-        progress.stage(name, total_tasks=total)
-    else:
+    if in_bytes is not None:
+        total = in_bytes.total
         progress.stage(name, total_bytes=total)
+    else:
+        known = tasks if items is None else items
+        total = known or 0
+        progress.stage(name, total_tasks=known)
     sc.setJobGroup(group, name)
     finished = threading.Event()
     reported = 0
@@ -77,20 +76,21 @@ def watched(
             progress.advance(min(done, total) - reported)
             reported = min(done, total)
 
-    def poll() -> None:
+    def count() -> int:
         nonlocal total, reported
+        if in_bytes is not None:
+            return in_bytes.done()
+        done, found = _tasks(sc, group)
+        if tasks is not None:
+            return done * total // tasks
+        if found > total:
+            total, reported = found, 0
+            progress.stage(name, total_tasks=total)
+        return done
+
+    def poll() -> None:
         while not finished.wait(_EVERY_S):
-            if in_bytes is not None:
-                tell(in_bytes.done())
-                continue
-            done, known = _tasks(sc, group)
-            if tasks is not None and things is not None:
-                tell(done * things // tasks)
-                continue
-            if known > total:
-                total, reported = known, 0
-                progress.stage(name, total_tasks=total)
-            tell(done)
+            tell(count())
 
     watcher = threading.Thread(target=poll, name="winnow-watch", daemon=True)
     watcher.start()
