@@ -162,7 +162,7 @@ def test_plan_that_can_not_be_saved_is_an_error_and_leaves_no_parts(
         )
 
 
-def test_no_room_for_a_certificate_is_found_before_anything_is_erased(
+def test_a_full_disk_for_the_certificate_is_found_before_anything_is_erased(
     log_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = files_of(log_dir)

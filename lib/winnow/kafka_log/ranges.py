@@ -37,7 +37,7 @@ _HEAD = FRAME_SIZE + RECORD_OVERHEAD_V0
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Whole batches of one segment, and the wanted offsets in them: `first` up to before `end`."""
+    """Whole batches of one segment. Of their records, those from `first` on and below `end`."""
 
     topic_partition: TopicPartition
     path: str

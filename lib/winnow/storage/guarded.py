@@ -58,7 +58,7 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     try:
         descriptor = open_guarded(path, flags)
     except OSError as error:
-        # A socket; a pipe without a reader; a directory opened for writing.
+        # It is a socket, a pipe without a reader, or a directory opened for writing.
         if error.errno in {errno.ENXIO, errno.EISDIR}:
             raise not_a_file(path, status_of(path)) from None
         raise

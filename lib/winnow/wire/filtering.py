@@ -59,7 +59,7 @@ class Retention(IntEnum):
     DELETE_EMPTY = 1
     """Drop the batch if no record remains."""
     RETAIN_EMPTY = 2
-    """Without records, keep the header: the batch is the last of its producer or of the log."""
+    """Keep the header if no record remains: the batch is the last of its producer or of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ def test_failed_run_writes_its_exit_code(tmp_path: Path) -> None:
         assert "winnow_last_success_unixtime" not in text
 
 
-def test_metrics_of_a_run_that_has_begun_keep_those_of_the_last_run(tmp_path: Path) -> None:
+def test_a_run_that_begins_keeps_the_metrics_of_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "w.prom"
     asked = request(tmp_path, metrics=str(path))
 

@@ -38,6 +38,6 @@ def test_arguments_of_another_run_are_not_used(place: Path, other: list[str]) ->
     assert typed_arguments(THROUGH_JAVA) == THROUGH_JAVA
 
 
-def test_arguments_that_java_left_alone_are_not_looked_up(place: Path) -> None:
+def test_arguments_that_java_kept_are_not_looked_up(place: Path) -> None:
     keep(place, ["plan", "/x", "--now", "1"])
     assert typed_arguments(["plan", "/k", "--now", "1"]) == ["plan", "/k", "--now", "1"]

@@ -217,7 +217,7 @@ def test_link_that_appears_while_the_file_is_written_is_not_replaced(tmp_path: P
     assert (tmp_path / "target").read_bytes() == b"other"
 
 
-def test_any_directory_of_a_broker_is_refused(tmp_path: Path) -> None:
+def test_an_output_file_in_the_directory_of_any_broker_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "meta.properties").write_text("node.id=1\n")
     for place in (tmp_path, tmp_path / "t-0"):

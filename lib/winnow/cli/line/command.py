@@ -15,7 +15,7 @@ from winnow.errors import UsageError
 
 _GIVEN = "winnow.cli.line.command.given"
 _MAY_BE_EMPTY = {("explain", "key"), ("explain", "key_hex"), ("erase", "key")}
-"""By verb: options for which an empty value has a meaning, or an error of its own."""
+"""By verb: options that take an empty value, or refuse it with a sentence of their own."""
 
 
 class ConfiguredCommand(TyperCommand):

@@ -89,7 +89,7 @@ def check_free(tree: FileTree, *, begin_again: bool) -> None:
 
 
 def begin(tree: FileTree, *, run_id: str, source: str, begin_again: bool) -> Destination:
-    """Mark a place as being written; first remove what is left there. Raises as `check_free`."""
+    """Remove what an unfinished run left, and mark the place as begun. Raises as `check_free`."""
     check_free(tree, begin_again=begin_again)
     if UNFINISHED in tree.list_top():
         clear(tree)
