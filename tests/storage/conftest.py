@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
@@ -11,6 +12,9 @@ from tests.crash.conftest import crash_run
 from tests.storage.hdfs import hdfs
 from tests.storage.s3 import BUCKET, environment, moto, versitygw
 from winnow.storage.places import _remote
+from winnow.storage.s3.bucket import S3Bucket
+from winnow.storage.s3.client import bucket_and_key
+from winnow.storage.s3.storage import S3Storage
 
 __all__ = ["crash_run"]
 
@@ -72,3 +76,25 @@ def remote(request: pytest.FixtureRequest) -> str:
 def leased(request: pytest.FixtureRequest) -> str:
     """The root of a place where a lease stands for the lock."""
     return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(params=["s3", pytest.param("gateway", marks=pytest.mark.slow)])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A directory in S3."""
+    return f"{request.getfixturevalue(request.param)}/{tmp_path.name}"
+
+
+@pytest.fixture
+def bucket(root: str) -> S3Bucket:
+    return S3Bucket(bucket_and_key(root)[0])
+
+
+@pytest.fixture
+def storage(bucket: S3Bucket) -> S3Storage:
+    return S3Storage(bucket)
+
+
+@pytest.fixture
+def reader(root: str) -> S3Storage:
+    """That of another process."""
+    return S3Storage(S3Bucket(bucket_and_key(root)[0]))
