@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
+
+from winnow.cli.demo import unpack
 
 ROOT = Path(__file__).parents[2]
 TINY = "mount -t tmpfs -o size=1m tmp /tmp"
@@ -31,9 +33,9 @@ pytestmark = pytest.mark.skipif(
 def log_dir() -> Path:
     """A log directory outside /tmp."""
     place = ROOT / ".cache" / "tests" / "temporary-files"
-    with tarfile.open(ROOT / "demo" / "log-dir.tar.gz") as tar:
-        tar.extractall(place, filter="data")
-    return next(place.rglob("meta.properties")).parent
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    return unpack(str(place))
 
 
 CHECKOUT = [str(ROOT / "spark-submit.sh")]

@@ -9,13 +9,14 @@ import signal
 import stat
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+
+from winnow.cli.demo import unpack
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
@@ -35,13 +36,11 @@ MODULES = (
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A log directory with modules that write a mark file when imported."""
     place = tmp_path_factory.mktemp("hostile")
-    with tarfile.open(ROOT / "demo" / "log-dir.tar.gz") as tar:
-        tar.extractall(place, filter="data")
-    (meta,) = place.rglob("meta.properties")
+    log_dir = unpack(str(place))
     for name in MODULES:
         code = f"open({str(place / 'mark')!r}, 'a').write({name!r} + '\\n')\n"
-        (meta.parent / f"{name}.py").write_text(code, encoding="utf-8")
-    yield meta.parent
+        (log_dir / f"{name}.py").write_text(code, encoding="utf-8")
+    yield log_dir
     assert not (place / "mark").exists()
 
 
