@@ -92,7 +92,6 @@ def test_verify_erase_and_a_script_run_on_the_cluster(field: Field, tmp_path: Pa
     script.write_text(SCRIPT, encoding="utf-8")
     keys = tmp_path / "keys"
     keys.write_text("nobody\n", encoding="utf-8")
-    plain = [word for word in log.arguments(log_dir)[2:] if word != "--now" and not word.isdigit()]
     with two_hosts(tmp_path) as cluster:
         assert (
             json.loads(cluster.submit("verify", log_dir, "--json"))["checked"]["partitions"]
@@ -100,7 +99,8 @@ def test_verify_erase_and_a_script_run_on_the_cluster(field: Field, tmp_path: Pa
         )
         erased = json.loads(
             cluster.submit(
-                *("erase", log_dir, "--keys", keys, *plain, "--dry-run", "--no-ledger", "--json"),
+                *("erase", log_dir, "--keys", keys, *log.settings()),
+                *("--dry-run", "--no-ledger", "--json"),
                 exit_code=2,  # no record has the key
             )
         )

@@ -44,17 +44,13 @@ def make(path: Path) -> Path:
 
 def arguments(log_dir: Path) -> list[str]:
     """Of `./spark-submit.sh`."""
+    return ["clean", str(log_dir), *settings(), "--now", str(NOW), "--yes"]
+
+
+def settings() -> list[str]:
+    """The part of `arguments` that every verb with settings takes."""
     sets = [word for text in SETS for word in ("--topic-set", text)]
-    return [
-        "clean",
-        str(log_dir),
-        "--topic-configs",
-        str(TOPIC_CONFIGS),
-        "--now",
-        str(NOW),
-        *sets,
-        "--yes",
-    ]
+    return ["--topic-configs", str(TOPIC_CONFIGS), *sets]
 
 
 def content(log_dir: Path) -> dict[str, str]:
