@@ -301,6 +301,12 @@ if [[ -z $without_spark ]]; then
     if [[ $verb == script ]]; then
         PYTHONPATH+=:$(cd -- "$(dirname -- "$application")" && pwd -P)
     fi
+    # The job starts the process that loads what Spark's workers need (docs/decisions/0057). The
+    # history needs no workers, and a script need not.
+    unset WINNOW_STANDBY
+    if [[ $library == here && $verb != history && $verb != script ]]; then
+        export WINNOW_STANDBY=$WINNOW_RUN_DIR/standby
+    fi
     # This process waits until the pipe is closed, which happens when Java ends. Then it removes the
     # directories.
     exec 8> >(exec "$python_in_venv" -I -S "$root/lib/winnow/runtime/run_directory.py" \

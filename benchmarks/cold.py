@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -185,37 +186,25 @@ def cpu_of_tree(pid: int) -> float:
 
 
 def report(starts: Starts, repeat: int) -> str:
-    lines = [
+    made = (
+        f"Made by `benchmarks/cold.py --repeat {repeat}` on {dt.datetime.now(tz=dt.UTC).date()}; "
+        f"medians of {repeat} runs, in turns, each a process of its own. Everything is installed "
+        "and in the page cache; a log directory of one partition with 2 MiB in three segments is "
+        "cleaned. The first byte of a log is read when inotify tells of the first opening of a "
+        "`.log`. CPU seconds are those of all processes, to their ends."
+    )
+    aims = (
+        f"Aims: the first byte within {MOST_TO_FIRST_BYTE:.0f} s, all of it, ledger and report "
+        f"included, within {MOST_IN_ALL:.0f} s. What was tried: [NOTES-cold.md](NOTES-cold.md)."
+    )
+    parts = (
         "# From the command to the log",
-        "",
-        (
-            f"Made by `benchmarks/cold.py --repeat {repeat}` on "
-            f"{dt.datetime.now(tz=dt.UTC).date()}; "
-            f"medians of {repeat}"
-        ),
-        (
-            "runs, in turns, each a process of its own. Everything is installed and in the page "
-            "cache; "
-            "a log directory of"
-        ),
-        (
-            "one partition with 2 MiB in three segments is cleaned. The first byte of a log is "
-            "read "
-            "when inotify tells of"
-        ),
-        "the first opening of a `.log`. CPU seconds are those of all processes, to their ends.",
-        "",
+        textwrap.fill(made, 100, break_on_hyphens=False),
         describe_machine(),
-        "",
-        *table(starts),
-        "",
-        (
-            f"Aims: the first byte within {MOST_TO_FIRST_BYTE:.0f} s, all of it, ledger and report "
-            "included, within "
-            f"{MOST_IN_ALL:.0f} s. What was tried: [NOTES-cold.md](NOTES-cold.md)."
-        ),
-    ]
-    return "\n".join(lines) + "\n"
+        "\n".join(table(starts)),
+        textwrap.fill(aims, 100, break_on_hyphens=False),
+    )
+    return "\n\n".join(parts) + "\n"
 
 
 def table(starts: Starts) -> list[str]:

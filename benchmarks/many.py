@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -190,13 +191,12 @@ def report(found: Measured) -> str:
         "",
         describe_machine(),
         "",
-        (
+        textwrap.fill(
             f"`plan --json` of {found.partitions:,} partitions with {found.segments:,} segments, "
-            f"{found.compacted:,} "
-            f"of them to be compacted: **{found.seconds:.1f} s** from process start to its end, at "
-            "most "
-            f"**{found.peak_bytes / 2**20:,.0f} MiB** in all processes together (PSS, looked at "
-            "twice a second)."
+            f"{found.compacted:,} of them to be compacted: **{found.seconds:.1f} s** from process "
+            f"start to its end, at most **{found.peak_bytes / 2**20:,.0f} MiB** in all processes "
+            "together (PSS, looked at twice a second).",
+            100,
         ),
         "",
         (

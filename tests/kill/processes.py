@@ -14,6 +14,8 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 DAEMON = "winnow.worker.daemon"
+STANDBY = "winnow.worker.standby"
+"""Forks the workers of a run on this machine alone."""
 JOB = "winnow_job.py"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 GONE_SECONDS = 30
@@ -80,11 +82,11 @@ class Run:
         return [one for one in self.processes() if EXECUTOR in one.command]
 
     def workers(self) -> list[Process]:
-        """Forked by a daemon, which is the child of a JVM."""
+        """Forked by a daemon, which is a child of a JVM or was on standby while it started."""
         python = {
             one.pid: one
             for one in self.processes()
-            if DAEMON in one.command and JOB not in one.command
+            if (DAEMON in one.command or STANDBY in one.command) and JOB not in one.command
         }
         return [one for one in python.values() if one.parent in python]
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kill import log
 from tests.kill.kills import wait_for
-from tests.kill.processes import Run
+from tests.kill.processes import STANDBY, Run
 from tests.spark.runs import stray_files
 
 
@@ -63,6 +63,7 @@ def test_spark_stops_only_after_the_job(scratch: Path) -> None:
             os.kill(run.pid, signal.SIGTERM)
             time.sleep(3)  # Spark is gone within one
             workers = run.workers()
+            assert all(STANDBY in worker.command for worker in workers)
         finally:
             os.kill(job.pid, signal.SIGCONT)
         assert run.wait(timeout_seconds=60) == 128 + signal.SIGTERM

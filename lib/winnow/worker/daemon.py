@@ -19,6 +19,17 @@ _GROWTH_BYTES = 64 * 2**20
 
 
 def main() -> None:
+    from winnow.worker.standby import describe, hand_over  # noqa: PLC0415
+    from winnow.worker.warm_up import ensure_compiled  # noqa: PLC0415
+
+    if not hand_over(describe()):
+        ensure_compiled()
+        load()
+        serve()
+
+
+def load() -> None:
+    """Load everything that workers need."""
     from winnow.worker.archives import load_from_files  # noqa: PLC0415
 
     load_from_files()
@@ -29,12 +40,17 @@ def main() -> None:
 
     from winnow.cleaning.rewrite import compaction  # noqa: F401, PLC0415
     from winnow.survey import survey  # noqa: F401, PLC0415
-    from winnow.worker.warm_up import ensure_compiled, warm_up  # noqa: PLC0415
+    from winnow.worker.warm_up import warm_up  # noqa: PLC0415
 
-    ensure_compiled()
     warm_up()
     gc.collect()
     gc.freeze()
+
+
+def serve() -> None:
+    """Fork workers for Spark until it closes the standard input."""
+    from pyspark import daemon  # noqa: PLC0415
+
     daemon.worker = until_hung_up(daemon.worker)
     daemon.manager()
 

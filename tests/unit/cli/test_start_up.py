@@ -37,3 +37,18 @@ def test_api_does_not_load_pyarrow() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert shown.stdout.split() == ["True", "False"]
+
+
+def test_last_collection_of_a_process_visits_nothing() -> None:
+    """Functions that were registered first run last."""
+    script = """
+import atexit, gc, sys
+atexit.register(lambda: print("left:", len(gc.get_objects())))
+from winnow.cli.main import main
+sys.argv = ["winnow", "--version"]
+main()
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert int(shown.stdout.rpartition("left: ")[2]) < 100
