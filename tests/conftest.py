@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from tests.crash.tried import tried
+from tests.disks import memory
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.kafka.judge.judge import Kafka
 
@@ -58,6 +59,9 @@ def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spark: starts a SparkSession (one for all tests)")
+    if place := memory():
+        # Of `tmp_path` and `tmp_path_factory`.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place))
 
 
 @pytest.hookimpl(trylast=True)

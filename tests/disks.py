@@ -1,8 +1,11 @@
-"""Real file systems of some MiB, for tests to fill."""
+"""Where tests put their files: in memory, on the disk, or on real file systems of some MiB that
+they fill.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +15,21 @@ from pathlib import Path
 import pytest
 
 MIB = 2**20
+MEMORY = Path("/dev/shm")  # noqa: S108 - a place, not a name of a file
+_ROOM = 4 * 2**30
+
+
+def memory() -> Path | None:
+    """A file system in memory with room for the files of all tests, where programs may run. The
+    tests sync each of their files: on a disk that takes longer than all the rest.
+    """
+    try:
+        status = os.statvfs(MEMORY)
+        (available,) = re.findall(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    except (OSError, ValueError):
+        return None
+    room = min(status.f_bavail * status.f_frsize, int(available) * 1024 // 2)
+    return None if room < _ROOM or status.f_flag & os.ST_NOEXEC else MEMORY
 
 
 class NoDiskError(Exception):

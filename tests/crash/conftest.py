@@ -19,6 +19,7 @@ from tests.crash.small_log import (
     time_of,
 )
 from tests.crash.transactional_log import TWO_SEGMENTS, make_transactional_log
+from tests.crash.two import Alone, two_alone
 from tests.crash.unchanged_log import INTERVAL, SEGMENT_BYTES, make_unchanged_log
 from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge.judge import Kafka
@@ -124,6 +125,23 @@ def crash_run(
         return made[name]
 
     return run
+
+
+@pytest.fixture(scope="session")
+def alone(
+    spark: SparkSession,
+    crash_run: Callable[[str], CrashRun],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Alone:
+    """`two_alone` of a case of CASES by its name, made when first asked for."""
+    made: dict[str, tuple[Path, dict[str, CrashRun]]] = {}
+
+    def of(name: str) -> tuple[Path, dict[str, CrashRun]]:
+        if name not in made:
+            made[name] = two_alone(spark, crash_run(name), tmp_path_factory.mktemp("two"))
+        return made[name]
+
+    return of
 
 
 def _log_dir(case: Case, target: Path, kafka: Kafka) -> Path:

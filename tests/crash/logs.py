@@ -11,14 +11,16 @@ import numpy as np
 from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.logdir.checkpoints import read_offset_checkpoint
+from winnow.logdir.commit.recovery import leftover_names
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.listing import SegmentListing, list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, STAGING_PREFIX, TIMEINDEX, segment_file
-from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
+from winnow.logdir.snapshots import encode_snapshot
 from winnow.logdir.survey import Checkpoints
-from winnow.state import Entries, PartitionState, Segment, TopicPartition
+from winnow.state import Entries, PartitionState, ProducerEntry, Segment, TopicPartition
+from winnow.storage.contract import Storage
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH
 from winnow.wire.plain import Record
@@ -49,6 +51,10 @@ def segment_bytes(base: int, records: list[Record]) -> dict[str, bytes]:
     builder.append(rows)
     index, timeindex = builder.finish()
     return {INDEX: index, TIMEINDEX: timeindex, LOG: bytes(data)}
+
+
+def leftovers(storage: Storage, directory: str) -> tuple[str, ...]:
+    return leftover_names(storage.list_dir(directory))
 
 
 def snapshot(offset: int) -> bytes:

@@ -20,7 +20,7 @@ from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
-from winnow.logdir.indexes.txnindex import read_txn_index
+from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.names import CLEANER_CHECKPOINT, SNAPSHOT, STAGING_PREFIX, TXNINDEX
 from winnow.logdir.survey import survey_log_dirs
@@ -268,8 +268,8 @@ def void_by_index(directory: Path) -> frozenset[int]:
     aborted = [
         entry
         for path in sorted(directory.glob(f"*{TXNINDEX}"))
-        for entry in read_txn_index(
-            LocalStorage(), str(path), base_offset=int(path.name.split(".")[0])
+        for entry in decode_txn_index(
+            path.read_bytes(), str(path), base_offset=int(path.name.split(".")[0])
         )
     ]
     void: set[int] = set()

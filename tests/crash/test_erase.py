@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.logs import leftovers
 from tests.crash.replay import RecordingStorage, crash_points
 from tests.crash.runs import content_of, read_log
 from tests.crash.small_log import (
@@ -24,7 +25,7 @@ from tests.crash.small_log import (
 )
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.listing import list_segments

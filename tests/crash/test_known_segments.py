@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.crash.logs import leftovers
 from tests.crash.turns import NAMES, SCHEDULES, TakingTurns
 from tests.spark.known_segments import check_known
 from tests.spark.nights import CONFIGS, bytes_of, clean_partitions, write_day
 from winnow.cleaning.learn import learn_segments
 from winnow.cleaning.summaries import store
-from winnow.logdir.commit.recovery import leftovers
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings
 from winnow.storage.local import LocalStorage

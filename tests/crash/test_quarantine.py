@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.by_hand import INTERVAL_BYTES, NOW, make_log, one
+from tests.crash.logs import leftovers
 from tests.crash.replay import RecordingStorage, crash_points
 from tests.crash.runs import files_of
 from tests.fixtures.data import copy_tree
@@ -20,7 +21,7 @@ from tests.kafka.judge.judge import Kafka
 from winnow.logdir.commit.keeping import begin_keeping, end_keeping
 from winnow.logdir.commit.kept import read_kept
 from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.set_aside import staging_path
 from winnow.logdir.damage import find_damage
 from winnow.logdir.listing import list_segments, resolve

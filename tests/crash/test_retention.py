@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
+from tests.crash.logs import leftovers
 from tests.crash.replay import RecordingStorage, crash_points
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.retain import retain
 from winnow.storage.local import LocalStorage
 

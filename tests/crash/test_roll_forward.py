@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.logs import leftovers
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points
 from tests.crash.runs import CrashRun, checkpoint_entry, must_hold
 from tests.fixtures.data import copy_tree
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import JOURNAL
-from winnow.logdir.commit.recovery import leftovers
 from winnow.logdir.commit.roll_forward import PutRight, put_right
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, SNAPSHOT, STAGING_PREFIX
 from winnow.state import TopicPartition

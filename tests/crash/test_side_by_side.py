@@ -4,11 +4,8 @@ other one does, and so every crash leaves both as a crash of its own run would (
 
 from __future__ import annotations
 
-import errno
-import os
-import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.conftest import CASES
-from tests.crash.replay import Effect, RecordingStorage, crash_states
+from tests.crash.logs import leftovers
+from tests.crash.replay import Effect, crash_states
 from tests.crash.runs import (
     CrashRun,
     MustHold,
@@ -26,22 +23,15 @@ from tests.crash.runs import (
     gather,
     must_hold,
     read_log,
-    record_run,
     run_winnow,
 )
-from tests.crash.small_log import segment_at
 from tests.crash.turns import NAMES, SCHEDULES, TakingTurns, alternating, at_random, one_ahead
+from tests.crash.two import Alone
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
-from winnow.cleaning import space
-from winnow.cleaning.result import PartitionResult
-from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
-from winnow.logdir.commit.recovery import leftovers, recover
-from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, STAGING_PREFIX
-from winnow.runtime.stop import Stop
-from winnow.state import TopicPartition
+from winnow.logdir.commit.recovery import recover
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
 from winnow.storage.local import LocalStorage
-from winnow.storage.places import Places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,46 +56,6 @@ class Both:
         for name in self.alone:
             (scratch / name).mkdir(parents=True)
         return {name: must_hold(run, scratch / name) for name, run in self.alone.items()}
-
-
-@pytest.fixture(scope="module")
-def alone(
-    spark: SparkSession,
-    crash_run: Callable[[str], CrashRun],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], tuple[Path, dict[str, CrashRun]]]:
-    """A log directory with two partitions that differ, and a run of each of them alone."""
-    made: dict[str, tuple[Path, dict[str, CrashRun]]] = {}
-
-    def of(case: str) -> tuple[Path, dict[str, CrashRun]]:
-        if case not in made:
-            scratch, first = tmp_path_factory.mktemp("two"), crash_run(case)
-            before, second = scratch / "before", scratch / "second"
-            for root in (before, second):
-                copy_tree(first.before, root)
-                copy_tree(root / NAMES[0], root / NAMES[1])
-                _same_entries(root, 1)
-                update_offset_checkpoint(
-                    STORAGE, f"{root}/{CLEANER_CHECKPOINT}", {TopicPartition("t", 1): segment_at(4)}
-                )
-            for path in (second / NAMES[0]).iterdir():
-                path.unlink()
-            (second / NAMES[0]).rmdir()
-            (scratch / "alone").mkdir()
-            run = record_run(
-                spark, second, replace(CASES[case], partition=NAMES[1]), scratch / "alone"
-            )
-            made[case] = before, {NAMES[0]: first, NAMES[1]: run}
-        return made[case]
-
-    return of
-
-
-def _same_entries(root: Path, number: int) -> None:
-    """Give another partition of the topic the entries of the first."""
-    for path in map(str, root.glob("*-offset-checkpoint")):
-        offset = read_offset_checkpoint(STORAGE, path)[TopicPartition("t", 0)]
-        update_offset_checkpoint(STORAGE, path, {TopicPartition("t", number): offset})
 
 
 def commit_both(
@@ -153,7 +103,7 @@ def test_crash_leaves_each_of_two_as_if_it_were_alone(
     every: int,
     least: int,
     spark: SparkSession,
-    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
+    alone: Alone,
     kafka: Kafka,
     tmp_path: Path,
 ) -> None:
@@ -193,7 +143,7 @@ def test_crash_leaves_each_of_two_as_if_it_were_alone(
 def test_next_run_ends_where_the_crashed_run_would_have(
     case: str,
     spark: SparkSession,
-    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
+    alone: Alone,
     tmp_path: Path,
 ) -> None:
     both = commit_both(spark, *alone(case), SCHEDULES["random 2"](), tmp_path)
@@ -214,7 +164,7 @@ def test_next_run_ends_where_the_crashed_run_would_have(
 
 def test_checkpoint_follows_the_groups_of_its_partition(
     spark: SparkSession,
-    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
+    alone: Alone,
     tmp_path: Path,
 ) -> None:
     """Whatever the other partition does: an entry may appear only when all groups of its partition
@@ -275,119 +225,3 @@ def _files(directory: Path) -> dict[str, bytes]:
 
 def _logs(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.glob(f"*{LOG}")}
-
-
-class Failing(RecordingStorage):
-    """Fails one effect of the first partition: the `number`th with this method and text."""
-
-    def __init__(self, root: Path, method: str, text: str, number: int, code: int) -> None:
-        super().__init__(root)
-        self._what = method, text, code
-        self._left = number
-        self.lock = threading.Lock()
-
-    def fail(self, method: str, path: str) -> None:
-        wanted, text, code = self._what
-        with self.lock:
-            if method == wanted and text in path and self._left:
-                self._left -= 1
-                if not self._left:
-                    raise OSError(code, os.strerror(code), path)
-
-
-def _failing(method: str) -> Callable[..., None]:
-    recorded = getattr(RecordingStorage, method)
-
-    def effect(self: Failing, *arguments: object) -> None:
-        self.fail(method, str(arguments[0]))
-        recorded(self, *arguments)
-
-    return effect
-
-
-for _method in ("create", "rename", "fsync_dir", "unlink"):
-    setattr(Failing, _method, _failing(_method))
-
-
-@pytest.mark.parametrize(
-    ("method", "text", "number", "code"),
-    [
-        ("create", "/t-0/", 1, errno.ENOSPC),
-        ("fsync_dir", "/t-0", 1, errno.EIO),
-        ("fsync_dir", "/t-0", 9, errno.EIO),
-        ("rename", "/t-0/", 11, errno.EIO),
-        ("unlink", "/t-0/", 3, errno.EIO),
-        ("create", CLEANER_CHECKPOINT, 1, errno.ENOSPC),
-    ],
-)
-def test_failure_of_one_leaves_the_other_undisturbed(
-    method: str,
-    text: str,
-    number: int,
-    code: int,
-    spark: SparkSession,
-    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
-    tmp_path: Path,
-) -> None:
-    before, runs = alone("compact,delete")
-    log_dir = tmp_path / "log-dir"
-    copy_tree(before, log_dir)
-    case = runs[NAMES[0]].case
-    storage = Failing(log_dir, method, text, number, code)
-    results = _by_name(run_winnow(spark, log_dir, case, storage=storage))
-    failed = [name for name, result in results.items() if result.error]
-    assert len(failed) == 1
-    assert failed == ["t-0"] or "t-0" not in text
-    (other,) = set(NAMES) - {*failed}
-    assert content_of(log_dir / other) == content_of(runs[other].after / other)
-    assert [*_by_name(run_winnow(spark, log_dir, case)).values()]
-    for name, run in runs.items():
-        assert content_of(log_dir / name) == content_of(run.after / name)
-        assert checkpoint_entry(log_dir, CLEANER_CHECKPOINT, name) == checkpoint_entry(
-            run.after, CLEANER_CHECKPOINT, name
-        )
-
-
-def test_stop_ends_what_has_begun_and_begins_no_other(
-    spark: SparkSession,
-    alone: Callable[[str], tuple[Path, dict[str, CrashRun]]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(space, "COMMITS_AT_ONCE", 2)
-    before, runs = alone("compact")
-    log_dir = tmp_path / "log-dir"
-    copy_tree(before, log_dir)
-    for number in range(2, 8):
-        copy_tree(log_dir / "t-0", log_dir / f"t-{number}")
-        _same_entries(log_dir, number)
-    stop = Stop()
-    results = _by_name(
-        run_winnow(spark, log_dir, runs["t-0"].case, storage=_StoppingAtFirstSwap(stop), stop=stop)
-    )
-    stopped = {name for name, result in results.items() if "the run was stopped" in result.reason}
-    assert len(stopped) >= 8 - 2 * 2
-    assert len(results) - len(stopped) >= 1
-    for name, result in results.items():
-        assert result.error is None
-        assert not list((log_dir / name).glob(f"{STAGING_PREFIX}*"))
-        wanted = before / ("t-1" if name == "t-1" else "t-0")
-        if name in stopped:
-            assert content_of(log_dir / name) == content_of(wanted)
-        else:
-            assert leftovers(STORAGE, f"{log_dir}/{name}") == ()
-            assert content_of(log_dir / name) != content_of(wanted)
-
-
-class _StoppingAtFirstSwap(Places):
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-
-    def rename(self, source: str, target: str) -> None:
-        if source.endswith(".swap"):
-            self._stop.request("a test asked for it")
-        super().rename(source, target)
-
-
-def _by_name(results: list[PartitionResult]) -> dict[str, PartitionResult]:
-    return {f"{r.topic}-{r.partition}": r for r in results}

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.crash.by_hand import FAR, INTERVAL_BYTES, NOW, make_log
+from tests.crash.logs import leftovers
 from tests.crash.replay import RecordingStorage, crash_points
 from tests.crash.runs import files_of, read_log
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
-from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
+from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.storage.local import LocalStorage
@@ -189,8 +190,8 @@ def test_split_keeps_the_index_of_an_aborted_transaction(tmp_path: Path) -> None
     (root / "t-0" / segment_file(BASE, TXNINDEX)).write_bytes(encode_txn_index(entries))
     swap_split(STORAGE, f"{root}/t-0", stage(root))
     found = {
-        base: read_txn_index(
-            STORAGE, f"{root}/t-0/{segment_file(base, TXNINDEX)}", base_offset=base
+        base: decode_txn_index(
+            (root / "t-0" / segment_file(base, TXNINDEX)).read_bytes(), "f", base_offset=base
         )
         for base in parts
         if (root / "t-0" / segment_file(base, TXNINDEX)).exists()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
+from tests.crash.logs import leftovers
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points, fingerprint, record
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.names import SWAP
 from winnow.storage.local import LocalStorage

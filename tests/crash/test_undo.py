@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.logs import leftovers
 from tests.crash.replay import RecordingStorage, crash_points, crash_states
 from tests.crash.runs import CrashRun, MustHold, checkpoint_entry, files_of, must_hold, read_log
 from tests.crash.small_log import HOUR_MS
@@ -18,7 +19,7 @@ from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.kept import kept_run_ids, read_kept
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.undo import plan_undo, undo
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,

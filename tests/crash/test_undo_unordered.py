@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
+from tests.crash.logs import leftovers
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points, record
 from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.commit.keeping import begin_keeping, end_keeping
 from winnow.logdir.commit.kept import kept_run_ids, read_kept
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.retain import delete_segments
 from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.commit.undo import plan_undo, undo

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.logs import leftovers
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points, fingerprint
 from tests.crash.runs import CrashRun, MustHold, files_of, must_hold, read_log
 from tests.crash.unchanged_log import UNCHANGED
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.storage.local import LocalStorage

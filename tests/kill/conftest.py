@@ -1,6 +1,12 @@
-"""One log directory for all kills, and the result of an undisturbed run on it."""
+"""One log directory for all kills, and the result of an undisturbed run on it. Both lie where a
+temporary file lies, which is mostly a disk: the files of other tests may lie in memory.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,5 +16,12 @@ from tests.kill.run import make_field
 
 
 @pytest.fixture(scope="session")
-def field(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Field:
-    return make_field(spark, tmp_path_factory.mktemp("kill"))
+def field(spark: SparkSession) -> Iterator[Field]:
+    with TemporaryDirectory(prefix="winnow-kill-") as path:
+        yield make_field(spark, Path(path))
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="winnow-kill-") as path:
+        yield Path(path)

@@ -52,8 +52,8 @@ class Counting(S3Bucket):
 
 
 PATIENCE_S = 0.5
-"""After this time without a request of the one whose turn it is, the other goes on: it may wait for
-the file that both share.
+"""After this time without a request of the one whose turn it is, the other goes on until its next
+request: it may wait for the file that both share.
 """
 
 
@@ -70,6 +70,8 @@ class TakingTurns(Counting):
         self._turns = turns
         self._next = next(turns)
         self._changed = threading.Condition()
+        self._away: set[str] = set()
+        """Those that nobody waits for until their next request."""
 
     def end(self, partition: str) -> None:
         """Wait for this one no more."""
@@ -81,11 +83,14 @@ class TakingTurns(Counting):
         keys = f"{arguments[0]}/"
         who = next((name for name in self._partitions if f"/{name}/" in keys), None)
         with self._changed:
+            self._away.discard(who or "")
             if who is not None:
-                self._changed.wait_for(
-                    lambda: self._next == who or self._next not in self._partitions,
+                came = self._changed.wait_for(
+                    lambda: self._next == who or self._next not in self._partitions - self._away,
                     timeout=PATIENCE_S,
                 )
+                if not came:
+                    self._away.add(self._next)
             answer = super()._one(request, *arguments)
             if who is not None:
                 self.owners.append(who)

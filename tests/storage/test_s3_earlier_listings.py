@@ -23,8 +23,9 @@ from tests.spark.runs import NOW, clean, files_of, settings
 from tests.storage.conftest import connected
 from tests.storage.proxy import proxy
 from tests.storage.test_output import download, upload
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.names import parse_partition_dir
-from winnow.runtime.failure import Failure
+from winnow.runtime.failure import Failure, failure
 from winnow.storage.places import _remote
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.client import bucket_and_key
@@ -52,7 +53,10 @@ class Directory:
     def listed(self, *, fresh: bool = False) -> Listed | Failure:
         """List it in another process. `fresh`: without what was found before."""
         _remote.cache_clear()
-        return _list_one(self._place if fresh else replace(self._place, kept=str(self.kept)))
+        try:
+            return _list_one(self._place if fresh else replace(self._place, kept=str(self.kept)))
+        except FAILS_ONE_PARTITION as error:
+            return failure(error)
 
     def key(self, name: str) -> str:
         return f"{self.prefix}/{PARTITION}/{name}"
@@ -65,7 +69,7 @@ class Directory:
 
     def change(self, name: str, how: Callable[[bytes], bytes], mtime_ns: int | None = None) -> None:
         data, _ = self.bucket.get(self.key(name))
-        time = mtime_ns or self.bucket.look(self.key(name)).mtime_ns
+        time = mtime_ns or self.bucket.look(self.key(name))[1]
         self.bucket.overwrite(self.key(name), how(data), mtime_ns=time)
 
     def check(self) -> Listed | Failure:

@@ -100,10 +100,10 @@ def test_times_of_logs_are_learned_from_another_process(
     with SegmentWriter(f"{root}/0.log", mtime_ns=MTIME_NS) as writer:
         writer.write(b"x")
     (entry,) = reader.list_dir(root)
-    assert reader.known_logs(root) == (entry,)
+    assert [one.entry for one in reader.listed_in(root)] == [entry]
     told = Told(bucket.name)
     one = S3Storage(told)
-    one.learn(root, reader.known_logs(root))
+    one.learn(root, reader.listed_in(root))
     assert one.list_dir(root) == (entry,)
     assert told.made == 1
 

@@ -12,7 +12,6 @@ keeps what it replaces. It is undone in a copy at once, and in a copy of what th
 
 from __future__ import annotations
 
-import os
 import shutil
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,42 +21,36 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.fixtures.data import copy_tree
-from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
+from tests.kafka.cleaner.runs import read_checkpoint
 from tests.kafka.judge.judge import Kafka, Line
 from tests.kafka.lives.alike import (
     INDEXES,
-    Found,
     Log,
     assert_indexes_as_rebuilt,
     assert_same_answer,
     assert_same_but_compressed,
     assert_same_times_found,
     differing,
-    times_found,
 )
+from tests.kafka.lives.both import TIMESTAMPS, Both, date, log_of, offsets, unmake
 from tests.kafka.lives.known import still_known
 from tests.kafka.lives.life import (
     BEGINNING,
-    HOUR_MS,
     PASSES,
     PRODUCER_EXPIRATION_MS,
     Config,
     Life,
 )
 from tests.kafka.lives.outcome import Difference, Outcome
-from tests.kafka.lives.telling import Told, tell
 from tests.kafka.lives.undo import Undo
 from tests.spark.runs import changes, files_of
 from winnow.api import clean
 from winnow.cleaning.result import COMPACTED, NONE, RETAINED, PartitionResult
 from winnow.logdir.names import (
-    CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
     INDEX,
     LOG,
     LOG_START_CHECKPOINT,
-    META_PROPERTIES,
     SNAPSHOT,
     segment_file,
 )
@@ -66,17 +59,6 @@ from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import asked_version
 
-TIMESTAMPS = tuple(
-    sorted(
-        {
-            0,
-            1,
-            *(now + by for now in (BEGINNING, *PASSES) for by in (-HOUR_MS // 2, -1, 0, 1)),
-            2**40 + PASSES[-1],
-        }
-    )
-)
-"""What a consumer looks for before each span."""
 BROKER = "".join(
     f"{name}={PRODUCER_EXPIRATION_MS}\n"
     for name in ("producer.id.expiration.ms", "transactional.id.expiration.ms")
@@ -99,7 +81,6 @@ UNLIVED: Mapping[str, str] = {
 }
 """Part of what Kafka's log throws that can't be opened or written to, and what the results call it.
 """
-_MADE_NOW_MS = PASSES[-1] + 10_000 * HOUR_MS
 
 
 def run(
@@ -139,29 +120,18 @@ class _Run:
     ) -> None:
         self._summaries = root / "summaries" if known else None
         self._spark, self._kafka, self._reader, self._root = spark, kafka, reader, root
-        self._version = asked_version(kafka.version)
-        self._sparse_indexes = self._version.oldest.first < (3, 9, 1)
-        self._ours, self._theirs = root / "winnow", root / "kafka"
-        self._lives = {f"{topic}-0": life for topic, life in lives.items()}
-        self._told: dict[str, list[Told]] = {
-            name: tell(life, self._version.oldest) for name, life in self._lives.items()
-        }
+        version = asked_version(kafka.version)
+        self._version, self._sparse_indexes = version, version.oldest.first < (3, 9, 1)
+        self._both = Both(root, lives, version.oldest)
+        self._ours, self._theirs = self._both.ours, self._both.theirs
+        self._lives, self._told = self._both.lives, self._both.told
         self._outcome = Outcome(lives=len(lives))
-        self._committed: dict[str, int] = {}
         self._undo = Undo(root / "undo")
-        for log_dir in (self._ours, self._theirs):
-            log_dir.mkdir(parents=True)
-            (log_dir / META_PROPERTIES).write_text(
-                "version=1\nnode.id=1\ncluster.id=V2lubm93T3JhY2xlMDAwMQ\n"
-            )
-            (log_dir / CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
-            for name in self._lives:
-                (log_dir / name).mkdir()
 
     def all(self) -> Outcome:
         self._write(0, BEGINNING)
         for number, now in enumerate(PASSES):
-            self._commit(number)
+            self._both.commit(number)
             self._clean(number, now, keep=not number % 2)
             # After the last pass nothing; but Kafka opens what it left.
             self._write(number + 1, now)
@@ -172,12 +142,12 @@ class _Run:
         """Let Kafka write the steps of a span to both logs."""
         when = f"written to before pass {number}"
         steps = self._steps(number)
-        found = {name: self._times_found(name) for name in self._lives} if number else {}
+        found = {name: self._both.times_found(name) for name in self._lives} if number else {}
         answers = self._kafka.live(
             [log_dir / name for log_dir in (self._ours, self._theirs) for name in self._lives],
             now=now,
             steps=steps,
-            topic_configs=self._configs(number),
+            topic_configs=self._both.configs(number),
             producer_expiration_ms=PRODUCER_EXPIRATION_MS,
             timestamps=",".join(map(str, TIMESTAMPS)),
         )
@@ -189,7 +159,7 @@ class _Run:
             ours, theirs = self._ours / name, self._theirs / name
             until = self._told[name][number].clock if number < len(PASSES) else now
             for directory in (ours, theirs):
-                _date(directory, now, until)
+                date(directory, now, until)
             with self._judging(name, when):
                 if self._unlived(name, answers[ours], answers[theirs]):
                     continue
@@ -218,7 +188,7 @@ class _Run:
 
     def _end(self, name: str, why: str) -> None:
         self._outcome.ended[why] = self._outcome.ended.get(why, 0) + 1
-        self._drop(name)
+        self._both.drop(name)
 
     def _steps(self, number: int) -> Path:
         steps = self._root / f"steps-{number}"
@@ -231,46 +201,9 @@ class _Run:
                 self._outcome.bytes += len(told[number].steps)
         return steps
 
-    def _commit(self, number: int) -> None:
-        """The high watermarks. Where one is below the log end, snapshots above it go: they know
-        nothing of transactions that ended before them, and a broker that loads one cleans what one
-        that went on running would not (S8.4).
-        """
-        self._committed = {name: self._high_watermark(name, number) for name in self._lives}
-        for log_dir in (self._ours, self._theirs):
-            write_checkpoint(log_dir / HIGH_WATERMARK_CHECKPOINT, self._committed)
-            self._forget_above(log_dir)
-
-    def _high_watermark(self, name: str, number: int) -> int:
-        """That of the life, or the log end where no snapshot would be left: then a broker that was
-        shut down cleanly takes it that there are no producers at all (S8.4).
-
-        Up to 3.0 it is the log end: Kafka cleaned what lies above the high watermark
-        (KAFKA-13194), which Winnow never does.
-        """
-        end = self._told[name][number].log_end_offset
-        if self._version.oldest.first < (3, 1, 0):
-            return end
-        wanted = max(0, end - self._lives[name].span(number).uncommitted)
-        directory = self._theirs / name
-        bases, snapshots = _offsets(directory, LOG), _offsets(directory, SNAPSHOT)
-        start = max(min(bases), read_checkpoint(self._theirs / LOG_START_CHECKPOINT).get(name, 0))
-        # A loader removes those between segments, but for one behind them all.
-        left = any(
-            start < offset <= wanted and (offset in bases or offset > max(bases))
-            for offset in snapshots
-        )
-        return wanted if left else end
-
-    def _forget_above(self, log_dir: Path) -> None:
-        for name, offset in self._committed.items():
-            for snapshot in (log_dir / name).glob(f"*{SNAPSHOT}"):
-                if int(snapshot.stem) > offset:
-                    snapshot.unlink()
-
     def _clean(self, number: int, now: int, *, keep: bool) -> None:
         when = f"pass {number}"
-        configs = self._configs(number)
+        configs = self._both.configs(number)
         settings = Settings(
             topic_configs=parse_topic_configs(configs.read_text()),
             server_properties=parse_server_properties(BROKER),
@@ -294,7 +227,7 @@ class _Run:
             name: {
                 segment_file(base, suffix)
                 for suffix in (SNAPSHOT, *INDEXES)
-                for base in _offsets(directory, LOG) - _offsets(directory, suffix)
+                for base in offsets(directory, LOG) - offsets(directory, suffix)
             }
             for name in self._lives
             for directory in [self._theirs / name]
@@ -311,14 +244,14 @@ class _Run:
         self._undo.forget()
         if keep:
             problems |= self._undo.at_once(self._ours, result.run_id, changed)
-        self._forget_above(self._theirs)
+        self._both.forget_above(self._theirs)
         for name, files in absent.items():
-            self._unmake(self._theirs / name, files)
+            unmake(self._theirs / name, files)
         recompressed: dict[str, list[str]] = {}
         for name in list(self._lives):
             with still_known(self._summaries, self._ours / name):
-                _date(self._ours / name, now, now)
-            _date(self._theirs / name, now, now)
+                date(self._ours / name, now, now)
+            date(self._theirs / name, now, now)
             with self._judging(name, when):
                 assert name not in problems, problems[name]
                 config = self._lives[name].span(number).config
@@ -326,18 +259,7 @@ class _Run:
                 if different:
                     recompressed[name] = different
         self._go_on_with_ours(recompressed, when, now)
-        self._go_on_with_our_snapshots(number)
-
-    @staticmethod
-    def _unmake(directory: Path, files: Collection[str]) -> None:
-        """Remove what the loader makes, but no pass: a snapshot where it replays batches for want
-        of one, and the indexes of an empty segment. In 2.8 a log that was rolled twice in a row has
-        none of them. A loader of 2.8 that finds no index learns of the producers.
-        """
-        for file in files:
-            log = directory / _log_of(file)
-            if file.endswith(SNAPSHOT) or (log.exists() and not log.stat().st_size):
-                (directory / file).unlink(missing_ok=True)
+        self._both.go_on_with_our_snapshots(number)
 
     def _clean_again(self, settings: Settings, now: int, when: str) -> None:
         """At the same time nothing is left to do."""
@@ -385,7 +307,7 @@ class _Run:
         self._outcome.retained += RETAINED in result.actions
         state = answer["after"]
         start = state["start_offset"]
-        if start != result.log_start_offset_after and self._sizes_decide(name, config):
+        if start != result.log_start_offset_after and self._both.sizes_decide(name, config):
             self._end(name, "a size that compression decides")
             return []
         told = (result.log_start_offset_after, result.segments_after, COMPACTED in result.actions)
@@ -400,30 +322,16 @@ class _Run:
                 # A broker raises it when it looks next.
                 found, expected = (max(found, start), max(expected, start))
             assert found == expected, f"{file}: {found}, Kafka has {expected}"
-        different = differing(ours, theirs, Log(start, state["end_offset"], self._committed[name]))
+        different = differing(
+            ours, theirs, Log(start, state["end_offset"], self._both.committed[name])
+        )
         rebuilt = _logs_of_indexes(different) if self._sparse_indexes else set()
         different = [
-            name for name in different if not (name.endswith(INDEXES) and _log_of(name) in rebuilt)
+            name for name in different if not (name.endswith(INDEXES) and log_of(name) in rebuilt)
         ]
         if different:
             assert_same_but_compressed(self._reader, ours, theirs, different, rebuilt=rebuilt)
         return [*different, *rebuilt]
-
-    def _sizes_decide(self, name: str, config: Config) -> bool:
-        """Whether retention.bytes lies between the sizes of both, after a compaction that
-        compressed the same records again.
-        """
-        ours, theirs = (
-            {log.name: log.stat().st_size for log in (log_dir / name).glob(f"*{LOG}")}
-            for log_dir in (self._ours, self._theirs)
-        )
-        both = ours.keys() & theirs.keys()
-        sizes = [sum(logs[log] for log in both) for logs in (ours, theirs)]
-        return (
-            "delete" in config.cleanup_policy
-            and both in (ours.keys(), theirs.keys())
-            and min(sizes) < config.retention_bytes <= max(sizes)
-        )
 
     def _go_on_with_ours(
         self, recompressed: Mapping[str, Sequence[str]], when: str, now: int
@@ -456,33 +364,6 @@ class _Run:
                 assert_indexes_as_rebuilt(rebuilt / name, self._ours / name, files)
         shutil.rmtree(rebuilt)
 
-    def _go_on_with_our_snapshots(self, number: int) -> None:
-        """Above a high watermark below the log end they aren't compared; and without any a broker
-        knows no producer.
-        """
-        for name in self._lives:
-            if self._committed[name] < self._told[name][number].log_end_offset:
-                for snapshot in (self._theirs / name).glob(f"*{SNAPSHOT}"):
-                    snapshot.unlink()
-                for snapshot in (self._ours / name).glob(f"*{SNAPSHOT}"):
-                    shutil.copy2(snapshot, self._theirs / name)
-
-    def _times_found(self, name: str) -> Found | str:
-        start = read_checkpoint(self._ours / LOG_START_CHECKPOINT).get(name, 0)
-        return times_found(self._ours / name, TIMESTAMPS, log_start_offset=start)
-
-    def _configs(self, number: int) -> Path:
-        file = self._root / "topic-configs.txt"
-        lines = [
-            line
-            for name, life in self._lives.items()
-            for line in life.span(number).config.lines(
-                name.rpartition("-")[0], self._version.oldest
-            )
-        ]
-        file.write_text("\n".join(lines))
-        return file
-
     @contextmanager
     def _judging(self, name: str, when: str) -> Iterator[None]:
         """Report a partition that fails, and drop it."""
@@ -495,33 +376,9 @@ class _Run:
             self._outcome.differences.append(
                 Difference(name.rpartition("-")[0], self._lives[name], when, str(difference))
             )
-            self._drop(name)
-
-    def _drop(self, name: str) -> None:
-        del self._lives[name]
-        for log_dir in (self._ours, self._theirs):
-            shutil.rmtree(log_dir / name)
+            self._both.drop(name)
 
 
 def _logs_of_indexes(names: Collection[str]) -> set[str]:
     """The logs whose indexes are among the names, but which are not themselves."""
-    return {_log_of(name) for name in names if name.endswith(INDEXES)} - {*names}
-
-
-def _log_of(file: str) -> str:
-    return file[:20] + LOG
-
-
-def _offsets(directory: Path, suffix: str) -> set[int]:
-    return {int(path.stem) for path in directory.glob(f"*{suffix}")}
-
-
-def _date(directory: Path, since: int, until: int) -> None:
-    """Gives logs that were touched now, not in the past where all else takes place, times from
-    `since` to `until`.
-    """
-    touched = sorted(
-        log for log in directory.glob(f"*{LOG}") if log.stat().st_mtime_ns // 10**6 > _MADE_NOW_MS
-    )
-    for number, log in enumerate(touched, start=1):
-        os.utime(log, ns=((since + (until - since) * number // len(touched)) * 10**6,) * 2)
+    return {log_of(name) for name in names if name.endswith(INDEXES)} - {*names}
