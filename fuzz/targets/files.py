@@ -14,6 +14,7 @@ from tests.fixtures.data import unpacked
 from tests.twins.crc import crc32c_plain
 from tests.twins.files import index_plain
 from winnow.errors import UsageError
+from winnow.logdir.batches import Piece
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
     read_leader_epochs,
@@ -21,9 +22,9 @@ from winnow.logdir.checkpoints import (
     update_offset_checkpoint,
     write_leader_epochs,
 )
+from winnow.logdir.indexes.checks import check_offset_index, columns_of
 from winnow.logdir.indexes.index import (
     IndexBuilder,
-    check_index_against,
     decode_offset_index,
     decode_time_index,
     without_preallocated,
@@ -86,10 +87,10 @@ def _built_indexes(data: bytes) -> None:
         (index, times) == index_plain(rows, base_offset=base, interval=interval),
         "kernel and twin differ",
     )
-    entries = decode_offset_index(
-        index, "i", base_offset=base, log_bytes=len(data), end_offset=base + 2**31
+    batches = columns_of(Piece(as_bytes(data), rows, 0))
+    check_offset_index(
+        index, "i", batches, base_offset=base, log_bytes=len(data), end_offset=base + 2**31
     )
-    check_index_against(entries, rows, file="i")
     decode_time_index(times, "t", base_offset=base, end_offset=base + 2**31)
 
 

@@ -1,5 +1,6 @@
 """Winnow's Python API. `plan`, `clean`, `explain` and `verify` Kafka log directories with the
-caller's SparkSession. `recover` needs no Spark.
+caller's SparkSession. `recover` needs no Spark. What only one verb needs is imported by its
+function: all of it takes 0.2 s, while Spark starts.
 
 from winnow.api import clean, plan
 from winnow.policy.sources import Settings, parse_server_properties
@@ -11,12 +12,12 @@ result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_0
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from winnow.cleaning.in_place import check_in_place
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import LookOptions, Request, RunOptions
 from winnow.cleaning.result import RunResult
@@ -24,38 +25,59 @@ from winnow.cleaning.run import new_run_id
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.append import append, recorded
-from winnow.ledger.erasures import erased_in_ledger, erasure
-from winnow.ledger.history import History, read_history, read_ledger
 from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.rows import cleaning, who
 from winnow.logdir.lock import lock_to_read, locked
 from winnow.logdir.survey import check_one_node, survey_log_dirs
 from winnow.policy.sources import Settings
-from winnow.recovery.runs.run import recover_log_dirs
-from winnow.recovery.runs.values import RecoverResult
-from winnow.report.certificate import Circumstances, certified, check_place
-from winnow.report.read_certificate import read_certificate
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
 from winnow.storage.places import Places
-from winnow.verbs.compare.compare import compare
-from winnow.verbs.compare.values import CompareResult
-from winnow.verbs.doctor.diagnose import diagnose
-from winnow.verbs.doctor.values import Diagnosis
-from winnow.verbs.erase.key_hashes import hash_keys
-from winnow.verbs.erase.values import EraseResult
-from winnow.verbs.explain.explain import Question, explain_partition, home_of
-from winnow.verbs.explain.values import Explanation
 from winnow.verbs.output.run import Destinations, elsewhere_of, run_anywhere
-from winnow.verbs.verify.key_hashes import KeyHashResult, check_key_hashes
-from winnow.verbs.verify.log_dirs import find_log_dirs
-from winnow.verbs.verify.verify import SweepResult, sweep
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from winnow.ledger.history import read_history as history
+    from winnow.ledger.history import read_ledger as ledger_table
+    from winnow.recovery.runs.run import recover_log_dirs as recover
+    from winnow.verbs.compare.values import CompareResult
+    from winnow.verbs.doctor.values import Diagnosis
+    from winnow.verbs.erase.values import EraseResult
+    from winnow.verbs.explain.values import Explanation
+    from winnow.verbs.verify.key_hashes import KeyHashResult
+    from winnow.verbs.verify.verify import SweepResult
+
+__all__ = [
+    "clean",
+    "compare_replicas",
+    "doctor",
+    "erase",
+    "erasures",
+    "explain",
+    "history",
+    "ledger_table",
+    "plan",
+    "recover",
+    "verify",
+    "verify_key_hashes",
+]
+
+_ELSEWHERE = {
+    "history": ("winnow.ledger.history", "read_history"),
+    "ledger_table": ("winnow.ledger.history", "read_ledger"),
+    "recover": ("winnow.recovery.runs.run", "recover_log_dirs"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, function = _ELSEWHERE[name]
+    return getattr(import_module(module), function)
 
 
 class PlanOptions(RunOptions, Destinations, total=False):
@@ -141,26 +163,6 @@ def _destinations(options: PlanOptions) -> dict[str, Any]:
     return {name: given.pop(name) for name in Destinations.__annotations__ if name in given}
 
 
-def history(
-    spark: SparkSession, ledger: str, *, since: int | None = None, topics: Sequence[str] = ()
-) -> History:
-    """Return what the runs in a ledger did, and when each partition was last cleaned.
-
-    `since`: only runs that ended then or later, in ms since the epoch. `topics`: globs. Empty: all
-    topics. Raises UsageError if there is no ledger.
-    """
-    return read_history(spark, ledger, since=since, topics=topics)
-
-
-def ledger_table(spark: SparkSession, ledger: str) -> DataFrame:
-    """Return the whole ledger: one row for each partition of each run, with the columns of
-    `winnow.ledger.schema.LEDGER`.
-
-    Raises UsageError if there is no ledger.
-    """
-    return read_ledger(spark, ledger)
-
-
 def erase(
     spark: SparkSession,
     log_dirs: Sequence[str],
@@ -179,8 +181,12 @@ def erase(
     The active segment, and segments that reach the high watermark, are searched but not changed.
     Raises UsageError if there are no keys, and otherwise as `plan` does.
     """
+    from winnow.cleaning.in_place import check_in_place  # noqa: PLC0415
     from winnow.kafka_log.source import check_paths  # noqa: PLC0415
-    from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
+    from winnow.ledger.erasures import erasure  # noqa: PLC0415
+    from winnow.report.certificate import Circumstances, certified, check_place  # noqa: PLC0415
+    from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415
+    from winnow.verbs.erase.key_hashes import hash_keys  # noqa: PLC0415
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
 
     unknown = options.keys() - EraseOptions.__annotations__.keys()
@@ -236,6 +242,8 @@ def erasures(spark: SparkSession, ledger: str) -> DataFrame:
 
     Raises UsageError if there are none.
     """
+    from winnow.ledger.history import read_ledger  # noqa: PLC0415
+
     return read_ledger(spark, ledger, ERASURES)
 
 
@@ -249,6 +257,8 @@ def explain(
     UsageError as `plan` does, for a partition that does not exist, and for an offset together with
     a key.
     """
+    from winnow.verbs.explain.explain import Question, explain_partition, home_of  # noqa: PLC0415
+
     question = Question(options.pop("offset", None), options.pop("key", None))
     request = Request.of(options, touch=False)
     with locked(log_dirs, to_change=False) as dirs:
@@ -279,6 +289,8 @@ def doctor(
     tombstones by age. Changes nothing. After an unclean shutdown it reads what a broker would
     recover. Arguments and errors are as for `plan`.
     """
+    from winnow.verbs.doctor.diagnose import diagnose  # noqa: PLC0415
+
     progress = progress or Silence()
     with locked(log_dirs, to_change=False) as dirs:
         settings, found = with_metadata(settings, Places(), dirs)
@@ -288,6 +300,18 @@ def doctor(
         request.check_globs({tp.topic for d in dirs for tp in d.partitions})
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
     return replace(diagnosis, notes=(*settings.notes(), *found))
+
+
+@contextmanager
+def _found_to_read(log_dirs: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the log directories beneath these places, locked."""
+    from winnow.verbs.verify.log_dirs import find_log_dirs  # noqa: PLC0415
+
+    with ExitStack() as locks:
+        found = find_log_dirs(Places(), log_dirs)
+        for path in found:
+            locks.enter_context(lock_to_read(path))
+        yield found
 
 
 def verify(
@@ -306,10 +330,9 @@ def verify(
     (`max.decompressed.message.bytes`). Raises UsageError for a directory that is not a Kafka log
     directory, and LogDirInUseError if a broker is running on it.
     """
-    with ExitStack() as locks:
-        found = find_log_dirs(Places(), log_dirs)
-        for path in found:
-            locks.enter_context(lock_to_read(path))
+    from winnow.verbs.verify.verify import sweep  # noqa: PLC0415
+
+    with _found_to_read(log_dirs) as found:
         return sweep(
             spark.sparkContext,
             found,
@@ -335,15 +358,16 @@ def verify_key_hashes(
     its hash key. None: the one beside the certificate. `topics`: names. Empty: those of the
     erasure. Raises UsageError for an erasure that can't be used, and as `verify` does.
     """
+    from winnow.ledger.erasures import erased_in_ledger  # noqa: PLC0415
+    from winnow.report.read_certificate import read_certificate  # noqa: PLC0415
+    from winnow.verbs.verify.key_hashes import check_key_hashes  # noqa: PLC0415
+
     if os.path.exists(key_hash) or key_hash.endswith(".json"):
         erased = read_certificate(key_hash, hash_key)
     else:
         erased = erased_in_ledger(spark, ledger, key_hash, hash_key)
     erased = replace(erased, topics=tuple(topics) or erased.topics)
-    with ExitStack() as locks:
-        found = find_log_dirs(Places(), log_dirs)
-        for path in found:
-            locks.enter_context(lock_to_read(path))
+    with _found_to_read(log_dirs) as found:
         return check_key_hashes(spark, found, erased, progress or Silence())
 
 
@@ -361,29 +385,9 @@ def compare_replicas(
     for a directory that is not a Kafka log directory, LogDirInUseError if a broker is running on
     it, and CorruptLogError for a checkpoint that can't be read.
     """
-    storage = Places()
-    with ExitStack() as locks:
-        found = find_log_dirs(storage, log_dirs)
-        for path in found:
-            locks.enter_context(lock_to_read(path))
+    from winnow.verbs.compare.compare import compare  # noqa: PLC0415
+
+    with _found_to_read(log_dirs) as found:
         # Survey each directory separately: a copy has the node.id of its original.
-        dirs = [log_dir for path in found for log_dir in survey_log_dirs(storage, [path])]
+        dirs = [log_dir for path in found for log_dir in survey_log_dirs(Places(), [path])]
         return compare(spark.sparkContext, dirs, topics=topics, progress=progress or Silence())
-
-
-def recover(
-    log_dirs: Sequence[str],
-    *,
-    topics: Sequence[str] = (),
-    undo_run: str | None = None,
-    purge_run: str | None = None,
-    dry_run: bool = False,
-) -> RecoverResult:
-    """Repair what a crash left, undo a run that kept what it replaced, or purge what it kept. Needs
-    no Spark.
-
-    See `winnow.recovery.runs.run.recover_log_dirs`.
-    """
-    return recover_log_dirs(
-        log_dirs, topics=topics, undo_run=undo_run, purge_run=purge_run, dry_run=dry_run
-    )

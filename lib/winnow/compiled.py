@@ -53,7 +53,6 @@ _WITH_KERNELS = (
     "wire/key_search.py",
     "wire/names.py",
     "wire/record_checks.py",
-    "wire/record_tally.py",
     "wire/records.py",
     "wire/walk.py",
 )

@@ -152,3 +152,19 @@ class Entries:
     the checkpoint, whatever the first segment is, and 0 without an entry. So the entry is kept and
     never lowered.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerEntry:
+    """One producer below the offset of a snapshot file (S1.9). -1 means none."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    """Last minus first offset of that batch."""
+    timestamp: int
+    """In ms, of that batch or of a later marker."""
+    coordinator_epoch: int
+    current_txn_first_offset: int

@@ -9,7 +9,7 @@ import pytest
 from tests.browser.chromium import HOW, find_chromium, screenshot, show
 from tests.unit.report.runs import everything, many
 from winnow.cleaning.result import RunResult
-from winnow.report import render
+from winnow.report.write import render
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason=HOW)
 

@@ -67,10 +67,8 @@ def _stop_a_worker(run: Run, scratch: Path) -> int:
                 here = os.readlink(f"/proc/{name}/cwd").startswith(str(scratch))
                 command = Path(f"/proc/{name}/cmdline").read_text(errors="replace")
                 parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1]
-                forked = DAEMON in command and DAEMON in Path(f"/proc/{parent}/cmdline").read_text(
-                    errors="replace"
-                )
-                if here and forked:
+                forked_by = Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
+                if here and DAEMON in command and DAEMON in forked_by:
                     os.kill(int(name), signal.SIGSTOP)
                     return int(name)
             except (OSError, IndexError):

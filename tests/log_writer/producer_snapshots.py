@@ -10,7 +10,8 @@ from tests.log_writer.producer_table import AbortedTransaction, ProducerTable
 from tests.log_writer.shared_files import write_new
 from tests.log_writer.whole_batches import whole_batches
 from winnow.logdir.names import LOG, SNAPSHOT, base_offset_of, segment_file
-from winnow.logdir.snapshots import ProducerEntry, encode_snapshot, read_snapshot
+from winnow.logdir.snapshots import encode_snapshot, read_snapshot
+from winnow.state import ProducerEntry
 from winnow.storage.local import LocalStorage
 from winnow.wire.buffers import Rows
 

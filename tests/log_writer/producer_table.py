@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.snapshots import ProducerEntry
+from winnow.state import ProducerEntry
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 from winnow.wire.buffers import Buffer, Rows
 from winnow.wire.control_records import MAX_CONTROL_BYTES

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from tests.reference.markdown import code, table, wrapped
-from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
+from winnow.cli.text.lessons import IN_SHORT, LESSONS
 from winnow.kafka_log.options import OPTIONS
 from winnow.kafka_log.schema import SCHEMA
 from winnow.ledger.erasures import LEDGER_OF_ERASURES
@@ -26,9 +26,10 @@ def exit_codes() -> Iterator[str]:
 
 
 def exit_codes_of_verbs() -> Iterator[str]:
-    for verb, codes in EXIT_CODES.items():
+    for verb, lesson in LESSONS.items():
         yield from (f"### {verb}", "")
-        yield from table(("code", ""), [(str(number), words) for number, words in codes.items()])
+        codes = lesson.codes.items()
+        yield from table(("code", ""), [(str(number), words) for number, words in codes])
         yield ""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.runtime.meter import StageCounts, TaskCounts, metering
 from winnow.runtime.packing import ITEM_BYTES
-from winnow.runtime.status_store import jobs_with_tag
+from winnow.runtime.profile import jobs_with_tag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,7 @@ def work_of(spark: SparkSession, work: Callable[[], object]) -> list[StageWork]:
     for term in each.value:
         for stage, counts in term.items():
             counted[stage].append(counts)
-    return [StageWork(tuple(counted[one.number]), _shuffled(spark, one.number)) for one in stages]
+    return [StageWork(tuple(counted[number]), _shuffled(spark, number)) for number in stages]
 
 
 def _shuffled(spark: SparkSession, stage: int) -> tuple[int, ...]:

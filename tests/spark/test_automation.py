@@ -18,6 +18,7 @@ from tests.spark.runs import NOW
 from tests.unit.cli.results import idle, left_alone, partition, run_of
 from winnow.cleaning.result import ALL_CODES
 from winnow.cli.main import run
+from winnow.cli.out import as_json
 from winnow.cli.text.json_output import failure_to_json, to_json
 
 if TYPE_CHECKING:
@@ -76,10 +77,10 @@ def test_json_of_plan_and_clean_follows_the_schema(
 def test_schema_knows_every_code_and_every_failure() -> None:
     known = SCHEMA["$defs"]["left_alone"]["properties"]["code"]["enum"]
     assert sorted(known) == sorted(ALL_CODES)
-    checked(failure_to_json("in use", now=NOW, exit_code=5))
-    checked(to_json(run_of(partition("a"), left_alone("b", error="x"), idle("c"))))
+    checked(as_json(failure_to_json("in use", now=NOW, exit_code=5)))
+    checked(as_json(to_json(run_of(partition("a"), left_alone("b", error="x"), idle("c")))))
     with pytest.raises(jsonschema.ValidationError):
-        checked(json.dumps(json.loads(to_json(run_of())) | {"unknown": 1}))
+        checked(as_json(to_json(run_of()) | {"unknown": 1}))
 
 
 def test_excluded_topics_are_not_looked_at(

@@ -19,7 +19,7 @@ from tests.session import verbs_use
 from tests.spark.runs import add_partition, new_log_dir
 from tests.unit.cli.results import partition, run_of
 from winnow.cli.main import run as run_command
-from winnow.metrics import gauges_of
+from winnow.metrics.gauges import gauges_of
 from winnow.worker.package import SITE
 
 if TYPE_CHECKING:

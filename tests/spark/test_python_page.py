@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import StructType
 
 import winnow
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
@@ -44,6 +45,7 @@ def test_columns_match_the_page() -> None:
         TEXT.partition("## Columns of `to_df()`")[2],
         re.MULTILINE,
     )
-    assert told == [(field.name, field.dataType.simpleString()) for field in PARTITIONS.fields]
-    for field in COMPARED.fields:
-        assert f"`{field.name}`" in TEXT
+    columns = StructType.fromDDL(PARTITIONS)
+    assert told == [(field.name, field.dataType.simpleString()) for field in columns]
+    for name in StructType.fromDDL(COMPARED).names:
+        assert f"`{name}`" in TEXT

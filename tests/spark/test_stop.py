@@ -93,7 +93,7 @@ def test_stop_during_a_commit_finishes_it_and_starts_no_other(
             begun.append(partition)
 
     with monkeypatch.context() as patch:
-        # tests/crash/test_side_by_side.py stops a run with two commits under way.
+        # tests/crash/test_side_by_side_stops.py stops a run with two commits under way.
         patch.setattr(space, "COMMITS_AT_ONCE", 1)
         patch.setattr(LocalStorage, "rename", stopping)
         named = by_name(run(clean, spark, log_dir, sets=SETS, stop=stop))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 import winnow
 from tests.fixtures.data import TOPIC_CONFIGS
@@ -114,7 +115,7 @@ def test_what_if_changes_only_the_named_topics(plan: winnow.Plan) -> None:
 
 def test_sweep_of_policies_is_a_table(plan: winnow.Plan) -> None:
     table = winnow.compare({"as it is": plan, "now": plan.what_if(retention_ms=1)})
-    assert table.schema == COMPARED
+    assert table.schema == StructType.fromDDL(COMPARED)
     rows = {(row.plan, row.topic): row for row in table.collect()}
     assert set(rows) == {(name, topic) for name in ("as it is", "now") for topic in TOPICS}
     assert (
@@ -126,7 +127,7 @@ def test_sweep_of_policies_is_a_table(plan: winnow.Plan) -> None:
 
 def test_partitions_as_dataframe_and_html(plan: winnow.Plan) -> None:
     frame = plan.to_df()
-    assert frame.schema == PARTITIONS
+    assert frame.schema == StructType.fromDDL(PARTITIONS)
     rows = {row.topic: row for row in frame.collect()}
     for p in plan.partitions:
         assert (rows[p.topic].bytes_after, rows[p.topic].actions) == (

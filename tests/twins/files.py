@@ -46,19 +46,17 @@ def read_small_files_plain(directory: int, names: Sequence[str], most: int) -> l
 
 def sum_up_plain(
     rows: Rows, *, split_bytes: int, split_records: int, start: int, in_split: int, plain: bool
-) -> tuple[
-    int, list[tuple[int, int, int, bool]], tuple[int, int, bool], int, int, tuple[bool, bool]
-]:
+) -> tuple[int, list[tuple[int, int, int, bool]], tuple[int, int, bool], int, tuple[bool, bool]]:
     """The plain twin of `sum_up`: wild row or -1, cuts, (start, in_split, plain), records,
-    attributes, (legacy, guessed).
+    (legacy, guessed).
     """
     counts, wrappers = counted(rows).tolist(), is_wrapper(rows).tolist()
     cuts: list[tuple[int, int, int, bool]] = []
-    records, attributes, legacy, guessed = 0, 0, False, False
+    records, legacy, guessed = 0, False, False
     for i, row in enumerate(rows):
         if row["magic"] == MAX_MAGIC:
             if counts[i] > _most_records(row):
-                return i, cuts, (start, in_split, plain), records, attributes, (legacy, guessed)
+                return i, cuts, (start, in_split, plain), records, (legacy, guessed)
         else:
             legacy, guessed = True, guessed or wrappers[i]
         plain = (
@@ -66,13 +64,9 @@ def sum_up_plain(
             and row["magic"] == MAX_MAGIC
             and not row["attributes"] & (TRANSACTIONAL | CONTROL)
         )
-        records, in_split, attributes = (
-            records + counts[i],
-            in_split + counts[i],
-            attributes | int(row["attributes"]),
-        )
+        records, in_split = records + counts[i], in_split + counts[i]
         end = int(row["position"] + row["size"])
         if end - start >= split_bytes or in_split >= split_records:
             cuts.append((i, end, in_split, bool(plain)))
             start, in_split, plain = end, 0, True
-    return -1, cuts, (start, in_split, bool(plain)), records, attributes, (legacy, guessed)
+    return -1, cuts, (start, in_split, bool(plain)), records, (legacy, guessed)

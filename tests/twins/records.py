@@ -22,7 +22,7 @@ from winnow.wire.control_records import (
 from winnow.wire.internal_topics import key_types
 from winnow.wire.key_search import NOT_FOUND, KeySet
 from winnow.wire.plain import Record, read_records, read_varint
-from winnow.wire.record_tally import RecordTally, _none
+from winnow.wire.record_checks import RecordTally, _none
 from winnow.wire.records import RecordColumns, _allocated, crc_error, record_total
 
 if TYPE_CHECKING:

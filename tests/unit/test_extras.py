@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from winnow import extras
-from winnow.storage.urls import not_installed
+from winnow.storage.places import not_installed
 
 ROOT = Path(__file__).parents[2]
 STRANGER = re.compile(rb"""pip3? install\b[^\n`]*?['" ]winnow\b""")

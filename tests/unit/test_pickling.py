@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
 
 from winnow.policy.transaction_runs import NO_RUNS
 from winnow.state import Segment, TopicPartition
-from winnow.survey.walk import SegmentWalk, TransactionsWanted, not_walked
+from winnow.survey.walk import SegmentWalk, TransactionsWanted
 
 SEGMENT = Segment(7, 1, 2, 3, None, 5, -1, -2, log_stamp=(8, 9))
 
@@ -35,7 +35,7 @@ def test_every_field_is_pickled(there_and_back: Callable[[Segment], Segment]) ->
 
 
 def test_walk_is_unchanged_and_empty_values_are_shared() -> None:
-    walks = [replace(not_walked(base), records=base, first_live=base) for base in (7, 8)]
+    walks = [SegmentWalk(base, base, records=base, first_live=base) for base in (7, 8)]
     back: list[SegmentWalk] = pickled(walks)
     for walk, was in zip(back, walks, strict=True):
         told, expected = values(walk), values(was)

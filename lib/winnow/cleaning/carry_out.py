@@ -6,45 +6,33 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import kept_bytes
 from winnow.cleaning.commit.retention import retain_only
 from winnow.cleaning.commit.split import split_bytes, split_first
 from winnow.cleaning.compact import NOT_BEGUN, Run, compact
 from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.prepare import look_again
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round, summed_up
 from winnow.cleaning.request import Request
-from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.cleaning.space import commits_at_once, needed_bytes, waves
 from winnow.cleaning.tight import compact_tight
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, StoppedError
+from winnow.policy.decide import after_retention
 from winnow.policy.plan import CompactionPlan
 from winnow.runtime.failure import failure
 from winnow.runtime.side_by_side import side_by_side
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
-
-import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
-from winnow.cleaning.plan.prepare import look_again
-from winnow.cleaning.result import RETAINED
-from winnow.errors import StoppedError
-from winnow.policy.decide import after_retention
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +51,13 @@ def carry_out(
     rounds: dict[int, Round] = {}
     tight: dict[int, Round] = {}
     split = split_first(sc, prepared, request, run_id=run_id)
-    current = [split.get(number, item) for number, item in enumerate(prepared)]
+    current = {number: split.get(number, item) for number, item in enumerate(prepared)}
     results, compacted = _without_rounds(current, request, run_id)
     following = compacted_next(sc, current, results, request, run_id=run_id)
     retained = {number: results[number] for number in following}
-    for number, again in following.items():
-        if isinstance(again, PartitionResult):
-            results[number] = again
-        elif isinstance(again, LeftAlone):
-            results[number] = report.left_alone(again)
-        elif again.plan.compaction is not None:
-            compacted[number] = again, again.plan.compaction
+    done, _, more = _sorted_out(following)
+    results |= done
+    compacted |= more
     run = Run(sc, request, run_id)
     # Check space only after retention, which may have freed some.
     for number, (item, plan) in compacted.items():
@@ -85,58 +69,59 @@ def carry_out(
             continue
         (rounds if fits else tight)[number] = round_
     order = dirtiest_first(rounds)
-    done = 0
+    left = iter(order)
     for wave in waves([rounds[number].job for number in order], run.room):
-        numbers = order[done : done + len(wave)]
-        done += len(wave)
+        numbers = list(islice(left, len(wave)))
         if _stops(request, results.values()):
             results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
             continue
-        results |= dict(
-            zip(numbers, compact(run, [rounds[number] for number in numbers]), strict=True)
-        )
+        done_of_wave = compact(run, [rounds[number] for number in numbers])
+        results |= dict(zip(numbers, done_of_wave, strict=True))
     if _stops(request, results.values()):
         results |= {
             number: report.failed(round_.item, NOT_BEGUN) for number, round_ in tight.items()
         }
     else:
         results |= compact_tight(run, tight)
-    results |= {
-        number: report.followed(first, results[number]) for number, first in retained.items()
-    }
-    # Report the number of segments before a split.
-    counted_before = [
-        replace(results[number], segments_before=len(item.state.segments))
-        if number in split and item.state
-        else results[number]
-        for number, item in enumerate(prepared)
-    ]
-    kept = [
-        replace(result, kept_bytes=kept_bytes(request, item.place.directory, run_id=run_id))
-        for result, item in zip(counted_before, prepared, strict=True)
-    ]
-    return CarriedOut(kept, max(run.peak_bytes, split_bytes(prepared)))
+    final = []
+    for number, first in enumerate(prepared):
+        result = results[number]
+        if number in retained:
+            result = report.followed(retained[number], result)
+        if number in split and first.state:  # report the number of segments before a split
+            result = replace(result, segments_before=len(first.state.segments))
+        kept = kept_bytes(request, first.place.directory, run_id=run_id)
+        final.append(replace(result, kept_bytes=kept))
+    return CarriedOut(final, max(run.peak_bytes, split_bytes(prepared)))
 
 
 _Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
 
 
-def _without_rounds(
-    current: Sequence[Prepared | PartitionResult], request: Request, run_id: str
-) -> tuple[dict[int, PartitionResult], _Compacted]:
-    """Return, by number, the results without a compaction, and the plans of compactions."""
+def _sorted_out(
+    items: Mapping[int, Prepared | PartitionResult],
+) -> tuple[dict[int, PartitionResult], dict[int, PartitionWork], _Compacted]:
+    """Return, by number, what is finished, what is not compacted, and the plans of compactions."""
     results: dict[int, PartitionResult] = {}
+    others: dict[int, PartitionWork] = {}
     compacted: _Compacted = {}
-    retained: dict[int, PartitionWork] = {}
-    for number, item in enumerate(current):
+    for number, item in items.items():
         if isinstance(item, PartitionResult):
             results[number] = item
         elif isinstance(item, LeftAlone):
             results[number] = report.left_alone(item)
         elif item.plan.compaction is None:
-            retained[number] = item
+            others[number] = item
         else:
             compacted[number] = item, item.plan.compaction
+    return results, others, compacted
+
+
+def _without_rounds(
+    current: Mapping[int, Prepared | PartitionResult], request: Request, run_id: str
+) -> tuple[dict[int, PartitionResult], _Compacted]:
+    """Return, by number, the results without a compaction, and the plans of compactions."""
+    results, retained, compacted = _sorted_out(current)
     if retained:
         request.progress.stage("applying retention", total_tasks=len(retained))
     done = side_by_side(
@@ -169,7 +154,7 @@ _log = logging.getLogger(__name__)
 
 def compacted_next(
     sc: SparkContext,
-    items: Sequence[Prepared | PartitionResult],
+    items: Mapping[int, Prepared | PartitionResult],
     results: Mapping[int, PartitionResult],
     request: Request,
     *,
@@ -182,7 +167,7 @@ def compacted_next(
     """
     chosen = {
         number: _with_checkpoint(item, results[number])
-        for number, item in enumerate(items)
+        for number, item in items.items()
         if isinstance(item, PartitionWork)
         and number in results
         and RETAINED in results[number].actions
@@ -192,7 +177,7 @@ def compacted_next(
     if not chosen or request.stop.reason is not None:
         return {}
     try:
-        again: list[Prepared] = look_again(sc, list(chosen.values()), request)
+        again = look_again(sc, list(chosen.values()), request)
     except StoppedError:
         return {}
     except (Py4JError, PySparkException):  # the next run does the rest
@@ -209,12 +194,10 @@ def compacted_next(
 
 def _with_checkpoint(item: PartitionWork, result: PartitionResult) -> PartitionWork:
     """Raise the cleaner checkpoint in `item`, if any, to the log start, as retention did (S7.6)."""
-    checkpoints, topic_partition = item.log_dir.checkpoints, item.place.topic_partition
-    before, start = checkpoints.cleaner.get(topic_partition), result.log_start_offset_after
+    before = item.log_dir.checkpoints.cleaner.get(item.place.topic_partition)
+    start = result.log_start_offset_after
     if item.plan.checkpoint_reset is not None:
         before = item.plan.checkpoint_reset
-    if before is None or start is None:
-        return replace(item, finished=None)
-    cleaner = {**checkpoints.cleaner, topic_partition: max(before, start)}
-    log_dir = replace(item.log_dir, checkpoints=replace(checkpoints, cleaner=cleaner))
-    return replace(item, log_dir=log_dir, finished=None)
+    if before is not None and start is not None:
+        item = item.cleaned_to(max(before, start))
+    return replace(item, finished=None)

@@ -37,11 +37,11 @@ from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.policy.decide import retention_reason
 from winnow.policy.retention import retention_plan
-from winnow.runtime.failed_job import failed_job
-from winnow.runtime.failure import Failure, failure
+from winnow.runtime.failed_job import each_survived, failed_job
+from winnow.runtime.failure import Failure, all_or_failure, failure
 from winnow.runtime.side_by_side import side_by_side
-from winnow.runtime.suspects import each_survived
 from winnow.scan.job import CompactionJob, PartitionJob
+from winnow.storage.contract import Remembered
 from winnow.storage.places import learn
 from winnow.words import counted
 
@@ -135,7 +135,7 @@ def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Fai
     failures = [None if round_.begun else _make_staging(round_.job, request) for round_ in rounds]
     jobs = [round_.job for round_, why in zip(rounds, failures, strict=True) if why is None]
     outcomes = iter(_outcomes(run, within(jobs, run.room())))
-    staged = [why or _whole(next(outcomes)) for why in failures]
+    staged = [why or all_or_failure(next(outcomes)) for why in failures]
     damaged = any(
         isinstance(groups, Failure) and groups.exit_code == CorruptLogError.exit_code
         for groups in staged
@@ -183,17 +183,11 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     return outcomes
 
 
-def _whole(outcomes: Sequence[Outcome]) -> list[RewrittenGroup] | Failure:
-    why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
-    groups = [outcome for outcome in outcomes if isinstance(outcome, RewrittenGroup)]
-    return why or sorted(groups, key=lambda group: group.base_offset)
-
-
 def _begin(run: Run, round_: Round, wave: Sequence[RewrittenGroup]) -> Round:
     """Write the journal before these groups are put in place."""
     storage, job = run.request.storage, round_.job
     for group in _staged(wave):
-        learn(job.staging, group.entries.values())
+        learn(job.staging, map(Remembered, group.entries.values()))
     unchanged = [group.base_offset for group in wave if group.unchanged]
     journal = with_staged(storage, round_.journal, _staged(wave), unchanged)
     begin_round(storage, job.directory, job.staging, journal, [group.sources for group in wave])

@@ -47,10 +47,8 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
     return sum(
         file_bytes(segment)
         for item, result in zip(prepared, results, strict=True)
-        if isinstance(item, PartitionWork)
-        and item.plan.retention is not None
-        and RETAINED in result.actions
-        for segment in item.plan.retention.deleted
+        if isinstance(item, PartitionWork) and RETAINED in result.actions
+        for segment in item.plan.deleted
     )
 
 
@@ -70,15 +68,12 @@ def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str)
         except FAILS_ONE_PARTITION as error:
             failed[at] = report.interrupted(item, failure(error))
         took[at] = ms_since(began)
-    results = [
-        failed.get(at)
-        or (
-            _follow(item, request, run_id, took.get(at, 0))
-            if isinstance(item, PartitionWork)
-            else report.left_alone(item)
-        )
-        for at, item in enumerate(prepared)
-    ]
+    results = []
+    for at, item in enumerate(prepared):
+        if isinstance(item, PartitionWork):
+            results.append(failed.get(at) or _follow(item, request, run_id, took.get(at, 0)))
+        else:
+            results.append(report.left_alone(item))
     return CarriedOut(results, 0)
 
 
@@ -98,9 +93,7 @@ def _follow(item: PartitionWork, request: Request, run_id: str, took_ms: int) ->
     return report.done(
         item,
         after=after,
-        groups=(),
         retention=plan,
-        first_dirty_offset=None,
         now=request.now,
         duration_ms=took_ms + ms_since(began),
     )
@@ -111,19 +104,15 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
     held: Counter[str] = Counter()
     policies: dict[str, str] = {}
     for item in prepared:
-        state = item.state
-        if state is None:
+        if item.state is None:
             continue
-        topic = state.topic_partition.topic
-        deleted = (
-            item.plan.retention.deleted
-            if isinstance(item, PartitionWork) and item.plan.retention
-            else ()
-        )
-        held[topic] += state.log_bytes - sum(segment.log_bytes for segment in deleted)
-        policies[topic] = (
-            item.config.policy if isinstance(item, PartitionWork) else item.policy
-        ) or "unknown"
+        topic = item.state.topic_partition.topic
+        held[topic] += item.state.log_bytes
+        if isinstance(item, PartitionWork):
+            held[topic] -= sum(segment.log_bytes for segment in item.plan.deleted)
+            policies[topic] = item.config.policy or "unknown"
+        else:
+            policies[topic] = item.policy or "unknown"
     most = "; ".join(
         f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD)
     )
@@ -140,10 +129,9 @@ def _with(plan: PartitionPlan, retention: RetentionPlan | None) -> PartitionPlan
     if retention == plan.retention:
         return plan
     if retention is None:
-        deleted = plan.retention.deleted if plan.retention else ()
         words = (
-            f"{counted(len(deleted), 'segment')} could be deleted, but older segments free enough, "
-            "or it is the active segment"
+            f"{counted(len(plan.deleted), 'segment')} could be deleted, but older segments free "
+            "enough, or it is the active segment"
         )
         return replace(plan, retention=None, reason=words)
     return replace(plan, retention=retention, reason=retention.words)

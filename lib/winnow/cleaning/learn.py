@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
+from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import list_known, requested
 from winnow.cleaning.plan.prepared import Known, PartitionWork
 from winnow.cleaning.plan.rounds import make_round, summed_up
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
-from winnow.cleaning.rewrite.compaction import run_weighing
-from winnow.cleaning.rewrite.weigh import WeighedGroup
 from winnow.cleaning.summaries.known import with_summaries
 from winnow.cleaning.summaries.store import fitting, place_of, read_list, record
 from winnow.clock import now_ms
@@ -25,18 +25,15 @@ from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings
+from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spool import spooling, temporary_directory
-from winnow.scan.job import CompactionJob, PartitionJob
-from winnow.scan.values import SegmentSummary
+from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.survey.survey import walk_partitions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 
 def learn_segments(
@@ -85,12 +82,12 @@ def _learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> in
             and item.log_dir.clean_shutdown
             and item.place.topic_partition.topic not in INTERNAL_TOPICS
         ]
-        items: list[PartitionWork] = []
-        for item, listed in list_known(sc, known, request):
-            work = decide_listed(item, listed, request)
-            plan = _plan(work.state, where, request) if isinstance(work, PartitionWork) else None
-            if isinstance(work, PartitionWork) and plan is not None:
-                items.append(replace(work, plan=replace(work.plan, compaction=plan)))
+        items = [
+            replace(work, plan=replace(work.plan, compaction=plan))
+            for item, listed in list_known(sc, known, request)
+            if isinstance(work := decide_listed(item, listed, request), PartitionWork)
+            and (plan := _plan(work.state, where, request)) is not None
+        ]
         walk = partial(walk_partitions, sc, progress=request.progress)
         jobs = []
         for before, walked in zip(items, with_walks(items, request, walk), strict=True):
@@ -105,9 +102,7 @@ def _learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> in
 
 
 def _plan(state: PartitionState, where: str, request: Request) -> CompactionPlan | None:
-    """Return a plan that cleans each clean segment that is not known yet, alone. None: there is
-    none.
-    """
+    """Return a plan that cleans each clean segment that is not known yet, alone; or None."""
     end = state.cleaner_checkpoint
     if end is None or not state.log_start_offset <= end <= state.log_end_offset:
         return None
@@ -123,32 +118,26 @@ def _plan(state: PartitionState, where: str, request: Request) -> CompactionPlan
     first_not_clean = next(
         (one.base_offset for one in state.segments if one.base_offset > new[-1][0].base_offset), end
     )
-    return CompactionPlan(first_not_clean, first_not_clean, 0, 0, tuple(new))
+    return CompactionPlan(first_not_clean, first_not_clean, 0, tuple(new))
 
 
 def _weigh(
     sc: SparkContext, jobs: Sequence[tuple[PartitionState, PartitionJob]], request: Request
 ) -> int:
-    if not jobs:
-        return 0
-    weighed = run_weighing(
-        sc, CompactionJob(request.now, request.secret, tuple(job for _, job in jobs)),
-        request.progress,
-    )  # fmt: skip
+    weighed = weigh(
+        sc,
+        [job for _, job in jobs],
+        now=request.now,
+        progress=request.progress,
+        secret=request.secret,
+    )
     count = 0
     for (state, job), groups in zip(jobs, weighed, strict=True):
-        new: list[SegmentSummary] = [
-            group.summary
-            for group in groups
-            if isinstance(group, WeighedGroup) and group.summary is not None
-        ]
+        found = [] if isinstance(groups, Failure) else groups
+        new = [group.summary for group in found if group.summary is not None]
         if job.summaries is not None and new:
             kept = read_list(job.summaries)
-            record(
-                job.summaries,
-                job.directory,
-                [*fitting(kept, state).values(), *new],
-                unique=kept.unique,
-            )
+            every = [*fitting(kept, state).values(), *new]
+            record(job.summaries, job.directory, every, unique=kept.unique)
             count += len(new)
     return count

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.cleaning.carry_out import CarriedOut, carry_out
 from winnow.cleaning.commit.quarantine import Quarantined, commit, stage_quarantine
@@ -17,9 +18,6 @@ from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError, fai
 from winnow.logdir.survey import LogDir
 from winnow.runtime.failure import Failure
 from winnow.state import TopicPartition
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _CUT_SHORT = "its quarantine was interrupted; the next run finishes or undoes it"
 
@@ -71,14 +69,8 @@ def _quarantine(
     try:
         staged = stage_quarantine(sc, home, topic_partition, request, run_id=run_id)
     except FAILS_ONE_PARTITION as error:
-        return CarriedOut(
-            [
-                replace(
-                    result, error=f"{result.error}; nothing was quarantined: {failure_of(error)}"
-                )
-            ],
-            0,
-        )
+        what = f"{result.error}; nothing was quarantined: {failure_of(error)}"
+        return CarriedOut([replace(result, error=what)], 0)
     try:
         moved = commit(staged, request, run_id=run_id)
     except FAILS_ONE_PARTITION as error:
@@ -88,10 +80,9 @@ def _quarantine(
     try:
         again = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id)
     except FAILS_ONE_PARTITION as error:
-        what = str(error).strip().partition("\n")[0]
-        error_text = f"not cleaned afterwards: {what}"
+        what = f"not cleaned afterwards: {str(error).strip().partition(chr(10))[0]}"
         after = replace(
-            result, error=error_text, bytes_before=None, segments_after=None, bytes_after=None
+            result, error=what, bytes_before=None, segments_after=None, bytes_after=None
         )
         again = CarriedOut([after], 0)
     return CarriedOut(

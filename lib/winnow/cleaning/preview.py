@@ -14,9 +14,8 @@ from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult, Setting
-from winnow.cleaning.seed import seed_bytes
 from winnow.cleaning.space import Room, needed_bytes, no_space, waves
-from winnow.cleaning.tight import measure
+from winnow.cleaning.tight import measure, seed_bytes
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.policy.free import file_bytes
 from winnow.runtime.failure import failure
@@ -65,15 +64,13 @@ def preview(
                 results[number] = report.failed(item, failure(error))
                 continue
             (rounds if needed_bytes(round_.job, request) <= left else tight)[number] = round_
-    peak, of_tight = _fit(tight, weigh, request, free)
-    for number, result in of_tight.items():
-        results[number] = result
+    peak, found = _fit(tight, weigh, request, free)
     if request.estimate:
         sure = {number: round_ for number, round_ in rounds.items() if not round_.item.overflowed}
-        for (number, round_), weighed in zip(
-            sure.items(), weigh([round_.job for round_ in sure.values()]), strict=True
-        ):
-            results[number] = estimated(round_, weighed, request)
+        weighed = weigh([round_.job for round_ in sure.values()])
+        for (number, round_), groups in zip(sure.items(), weighed, strict=True):
+            found[number] = estimated(round_, groups, request)
+    results = [found.get(number, result) for number, result in enumerate(results)]
     room = Room(request.max_extra_space, free=free)
     together = waves(
         [rounds[number].job for number in dirtiest_first(rounds)],
@@ -131,11 +128,7 @@ def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
     """Return, by file system, the bytes that retention deletes before anything is compacted."""
     freed: Counter[Hashable] = Counter()
     for item in prepared:
-        if (
-            isinstance(item, PartitionWork)
-            and item.plan.compaction is None
-            and item.plan.retention is not None
-        ):
-            deleted_bytes = sum(segment.log_bytes for segment in item.plan.retention.deleted)
+        if isinstance(item, PartitionWork) and item.plan.deleted and not item.plan.compaction:
+            deleted_bytes = sum(segment.log_bytes for segment in item.plan.deleted)
             freed[Places().volume(item.state.directory).key] += deleted_bytes
     return freed

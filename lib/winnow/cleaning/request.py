@@ -155,9 +155,7 @@ class Request:
         return cls(touch=touch, **asked | globs)
 
     def check_globs(self, topics: Collection[str]) -> None:
-        """Raise UsageError for a glob that matches none of `topics`, those of all log
-        directories.
-        """
+        """Raise UsageError for a glob that matches none of `topics`, of all log directories."""
         check_globs(self.topics, topics, option="--topics")
         check_globs(self.exclude, topics, option="--exclude")
         if self.exclude and topics and not any(map(self.wants, topics)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +18,7 @@ from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
-from winnow.cleaning.result import NONE, PartitionResult, RunResult
+from winnow.cleaning.result import RunResult
 from winnow.cleaning.summaries.known import with_summaries
 from winnow.logdir.lock import locked
 from winnow.logdir.lock_reach import why_seen_here_only
@@ -33,15 +33,6 @@ from winnow.words import counted
 
 def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
-
-
-def _marked(
-    result: PartitionResult, more: Mapping[tuple[str, str], tuple[str, ...]]
-) -> PartitionResult:
-    found = more.get((result.log_dir, result.topic))
-    if found is None or result.actions == (NONE,):
-        return result
-    return replace(result, deletes_more=found)
 
 
 def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
@@ -94,7 +85,10 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         run_id=run_id,
         verb=request.verb,
         now=request.now,
-        partitions=tuple(_marked(one, more) for one in done.partitions),
+        partitions=tuple(
+            replace(one, deletes_more=more.get((one.log_dir, one.topic), ())) if one.acts else one
+            for one in done.partitions
+        ),
         notes=notes,
         refused=refusal is not None,
         short_bytes=short,

@@ -134,15 +134,14 @@ _JOURNAL_SEGMENT_BYTES = 2**11
 """Bytes of a journal for each segment, at most, unless many transactions are open."""
 
 
-def _all_free_bytes(directory: str) -> int:
-    return free_bytes(directory, keep_free=0)
+_ALL_FREE_BYTES = partial(free_bytes, keep_free=0)
 
 
 def commits_at_once(
     directories: Iterable[str],
     *,
     most_segments: int = 0,
-    free: Callable[[str], int] = _all_free_bytes,
+    free: Callable[[str], int] = _ALL_FREE_BYTES,
 ) -> int:
     """Return how many partitions may be committed at the same time: one where space is short, and
     one on HDFS, whose crash tests know one order of requests.

@@ -3,14 +3,17 @@
 
 Before the records are read, only a limit of a group's output is known: the size of its sources.
 Where that does not fit, the records are read once more and the exact size decides. If even that
-does not fit, removing the indexes of the sources may make the first room (`winnow.cleaning.seed`).
+does not fit, removing the indexes of the sources may make the first room. A cleaning removes these
+segments, and their indexes with them. After an unclean shutdown, a broker rebuilds the indexes of
+all segments from the recovery point on, and Winnow does not read them. So they may be removed
+before anything is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
 
 from winnow.cleaning.compact import Run, compact
 from winnow.cleaning.plan import outcomes as report
@@ -19,14 +22,14 @@ from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.weigh import WeighedGroup
-from winnow.cleaning.seed import remove_indexes, seed_bytes
 from winnow.cleaning.space import needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.commit.unchanged import check_unchanged
+from winnow.logdir.names import INDEX, TIMEINDEX, segment_file
 from winnow.runtime.failure import Failure, failure
-from winnow.state import TopicPartition
-
-if TYPE_CHECKING:
-    from winnow.scan.job import PartitionJob
+from winnow.scan.job import PartitionJob
+from winnow.state import Segment
+from winnow.storage.contract import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +50,24 @@ def measure(
     """Read the records of these rounds and return their exact sizes. Writes nothing."""
     found = weighing([round_.job for round_ in rounds.values()]) if rounds else []
     weighed = dict(zip(rounds, found, strict=True))
-    exact = {
-        number: _exact(rounds[number], groups)
+    exact = [
+        (number, _exact(rounds[number], groups))
         for number, groups in weighed.items()
         if not isinstance(groups, Failure)
-    }
-
-    def need(number: int) -> tuple[int, TopicPartition]:
-        round_ = exact[number]
-        return needed_bytes(round_.job, request), round_.item.place.topic_partition
-
-    return Measured({number: exact[number] for number in sorted(exact, key=need)}, weighed)
+    ]
+    exact.sort(
+        key=lambda one: (needed_bytes(one[1].job, request), one[1].item.place.topic_partition)
+    )
+    return Measured(dict(exact), weighed)
 
 
 def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionResult]:
     """Compact rounds whose limits do not fit, the smallest first. Each makes room for the next."""
     request = run.request
 
-    def weighing(jobs: Sequence[PartitionJob]) -> list[Weighed]:
-        return weigh(
-            run.sc, jobs, now=request.now, progress=request.progress, secret=request.secret
-        )
-
+    weighing = partial(
+        weigh, run.sc, now=request.now, progress=request.progress, secret=request.secret
+    )
     measured = measure(rounds, weighing, request)
     results = {
         number: report.failed(rounds[number].item, why)
@@ -80,19 +79,15 @@ def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionR
         if needed <= room:
             [results[number]] = compact(run, [round_])
         elif needed <= room + seed_bytes(round_, request):
-            results[number] = _after_its_indexes(run, round_)
+            try:
+                bare = remove_indexes(request.storage, round_)
+            except FAILS_ONE_PARTITION as error:
+                results[number] = report.failed(round_.item, failure(error))
+                continue
+            [results[number]] = compact(run, [bare])
         else:
             results[number] = report.failed(round_.item, no_space(needed, room, request))
     return results
-
-
-def _after_its_indexes(run: Run, round_: Round) -> PartitionResult:
-    try:
-        round_ = remove_indexes(run.request.storage, round_)
-    except FAILS_ONE_PARTITION as error:
-        return report.failed(round_.item, failure(error))
-    [result] = compact(run, [round_])
-    return result
 
 
 def _exact(round_: Round, weighed: Sequence[WeighedGroup]) -> Round:
@@ -110,3 +105,66 @@ def _exact(round_: Round, weighed: Sequence[WeighedGroup]) -> Round:
         for segment in [segments[group.base_offset]]
     )
     return replace(round_, job=replace(round_.job, groups=groups))
+
+
+_BLOCK_BYTES = 4_096
+"""A file takes whole blocks. If they are smaller, the round fails for space before it writes."""
+
+
+def seed_bytes(made: Round, request: Request) -> int:
+    """Return the bytes on disk of the indexes that may be removed before the round."""
+    if made.begun or request.keep_replaced or request.max_extra_space is not None:
+        return 0
+    sizes = (
+        size or 0
+        for segment in _rebuilt(made.job)
+        for size in (segment.index_bytes, segment.timeindex_bytes)
+    )
+    return sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in sizes)
+
+
+def remove_indexes(storage: Storage, made: Round) -> Round:
+    """Remove the indexes that `seed_bytes` counts. Return the round without them.
+
+    Its decisions keep the timestamps that the indexes held. Raises CorruptLogError, before anything
+    is removed, if a source has changed.
+    """
+    directory, sources = made.job.directory, _rebuilt(made.job)
+    check_unchanged(storage, directory, sources)
+    with storage.changing(directory):
+        for segment in sources:
+            sizes = {INDEX: segment.index_bytes, TIMEINDEX: segment.timeindex_bytes}
+            for suffix in (suffix for suffix, size in sizes.items() if size is not None):
+                storage.unlink(f"{directory}/{segment_file(segment.base_offset, suffix)}")
+        storage.fsync_dir(directory)
+    bare = {
+        segment.base_offset: replace(segment, index_bytes=None, timeindex_bytes=None)
+        for segment in sources
+    }
+
+    def changed(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+        return tuple(bare.get(segment.base_offset, segment) for segment in segments)
+
+    item = made.item
+    return replace(
+        made,
+        item=replace(item, state=replace(item.state, segments=changed(item.state.segments))),
+        job=replace(
+            made.job,
+            groups=tuple(
+                replace(group, segments=changed(group.segments)) for group in made.job.groups
+            ),
+        ),
+        journal=replace(
+            made.journal,
+            groups=tuple(
+                replace(group, sources=changed(group.sources)) for group in made.journal.groups
+            ),
+        ),
+    )
+
+
+def _rebuilt(job: PartitionJob) -> list[Segment]:
+    """Return the sources whose indexes a broker rebuilds."""
+    segments = (segment for group in job.groups for segment in group.segments)
+    return [segment for segment in segments if segment.rebuilt is not None]

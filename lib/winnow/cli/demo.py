@@ -9,7 +9,6 @@ from pathlib import Path
 from winnow.cleaning.result import RunResult
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell
-from winnow.cli.report import Place
 from winnow.cli.run import guarded, prepare, tell_report, tell_result
 from winnow.cli.session import spark_context
 from winnow.errors import WinnowError
@@ -23,8 +22,8 @@ too.
 """
 
 
-def run_demo(*, json: bool) -> int:
-    """Unpack, plan, clean. With `json`, stdout carries only the result of the cleaning."""
+def run_demo(line: CommandLine) -> int:
+    """Unpack, plan, clean. With --json, stdout carries only the result of the cleaning."""
 
     def work() -> int:
         log_dir = unpack()
@@ -33,29 +32,29 @@ def run_demo(*, json: bool) -> int:
             topic_configs=str(DATA / "topic-configs.txt"),
             now=NOW,
             no_ledger=True,
-            json=json,
+            json=line.json,
         )
         plan = prepare("plan", request, int(NOW))
         clean = prepare("clean", request, int(NOW))
         before = bytes_on_disk(log_dir)
         with spark_context() as spark:
-            if not json:
+            if not line.json:
                 _say(f"A real broker's log directory, copied to {log_dir}", "", "1. The plan:", "")
                 tell_result(plan(spark), json=False)
                 _say("", "2. The cleaning, before and after:", "")
             result = clean(spark)
-            tell_result(result, json=json)
-            if not json:
+            tell_result(result, json=line.json)
+            if not line.json:
                 saved = before - bytes_on_disk(log_dir)
                 _say(
                     "",
                     f"The cleaned directory, {size(saved)} smaller; a broker can start on it: "
                     f"{log_dir}",
                 )
-            tell_report(result, Place(None), json=json)
+            tell_report(result, None, json=line.json)
         return exit_code(result)
 
-    return guarded(work, json=json, now=lambda: int(NOW))
+    return guarded(work, json=line.json, now=lambda: int(NOW))
 
 
 def exit_code(result: RunResult) -> int:

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-import json as json_format
 import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
+from winnow.cleaning.result import TOMBSTONE_AGES
+from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings, switch
 from winnow.cli.out import Paper, complain, tell, tell_json, wrapped
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.alike import alike
-from winnow.cli.text.doctor import bold, census_lines, listed, plain
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.cli.text.versions import by_the_rules, version_keys
-from winnow.words import counted, duration, instant, moment, roughly, size
+from winnow.verbs.doctor.values import Amount
+from winnow.words import counted, duration, instant, moment, printable, roughly, size
 
 if TYPE_CHECKING:
-    from winnow.verbs.doctor.values import Advice, Diagnosis, Gain, Overdue
+    from winnow.verbs.doctor.values import Advice, Census, Diagnosis, Gain, Overdue
 
 
 _SHOWN = 8
 """Topics that are named one by one."""
+MOST = 10
+"""Lines in each list on the page. --json has all."""
 _FEW = 3
 """Partitions with the same trouble that are named."""
 
 
-def run_doctor(request: CommandLine, *, deep: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """The options that only `doctor` has."""
+
+    deep: bool = switch(
+        "Also read all records of compacted topics: report records without a key, and tombstones."
+    )
+
+
+def run_doctor(request: CommandLine, own: DoctorOptions) -> int:
     """Return the exit code (`Diagnosis.exit_code`)."""
     now = None
 
@@ -50,7 +61,7 @@ def run_doctor(request: CommandLine, *, deep: bool) -> int:
                     settings=settings,
                     topics=tuple(request.topics),
                     now=now,
-                    deep=deep,
+                    deep=own.deep,
                     progress=progress,
                 )
             for note in found.notes:
@@ -58,18 +69,19 @@ def run_doctor(request: CommandLine, *, deep: bool) -> int:
             if request.json:
                 tell_json(to_json(found, request))
             else:
-                tell(lambda: show(found, request, Paper()))
+                paper = Paper()
+                tell(lambda: paper.page(page(found, request, paper.width)))
         return found.exit_code
 
     return guarded(work, json=request.json, now=lambda: now)
 
 
-def to_json(found: Diagnosis, request: CommandLine) -> str:
+def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
     advice = [{"command": command(item, request), "why": item.why} for item in found.advice]
     value = asdict(found)
     del value["kafka"]
-    return json_format.dumps({**value, **version_keys(found.kafka), "advice": advice}, indent=2)
+    return {**value, **version_keys(found.kafka), "advice": advice}
 
 
 def command(advice: Advice, request: CommandLine) -> list[str]:
@@ -94,12 +106,7 @@ def command(advice: Advice, request: CommandLine) -> list[str]:
     return ["./spark-submit.sh", verb, *request.log_dirs, *options, *given]
 
 
-def show(found: Diagnosis, request: CommandLine, paper: Paper) -> None:
-    for line in _page(found, request, paper.width):
-        paper.print(line)
-
-
-def _page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[Text]:
+def page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[str | Text]:
     for disk in found.disks:
         share = (
             f" ({100 * disk.free_bytes / disk.total_bytes:.0f} %)" if disk.total_bytes else " (?)"
@@ -111,14 +118,14 @@ def _page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[Text]:
         )
         state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
         yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}")
-        yield plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
+        yield f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
     yield wrapped(by_the_rules(found.kafka), width, indent=2)
     yield from listed("What happened", [*_happened(found)], width)
-    yield plain("")
+    yield ""
     yield bold("What can be freed")
-    yield from (plain(f"  {_gain(gain)}") for gain in found.gains)
+    yield from (f"  {_gain(gain)}" for gain in found.gains)
     if not found.gains:
-        yield plain(f"  nothing: the topics' settings allow none, at {moment(found.now)}")
+        yield f"  nothing: the topics' settings allow none, at {moment(found.now)}"
         yield from (wrapped(line, width, indent=2, hang=2) for line in _unfreed_lines(found))
     yield from listed(
         "Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue], width
@@ -152,13 +159,13 @@ def _page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[Text]:
     )
     yield from census_lines(found, width)
     if found.advice:
-        yield plain("")
+        yield ""
         yield bold("What to run next")
     for advice in found.advice:
-        yield plain(f"  {shlex.join(command(advice, request))}")
+        yield f"  {shlex.join(command(advice, request))}"
         yield wrapped(advice.why, width, style="dim")
     if found.gains and any(disk.is_full or not disk.clean_shutdown for disk in found.disks):
-        yield plain("  Then start the broker with its settings unchanged.")
+        yield "  Then start the broker with its settings unchanged."
 
 
 def _happened(found: Diagnosis) -> Iterator[str]:
@@ -200,14 +207,10 @@ def _overdue_line(now: int, overdue: Overdue) -> str:
 
 def _trouble_lines(found: Diagnosis) -> list[str]:
     """Group partitions by what is wrong. A cause that affects a whole directory is shown once."""
-    lines = []
-    for group in alike(
+    groups = alike(
         (t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in found.troubles
-    ):
-        rest = len(group.names) - _FEW
-        shown = ", ".join(group.names[:_FEW]) + (f" and {rest:,} more" if rest > 0 else "")
-        lines.append(f"{shown}: {group.words('--json')}")
-    return lines
+    )
+    return [f"{group.named(_FEW)}: {group.words('--json')}" for group in groups]
 
 
 def _gain(gain: Gain) -> str:
@@ -218,3 +221,95 @@ def _gain(gain: Gain) -> str:
 
 def _when(ms: int | None) -> str:
     return "never" if ms is None else instant(ms)
+
+
+def listed(title: str, lines: Sequence[str], width: int) -> Iterator[str | Text]:
+    """Yield the title and the lines, wrapped to `width`; nothing if there are no lines."""
+    if not lines:
+        return
+    yield ""
+    yield bold(title)
+    yield from (wrapped(line, width, indent=2, hang=2) for line in lines[:MOST])
+    if len(lines) > MOST:
+        yield Text(f"  and {len(lines) - MOST:,} more; --json has all", style="dim")
+
+
+def bold(text: str) -> Text:
+    return Text(printable(text), style="bold")
+
+
+def census_lines(found: Diagnosis, width: int) -> Iterator[str | Text]:
+    """Yield what `doctor --deep` found: data without a key, and tombstones. Nothing if no records
+    were read.
+    """
+    if found.census is None:
+        return
+    census = [one for one in found.census if one.error is None]
+    keyless = sorted(
+        (one for one in census if one.keyless.records), key=lambda one: -one.keyless.bytes
+    )
+    yield from listed(
+        "Records without a key, which compaction drops (S5.5)",
+        [f"{_name(one)}  {_amount(one.keyless)}" for one in keyless],
+        width,
+    )
+    if not keyless:
+        yield ""
+        yield f"No record without a key in {counted(len(census), 'partition')} of compacted topics"
+    yield from _tombstones(census, width)
+    yield from listed(
+        "Could not be read",
+        [f"{_name(one)}: {one.error}" for one in found.census if one.error],
+        width,
+    )
+
+
+def _tombstones(census: list[Census], width: int) -> Iterator[str | Text]:
+    ages = [_sum(column) for column in zip(*(one.tombstones for one in census), strict=True)]
+    yield from listed(
+        "Tombstones by age",
+        [
+            f"{age}  {_amount(many)}"
+            for age, many in zip(TOMBSTONE_AGES, ages, strict=False)
+            if many.records
+        ],
+        width,
+    )
+    horizons = (
+        (
+            _sum(one.horizon_come for one in census),
+            "their delete horizon has passed: the next compaction drops them",
+        ),
+        (_sum(one.horizon_to_come for one in census), "their delete horizon is in the future"),
+        (
+            _sum(one.no_horizon for one in census),
+            "no delete horizon yet: the next compaction sets it",
+        ),
+    )
+    yield from listed(
+        "Of these",
+        [f"{_amount(many)}: {words}" for many, words in horizons if many.records],
+        width,
+    )
+    partitions = sorted(census, key=lambda one: -_sum(one.tombstones).bytes)
+    yield from listed(
+        "Tombstones by partition",
+        [
+            f"{_name(one)}  {_amount(_sum(one.tombstones))}"
+            for one in partitions
+            if _sum(one.tombstones).records
+        ],
+        width,
+    )
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    return sum(amounts, Amount(0, 0))
+
+
+def _amount(many: Amount) -> str:
+    return f"{counted(many.records, 'record')}, {size(many.bytes)}"
+
+
+def _name(one: Census) -> str:
+    return f"{one.topic}-{one.partition}"

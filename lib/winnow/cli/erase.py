@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_format
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +11,12 @@ from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
     ledger_of,
+    option,
     parse_settings,
     stop_of,
+    switch,
 )
-from winnow.cli.out import Paper, complain, tell, tell_json
+from winnow.cli.out import Paper, complain, picked, tell, tell_json
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
@@ -38,24 +39,38 @@ NONE_FOUND = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
-    key: Sequence[str] | None = None
-    keys: str | None = None
-    keys_hex: str | None = None
-    keys_delta: str | None = None
+class EraseOptions:
+    """The options that only `erase` has."""
+
+    key: Sequence[str] = option(
+        "A key as UTF-8 text, hex:6B6579 or base64:a2V5; text: before a key that begins like that. "
+        "Repeatable. The shell's history and `ps` show it; --keys does not.",
+        metavar="KEY",
+        default=(),
+    )
+    keys: str | None = option("The keys: one per line, as UTF-8 text.", metavar="FILE")
+    keys_hex: str | None = option("The same, each in hexadecimal.", metavar="FILE")
+    keys_delta: str | None = option(
+        "A Delta table with the keys in its column `key`.", metavar="URL"
+    )
+    certificate: str | None = option(
+        "Write a certificate there that others can check: HTML, JSON and its hash key.",
+        metavar="DIRECTORY",
+    )
+    dry_run: bool = switch("Only count; change nothing.")
 
 
-def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool, certificate: str | None) -> int:
+def run_erase(request: CommandLine, own: EraseOptions) -> int:
     """Run the erasure and return the exit code. Errors are printed, not raised."""
     signals = Signals()
-    clock = Clock(asked=request.profile)
+    clock, certificate = Clock(asked=request.profile), own.certificate
 
     def work() -> int:
         stop = stop_of(request)
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
-        given = _given(keys)
-        if certificate is not None and dry_run:
+        given = _given(own)
+        if certificate is not None and own.dry_run:
             raise UsageError(
                 "--certificate and --dry-run together",
                 expected="one of them: a dry run erases nothing",
@@ -80,7 +95,7 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool, certificate: s
                     keys=given(spark),
                     settings=settings,
                     topics=tuple(request.topics),
-                    dry_run=dry_run,
+                    dry_run=own.dry_run,
                     ledger=ledger,
                     certificate=certificate,
                     progress=progress,
@@ -98,14 +113,14 @@ def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool, certificate: s
             return code if code not in (0, CorruptLogError.exit_code) else WinnowError.exit_code
         return code
 
-    return signals.exit_code(guarded(work, json=request.json, now=lambda: None))
+    return signals.exit_code(guarded(work, json=request.json))
 
 
 def _is_in(file: str | None, directory: str) -> bool:
     return file is not None and Path(file).parent == Path(directory).resolve()
 
 
-def _given(keys: Keys) -> Callable[[SparkSession], Any]:
+def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
     """Return a function that reads the keys once Spark has started. A file is read at once, so its
     errors are found without Spark.
     """
@@ -129,12 +144,12 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
         url = keys.keys_delta
         return lambda spark: delta_keys(spark, url)
     if keys.key:
-        typed = parse_keys(keys.key, option="--key")
+        typed = parse_keys(keys.key)
         return lambda _: typed
     if keys.keys is None:
-        found = read_hex_keys(keys.keys_hex or "", option="--keys-hex")
+        found = read_hex_keys(keys.keys_hex or "")
     else:
-        found = read_keys(keys.keys, option="--keys")
+        found = read_keys(keys.keys)
         if blanks := with_blanks(found):
             complain(
                 f"note: {counted(blanks, 'key')} of {keys.keys} with a blank at the beginning or "
@@ -143,39 +158,23 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
     return lambda _: found
 
 
-def tell_erasure(result: EraseResult, *, json: bool, more: Mapping[str, Any]) -> None:
+def tell_erasure(result: EraseResult, *, json: bool, more: dict[str, Any]) -> None:
     from winnow.cli.text.erase import lines  # noqa: PLC0415 - it loads numba
 
     if json:
-        tell_json(to_json(result, more))
+        tell_json(to_json(result) | more)
     else:
         tell(lambda: Paper().lines(lines(result)))
 
 
-def to_json(result: EraseResult, more: Mapping[str, Any] | None = None) -> str:
-    """Return the JSON object. Scripts depend on its keys: do not remove or rename any.
-
-    `more` holds keys that only an option adds.
-    """
-    partitions = []
-    for partition in result.partitions:
-        value = asdict(partition)
-        del value["error_code"]
-        partitions.append(value)
-    whole = {
-        "run_id": result.run_id,
-        "status": result.status,
-        "dry_run": result.dry_run,
-        "proven": result.proven,
-        "keys": result.keys,
-        "keys_found": result.keys_found,
+def to_json(result: EraseResult) -> dict[str, Any]:
+    """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
+    partitions = [asdict(partition) for partition in result.partitions]
+    for partition in partitions:
+        del partition["error_code"]
+    return {
+        **picked(result, "run_id", "status", "dry_run", "proven", "keys", "keys_found"),
         "partitions": partitions,
-        "notes": result.notes,
-        "ledger": result.ledger,
-        "certificate": result.certificate,
-        "certificate_sha256": result.certificate_sha256,
-        "hash_key": result.hash_key,
+        **picked(result, "notes", "ledger", "certificate", "certificate_sha256", "hash_key"),
         **version_keys(result.kafka),
-        **(more or {}),
     }
-    return json_format.dumps(whole, indent=2)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_format
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
-from winnow.cli.out import Paper, complain, tell, tell_json
+from winnow.cli.options import CommandLine, check_log_dirs, now_of, option, parse_settings
+from winnow.cli.out import Paper, complain, picked, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.progress import progress_on_stderr
@@ -45,16 +44,18 @@ _VERDICTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What to explain, as typed."""
+class ExplainOptions:
+    """The options that only `explain` has."""
 
-    partition: str
-    offset: int | None = None
-    key: str | None = None
-    key_hex: str | None = None
+    partition: str = option(
+        "The name of the partition's directory.", metavar="TOPIC-PARTITION", default=MISSING
+    )
+    offset: int | None = option("The record at this offset.", metavar="N", min=0)
+    key: str | None = option("All records with this key, as UTF-8.", metavar="TEXT")
+    key_hex: str | None = option("The same, in hexadecimal.", metavar="HEX")
 
 
-def run_explain(asked: Asked, request: CommandLine) -> int:
+def run_explain(request: CommandLine, asked: ExplainOptions) -> int:
     """Return the exit code: 0, or that of the error that prevents an explanation."""
     now = None
 
@@ -92,7 +93,7 @@ def run_explain(asked: Asked, request: CommandLine) -> int:
     return guarded(work, json=request.json, now=lambda: now)
 
 
-def key_bytes(asked: Asked) -> bytes | None:
+def key_bytes(asked: ExplainOptions) -> bytes | None:
     """Return the key to explain.
 
     Raises UsageError for more than one question and for a key that is not hexadecimal.
@@ -113,55 +114,33 @@ def key_bytes(asked: Asked) -> bytes | None:
         ) from None
 
 
-def to_json(found: Explanation) -> str:
+def to_json(found: Explanation) -> dict[str, Any]:
     """Return one object: the partition, its segments and the records that were asked for."""
-    return json_format.dumps(
-        {
-            "topic": found.topic,
-            "partition": found.partition,
-            "log_dir": found.log_dir,
-            "policy": found.policy,
-            "now": found.now,
-            **version_keys(found.kafka),
-            "actions": list(found.actions),
-            "rule": found.rule,
-            "reason": found.reason,
-            "left_alone": found.left_alone,
-            "error": found.error,
-            "facts": _facts(found.facts),
-            "settings": [
-                {"key": s.key, "value": s.value, "source": s.source, "is_default": s.is_default}
-                for s in found.settings
-            ],
-            "segments": [
-                {
-                    "base_offset": s.base_offset,
-                    "bytes": s.log_bytes,
-                    "newest": s.newest,
-                    "newest_iso": instant(s.newest),
-                    "verdict": s.fate.verdict.value,
-                    "rule": s.fate.rule,
-                    "words": s.fate.words,
-                }
-                for s in found.segments
-            ],
-            "records": [_record(record) for record in found.records],
-            "older_records": found.older,
-        },
-        indent=2,
-    )
-
-
-def _record(record: RecordFate) -> dict[str, Any]:
     return {
-        "offset": record.offset,
-        "verdict": record.verdict.value,
-        "rule": record.rule,
-        "words": record.words,
-        "segment": record.segment,
-        "position": record.position,
-        "key_hex": None if record.key is None else record.key.hex(),
-        "facts": _facts(record.facts),
+        **picked(found, "topic", "partition", "log_dir", "policy", "now"),
+        **version_keys(found.kafka),
+        **picked(found, "actions", "rule", "reason", "left_alone", "error"),
+        "facts": _facts(found.facts),
+        "settings": [asdict(setting) for setting in found.settings],
+        "segments": [
+            {
+                "base_offset": s.base_offset,
+                "bytes": s.log_bytes,
+                "newest": s.newest,
+                "newest_iso": instant(s.newest),
+                **picked(s.fate, "verdict", "rule", "words"),
+            }
+            for s in found.segments
+        ],
+        "records": [
+            {
+                **picked(record, "offset", "verdict", "rule", "words", "segment", "position"),
+                "key_hex": None if record.key is None else record.key.hex(),
+                "facts": _facts(record.facts),
+            }
+            for record in found.records
+        ],
+        "older_records": found.older,
     }
 
 
@@ -175,7 +154,7 @@ def _facts(facts: Iterable[Fact]) -> dict[str, Any]:
     return values
 
 
-def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
+def lines(found: Explanation, asked: ExplainOptions, width: int) -> Iterator[str]:
     """Yield lines for a person: first the answer, then the facts behind it."""
     wants_records = asked.offset is not None or asked.key is not None or asked.key_hex is not None
     for record in found.records:

@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
-import json as json_format
 import os
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
 
 from winnow.cli.line.units import parse_now
-from winnow.cli.options import CommandLine
-from winnow.cli.out import Paper, tell, tell_json
+from winnow.cli.options import CommandLine, option
+from winnow.cli.out import Paper, Row, aligned, fitted, tell, tell_json, wrapped
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
+from winnow.cli.text.alike import alike
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
+from winnow.words import counted, duration, moment, printable, size
 
 if TYPE_CHECKING:
-    from winnow.ledger.history import History
+    from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
+
+MOST_RUNS = 20
+MOST_PARTITIONS = 30
+MOST_REASONS = 8
+MOST_NAMES = 3
+RUN_HEAD = ("run", "freed", "cleaned", "left alone", "took", "ended", "who")
+ERASURE_HEAD = (
+    *("erasure", "proven", "records erased", "left", "keys found"),
+    *("freed", "ended", "who"),
+)
+PARTITION_HEAD = (
+    *("partition", "log directory", "due by max lag", "last cleaned"),
+    *("freed", "runs", "last looked at"),
+)
+"""The most important columns first: the last ones are omitted where there is no room."""
+_NEEDED = 4
+"""Columns that are never omitted."""
 
 
-def run_history(request: CommandLine, *, since: str | None) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    """The options that only `history` has."""
+
+    since: str | None = option("Only runs that ended then or later.", metavar="MS|ISO-8601")
+
+
+def run_history(request: CommandLine, own: HistoryOptions) -> int:
     """Return the exit code. Errors are printed, not raised."""
 
     def work() -> int:
         where = default_ledger(os.environ) if request.ledger is None else request.ledger
         check_ledger(where, ())
+        since = own.since
         begin = None if since is None else parse_now(since, option="--since")
         if begin is not None and begin > now_ms():
             raise UsageError("--since is in the future", expected="a time in the past", found=since)
@@ -37,20 +66,140 @@ def run_history(request: CommandLine, *, since: str | None) -> int:
                 history = read_history(
                     spark, where, since=begin, topics=request.topics, progress=progress
                 )
-            from winnow.cli.text.history import show  # noqa: PLC0415 - it loads pyspark
-
             if request.json:
                 tell_json(to_json(history))
             else:
                 tell(lambda: show(history, Paper(), now=now_ms()))
         return 0
 
-    return guarded(work, json=request.json, now=lambda: None)
+    return guarded(work, json=request.json)
 
 
-def to_json(history: History) -> str:
+def to_json(history: History) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any.
 
     Times are in ms since the epoch.
     """
-    return json_format.dumps({"freed_bytes": history.freed_bytes, **asdict(history)}, indent=2)
+    return {"freed_bytes": history.freed_bytes, **asdict(history)}
+
+
+def show(history: History, paper: Paper, *, now: int) -> None:
+    """Print the tables. `now`, in ms since the epoch, gives how long ago things happened."""
+    paper.page(_page(history, paper.width, now))
+
+
+def _page(history: History, width: int, now: int) -> Iterator[str | Text]:
+    runs, partitions = history.runs, sorted(history.partitions, key=_urgency)
+    erased = f", {counted(len(history.erasures), 'erasure')}" if history.erasures else ""
+    yield (
+        f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: "
+        f"{size(history.freed_bytes)} freed{erased} ({printable(history.ledger)})"
+    )
+    yield from _section(RUN_HEAD, [_run(run) for run in runs], width, noun="run")
+    yield from _section(
+        ERASURE_HEAD, [_erasure(one) for one in history.erasures], width, noun="erasure"
+    )
+    yield from _partitions(partitions, width, now)
+    yield from _left_alone(partitions, width)
+
+
+def _run(run: PastRun) -> Row:
+    return (
+        run.run_id,
+        size(run.freed_bytes) + (f" (+ {size(run.kept_bytes)} kept)" if run.kept_bytes else ""),
+        f"{run.cleaned:,} of {run.partitions:,}",
+        f"{run.left_alone:,}",
+        duration(run.ended - run.started),
+        moment(run.ended),
+        printable(f"{run.user}@{run.host}"),
+    )
+
+
+def _erasure(one: PastErasure) -> Row:
+    return (
+        one.run_id,
+        "" if one.proven is None else "yes" if one.proven else "NO",
+        f"{one.records_erased:,}",
+        f"{one.records_left:,}",
+        f"{one.keys_found:,} of {one.keys:,}",
+        size(one.freed_bytes),
+        moment(one.ended),
+        printable(f"{one.user}@{one.host}"),
+    )
+
+
+def _partition(p: PastPartition, now: int) -> Row:
+    return (
+        f"{p.topic}-{p.partition}",
+        printable(f"{p.host}:{p.log_dir}"),
+        ""
+        if p.due is None
+        else f"in {duration(p.due - now)}"
+        if p.due > now
+        else f"overdue {duration(now - p.due)}",
+        "never" if p.last_cleaned is None else _ago(p.last_cleaned, now),
+        size(p.freed_bytes),
+        str(p.runs),
+        _ago(p.last_run, now),
+    )
+
+
+def _ago(then: int, now: int) -> str:
+    return f"{duration(now - then)} ago" if now > then else moment(then)
+
+
+def _urgency(p: PastPartition) -> tuple[bool, int, str, int]:
+    return (p.due is None, p.due or 0, p.topic, p.partition)
+
+
+def _partitions(partitions: Sequence[PastPartition], width: int, now: int) -> Iterator[Text]:
+    """Yield the table of partitions. If all are in one log directory, it is named once."""
+    head: Row = PARTITION_HEAD
+    rows = [_partition(p, now) for p in partitions]
+    places = {row[1] for row in rows}
+    if len(places) != 1:
+        yield from _section(head, rows, width, noun="partition", names=2)
+        return
+    head, *rows = ((row[0], *row[2:]) for row in (head, *rows))
+    title = f"Partitions in {places.pop()}"
+    yield from _section(head, rows, width, noun="partition", title=title)
+
+
+def _section(
+    head: Row, rows: Sequence[Row], width: int, *, noun: str, names: int = 1, title: str = ""
+) -> Iterator[Text]:
+    """Yield a table after an empty line; nothing without rows. The first `names` columns are names,
+    the others figures, which are right-aligned.
+    """
+    if not rows:
+        return
+    most = MOST_PARTITIONS if noun == "partition" else MOST_RUNS
+    yield Text()
+    if title:
+        yield Text(title, style="bold")
+    table = fitted((head, *rows[:most]), width, names=names, needed=_NEEDED)
+    first, *lines = aligned(table, words=range(names))
+    yield Text(first, style="bold")
+    yield from map(Text, lines)
+    yield from _more(len(rows) - most, noun)
+
+
+def _more(count: int, noun: str) -> Iterator[Text]:
+    if count > 0:
+        yield Text(f"and {counted(count, f'more {noun}')}; --json has all", style="dim")
+
+
+def _left_alone(partitions: Sequence[PastPartition], width: int) -> Iterator[Text]:
+    alone = [
+        (p.topic, f"{p.topic}-{p.partition}", printable(p.left_alone))
+        for p in partitions
+        if p.left_alone is not None
+    ]
+    if not alone:
+        return
+    yield Text(f"\nLeft alone by the last run: {counted(len(alone), 'partition')}", style="bold")
+    groups = alike(alone)
+    for group in groups[:MOST_REASONS]:
+        words = f"{group.named(MOST_NAMES)}: {group.words('--json')}"
+        yield wrapped(words, width, style="yellow", indent=2, hang=2)
+    yield from _more(len(groups) - MOST_REASONS, "reason")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winnow.cli.line.units import parse_time
-from winnow.cli.options import CommandLine
+from winnow.cli.options import CommandLine, argument, option, switch
 from winnow.cli.out import Contents, is_terminal, tell
 from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
@@ -20,14 +20,21 @@ SOUND, DAMAGED = 0, 3
 """Exit codes: everything that was read is sound, or something is not."""
 
 
-def run_inspect(
-    paths: Sequence[str],
-    request: CommandLine,
-    *,
-    offset: int | None,
-    timestamp: str | None,
-    records: bool,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectOptions:
+    """The options that only `inspect` has."""
+
+    paths: Sequence[str] = argument("Files, partition directories, log directories.", "PATH")
+    offset: int | None = option(
+        "Show how a partition is searched for this offset.", metavar="N", min=0
+    )
+    timestamp: str | None = option(
+        "Show how a partition is searched for this timestamp.", metavar="MS|ISO-8601"
+    )
+    records: bool = switch("Show every record of each batch.")
+
+
+def run_inspect(request: CommandLine, own: InspectOptions) -> int:
     """Return the exit code. Errors in the paths are found before anything is printed."""
 
     def work() -> int:
@@ -36,18 +43,20 @@ def run_inspect(
         from winnow.storage.places import Places  # noqa: PLC0415
         from winnow.verbs.inspect.directories import describe_target, find_position, find_target  # noqa: PLC0415
 
-        storage = Places()
+        storage, offset, timestamp = Places(), own.offset, own.timestamp
         at = None if timestamp is None else parse_time(timestamp, option="--timestamp")
-        targets = [find_target(storage, path) for path in paths]
+        targets = [find_target(storage, path) for path in own.paths]
         asked = [{"offset": offset}] * (offset is not None) + [{"timestamp": at}] * (at is not None)
         positions = [
             find_position(storage, target, **which) for target in targets for which in asked
         ]
         wanted = [] if asked else targets
         files = (
-            file for target in wanted for file in describe_target(storage, target, records=records)
+            file
+            for target in wanted
+            for file in describe_target(storage, target, records=own.records)
         )
-        in_full = records or all(target.only is not None for target in targets)
+        in_full = own.records or all(target.only is not None for target in targets)
         output = (
             inspect_json.Output(Contents())
             if request.json
@@ -59,7 +68,7 @@ def run_inspect(
             tell(lambda: output.write(_watched(files, progress), positions))
         return DAMAGED if output.problems else SOUND
 
-    return guarded(work, json=request.json, now=lambda: None)
+    return guarded(work, json=request.json)
 
 
 def _watched(files: Iterable[FileDescription], progress: Progress) -> Iterator[FileDescription]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from winnow.cli.options import read_bytes
 from winnow.errors import UsageError
 from winnow.ledger.place import local_path
 
@@ -21,18 +21,18 @@ _BOM = b"\xef\xbb\xbf"
 _LINE_END = 10
 
 
-def read_keys(file: str, *, option: str) -> Any:  # noqa: ANN401 - Arrow has no types
+def read_keys(file: str) -> Any:  # noqa: ANN401 - Arrow has no types
     """Return one key per line of UTF-8 text, as an Arrow array of bytes. Lines end in LF or CR LF.
 
     Raises UsageError for a file that can't be read, for an empty line and for text that is not
     UTF-8.
     """
-    lines = _lines(file, option)
+    lines = _lines(file, "--keys")
     try:
         lines.validate(full=True)
     except pa.ArrowInvalid as error:
         raise UsageError(
-            f"{option} is not UTF-8",
+            "--keys is not UTF-8",
             found=str(error),
             where=file,
             hint="Give such keys in hexadecimal: --keys-hex.",
@@ -46,32 +46,30 @@ def with_blanks(keys: Any) -> int:  # noqa: ANN401
     return int(pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py())
 
 
-def read_hex_keys(file: str, *, option: str) -> Any:  # noqa: ANN401
+def read_hex_keys(file: str) -> Any:  # noqa: ANN401
     """Like `read_keys`, with one key per line in pairs of hexadecimal digits."""
-    keys = []
-    for number, line in enumerate(
-        _lines(file, option).cast(pa.large_binary()).to_pylist(), start=1
-    ):
+    keys, lines = [], _lines(file, "--keys-hex").cast(pa.large_binary())
+    for number, line in enumerate(lines.to_pylist(), start=1):
         try:
             keys.append(bytes.fromhex(line.decode("ascii")))
         except ValueError:
             raise UsageError(
-                f"{option} can't be read",
+                "--keys-hex can't be read",
                 expected="pairs of hexadecimal digits",
                 where=f"{file}, line {number}",
             ) from None
     return pa.array(keys, pa.large_binary())
 
 
-def parse_keys(typed: Sequence[str], *, option: str) -> Any:  # noqa: ANN401
+def parse_keys(typed: Sequence[str]) -> Any:  # noqa: ANN401
     """Return keys that were typed: text, or `hex:`, `base64:` or `text:` and the key.
 
     Raises UsageError for an empty key, and for one that its prefix does not fit.
     """
-    return pa.array([_typed_key(text, option) for text in typed], pa.large_binary())
+    return pa.array([_typed_key(text) for text in typed], pa.large_binary())
 
 
-def _typed_key(text: str, option: str) -> bytes:
+def _typed_key(text: str) -> bytes:
     prefix, colon, rest = text.partition(":")
     try:
         if colon and prefix == "hex":
@@ -82,13 +80,13 @@ def _typed_key(text: str, option: str) -> bytes:
             key = (rest if colon and prefix == "text" else text).encode()
     except ValueError as error:
         raise UsageError(
-            f"{option} can't be read",
+            "--key can't be read",
             expected="text in UTF-8, hex:6B6579 or base64:a2V5",
             found=f"{prefix}: {error}" if colon else "bytes that are not UTF-8",
         ) from error
     if not key:
         raise UsageError(
-            f"{option} is empty",
+            "--key is empty",
             expected="a key",
             hint="Is a variable of the shell empty? For the empty key use the Python API.",
         )
@@ -119,15 +117,7 @@ def delta_keys(spark: SparkSession, url: str) -> DataFrame:
 
 def _lines(file: str, option: str) -> Any:  # noqa: ANN401
     """Return an Arrow array of non-empty lines. They are not yet checked to be UTF-8."""
-    try:
-        data = Path(file).read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"can't read the file of {option}",
-            expected="a file that can be read",
-            found=error.strerror,
-            where=file,
-        ) from error
+    data = read_bytes(file, option=option)
     if data.startswith(_BOM):
         raise UsageError(
             f"{option} begins with a byte order mark",

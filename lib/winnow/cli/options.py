@@ -26,17 +26,33 @@ from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
 
-def _option(
-    help: str,  # noqa: A002 - as typer calls it
+def option(
+    words: str,
     *names: str,
-    metavar: str | None = None,
     default: Any = None,  # noqa: ANN401 - that of the field
+    **more: Any,  # noqa: ANN401 - what typer takes
 ) -> Any:  # noqa: ANN401
-    """Return a field that a command-line option sets. Without `names`, the option has the field's
-    name.
+    """Return a field that an option of the command line sets. `words`: its help. Without `names`,
+    the option has the field's name.
     """
-    option = typer.Option(*names, metavar=metavar, help=help)
-    return field(default=default, metadata={"typer": option})
+
+    def made(field_name: str) -> Any:  # noqa: ANN401 - typer's
+        dashed = f"--{field_name.replace('_', '-')}"
+        return typer.Option(*(names or (dashed,)), help=words, **more)
+
+    return field(default=default, metadata={"typer": made})
+
+
+def switch(words: str) -> Any:  # noqa: ANN401 - as above
+    """Return a field that is False without its option."""
+    return option(words, default=False)
+
+
+def argument(words: str, metavar: str, **default: Any) -> Any:  # noqa: ANN401 - as above
+    """Return a field that the words without an option set. They are always needed."""
+    return field(
+        **default, metadata={"typer": lambda _: typer.Argument(metavar=metavar, help=words)}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,200 +61,151 @@ class CommandLine:
     options: do not change them.
     """
 
-    log_dirs: Sequence[str] = field(
-        default=(),
-        metadata={
-            "typer": typer.Argument(
-                metavar="LOG_DIR", help="Directories of a stopped broker's log.dirs."
-            )
-        },
+    log_dirs: Sequence[str] = argument(
+        "Directories of a stopped broker's log.dirs.", "LOG_DIR", default=()
     )
-    topics: Sequence[str] = _option(
-        "Only topics that match; repeatable.", "--topics", metavar="GLOB", default=()
+    topics: Sequence[str] = option(
+        "Only topics that match; repeatable.", metavar="GLOB", default=()
     )
-    exclude: Sequence[str] = _option(
-        "Not topics that match, even if --topics does; repeatable.",
-        "--exclude",
-        metavar="GLOB",
-        default=(),
+    exclude: Sequence[str] = option(
+        "Not topics that match, even if --topics does; repeatable.", metavar="GLOB", default=()
     )
-    topic_configs: str | None = _option(
+    topic_configs: str | None = option(
         "Topic configs: lines `topic key=value`, or the output of kafka-configs --describe.",
         metavar="FILE",
     )
-    server_properties: Sequence[str] = _option(
+    server_properties: Sequence[str] = option(
         "The broker's server.properties, unchanged; repeatable, one for each broker.",
         metavar="FILE",
         default=(),
     )
-    allow_other_broker: bool = _option(
-        "Accept a server.properties whose node.id or log.dirs are those of another broker.",
-        "--allow-other-broker",
-        default=False,
+    allow_other_broker: bool = switch(
+        "Accept a server.properties whose node.id or log.dirs are those of another broker."
     )
-    sets: Sequence[str] = _option(
+    sets: Sequence[str] = option(
         "A broker-level default; repeatable.", "--set", metavar="KEY=VALUE", default=()
     )
-    topic_sets: Sequence[str] = _option(
+    topic_sets: Sequence[str] = option(
         "A config for topics that match; repeatable, the last one wins.",
         "--topic-set",
         metavar="GLOB:KEY=VALUE",
         default=(),
     )
-    kafka_version: str | None = _option(
+    kafka_version: str | None = option(
         "The version of Kafka whose rules apply, for example 3.9 or 3.9.1; default: what the log "
         "directory tells.",
-        "--kafka-version",
         metavar="X.Y",
     )
-    now: str | None = _option(
+    now: str | None = option(
         "The time that all decisions use; default: the current time.", metavar="MS|ISO-8601"
     )
-    only: Only | None = _option("Run only this one of the two.")  # noqa: RUF009 - a field
-    unclean_shutdown: UncleanShutdown = _option(  # noqa: RUF009 - a field
+    only: Only | None = option("Run only this one of the two.")  # noqa: RUF009 - a field
+    unclean_shutdown: UncleanShutdown = option(  # noqa: RUF009 - a field
         "After a broker crashed: read what a broker would recover, and clean up to the end that "
         "this finds; refuse to change anything; or read nothing, and clean only below the "
         "recovery point.",
-        "--unclean-shutdown",
         default="read",
     )
-    keep_replaced: bool = _option(
+    keep_replaced: bool = switch(
         "Keep replaced and deleted segments for `recover --undo`. This frees no space until "
-        "`recover --purge`.",
-        "--keep-replaced",
-        default=False,
+        "`recover --purge`."
     )
-    yes: bool = _option(
-        "Let --set and --topic-set delete more than the topics' own settings without asking.",
-        "--yes",
-        default=False,
+    yes: bool = switch(
+        "Let --set and --topic-set delete more than the topics' own settings without asking."
     )
-    timeout: str | None = _option(
+    timeout: str | None = option(
         "Start no new work after this time, for example 90s, 15m, 2h.", metavar="DURATION"
     )
-    on_corrupt: OnCorrupt = _option(  # noqa: RUF009 - a field
+    on_corrupt: OnCorrupt = option(  # noqa: RUF009 - a field
         "Leave damaged partitions unchanged; or fail, before any change if possible; or move "
         "damaged batches out of the log, into .winnow-quarantine-RUN_ID beside it.",
-        "--on-corrupt",
         default="leave",
     )
-    max_extra_space: str | None = _option(
+    max_extra_space: str | None = option(
         "Use at most this much extra space at a time, for example 10GiB; default: all free space.",
         metavar="SIZE",
     )
-    keep_free: str | None = _option(
+    keep_free: str | None = option(
         "Leave this much free on each disk, for example 0 or 10GiB; default: 64KiB.", metavar="SIZE"
     )
-    free_at_least: str | None = _option(
+    free_at_least: str | None = option(
         "Only delete segments, the oldest first, and only those that retention allows, until this "
         "much is freed. Needs no free space.",
         metavar="SIZE",
     )
-    throttle: str | None = _option(
+    throttle: str | None = option(
         "Read and write at most this much per second, all tasks together, for example 50MiB; "
         "default: log.cleaner.io.max.bytes.per.second.",
         metavar="RATE",
     )
-    ledger: str | None = _option(
+    ledger: str | None = option(
         "The Delta table that records runs; default: $WINNOW_LEDGER, or "
         "~/.local/state/winnow/ledger.",
-        "--ledger",
         metavar="DIR|URL",
     )
-    no_ledger: bool = _option("Do not record the run.", "--no-ledger", default=False)
-    read_everything: bool = _option(
-        "Read also segments that are known from an earlier run and have no key of a new record.",
-        "--read-everything",
-        default=False,
+    no_ledger: bool = switch("Do not record the run.")
+    read_everything: bool = switch(
+        "Read also segments that are known from an earlier run and have no key of a new record."
     )
-    detailed_exitcode: bool = _option(
-        "For plan: exit with 10 instead of 0 if there is work to do.",
-        "--detailed-exitcode",
-        default=False,
+    detailed_exitcode: bool = switch("For plan: exit with 10 instead of 0 if there is work to do.")
+    summary: bool = switch(
+        "Show only one line: what was done, what it freed, what was left alone and why."
     )
-    summary: bool = _option(
-        "Show only one line: what was done, what it freed, what was left alone and why.",
-        "--summary",
-        default=False,
-    )
-    log_file: str | None = _option(
+    log_file: str | None = option(
         "Append what is shown on stderr to this file as well, each line with its time.",
-        "--log-file",
         metavar="FILE",
     )
-    all: bool = _option(
-        "Show each partition. By default, above 20 with work, only the largest and counts.",
-        "--all",
-        default=False,
+    all: bool = switch(
+        "Show each partition. By default, above 20 with work, only the largest and counts."
     )
-    report: str | None = _option(
+    report: str | None = option(
         "Write the run's HTML page to this file; default: clean writes one in "
         "~/.local/state/winnow/reports, plan writes none.",
-        "--report",
         metavar="FILE|none",
     )
-    result: str | None = _option(
-        "Write the JSON object of --json to this file as well.", "--result", metavar="FILE"
+    result: str | None = option(
+        "Write the JSON object of --json to this file as well.", metavar="FILE"
     )
-    metrics: str | None = _option(
+    metrics: str | None = option(
         "Write metrics of a clean to a file for node_exporter's textfile collector, or push them "
         "to a Prometheus Pushgateway.",
         metavar="FILE.prom|URL",
     )
-    openlineage: str | None = _option(
-        "Append OpenLineage events of a clean to a file, or post them to a URL.",
-        "--openlineage",
-        metavar="FILE|URL",
+    openlineage: str | None = option(
+        "Append OpenLineage events of a clean to a file, or post them to a URL.", metavar="FILE|URL"
     )
-    output: Sequence[str] = _option(
+    output: Sequence[str] = option(
         "Write the complete cleaned log directory here, and only read the original; repeatable, "
         "one for each LOG_DIR.",
-        "--output",
         metavar="DIR|URL",
         default=(),
     )
-    begin_again: bool = _option(
-        "First remove what an unfinished run left at --output.",
-        "--begin-again",
-        default=False,
-    )
-    work_dir: str | None = _option(
+    begin_again: bool = switch("First remove what an unfinished run left at --output.")
+    work_dir: str | None = option(
         "Where to clean partitions of a remote LOG_DIR or for an --output; default: $TMPDIR.",
         metavar="DIR",
     )
-    work_space: str | None = _option(
+    work_space: str | None = option(
         "Fetch at most this much there at once; default: half of the free space.", metavar="SIZE"
     )
-    estimate: bool = _option(
-        "For plan: read all records and report exactly what compaction would keep.",
-        "--estimate",
-        default=False,
+    estimate: bool = switch(
+        "For plan: read all records and report exactly what compaction would keep."
     )
-    out: str | None = _option(
-        "For plan: save the plan in this file, for `apply`.", "--out", metavar="FILE"
-    )
-    config: str | None = _option(
+    out: str | None = option("For plan: save the plan in this file, for `apply`.", metavar="FILE")
+    config: str | None = option(
         "Options from this file in TOML. Those on the command line override it, --no-X a switch "
         "--X. Default: $WINNOW_CONFIG, or none.",
-        "--config",
         metavar="FILE",
     )
-    environment: str | None = _option(
+    environment: str | None = option(
         "The environment of the file of --config; default: $WINNOW_ENVIRONMENT, or none.",
-        "--environment",
         metavar="NAME",
     )
-    quiet: bool = _option(
-        "Show no progress on stderr, only notes and errors.", "--quiet", default=False
+    quiet: bool = switch("Show no progress on stderr, only notes and errors.")
+    profile: bool = switch(
+        "Show on stderr where the time went: seconds, tasks and bytes of each phase."
     )
-    profile: bool = _option(
-        "Show on stderr where the time went: seconds, tasks and bytes of each phase.",
-        "--profile",
-        default=False,
-    )
-    json: bool = _option(
-        "Print one JSON object on stdout instead of the table.", "--json", default=False
-    )
+    json: bool = switch("Print one JSON object on stdout instead of the table.")
     origins: Mapping[str, str] = field(default_factory=dict)
     """Fields that were not typed but come from the file of --config -> the file and its table."""
 

@@ -7,12 +7,13 @@ them. A test looks for modules that write otherwise. Credentials in URLs are rem
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
@@ -27,6 +28,11 @@ PIPE_WIDTH = 100
 _INDENT = 6
 _SPINNER = 2
 """Columns before a live line."""
+
+
+LEAST_NAME = 20
+"""Least width of a name that is cut."""
+Row = tuple[str, ...]
 
 
 class Wrapped(Text):
@@ -69,6 +75,36 @@ def aligned(rows: Sequence[Sequence[str]], *, words: Collection[int]) -> list[st
     return lines
 
 
+def fitted(rows: Sequence[Row], width: int, *, names: int = 1, needed: int) -> list[Row]:
+    """Cut long names in the middle so that each row fits `width`. Where names would get too short,
+    the last columns are omitted.
+
+    The first `names` columns are names; the first `needed` columns are never omitted.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    columns = len(widths)
+    while True:
+        left = width - sum(widths[names:columns]) - 2 * (columns - 1)
+        if left >= sum(min(one, LEAST_NAME) for one in widths[:names]) or columns <= needed:
+            break
+        columns -= 1
+    room = list(widths[:names])
+    while sum(room) > left and max(room) > LEAST_NAME:
+        room[room.index(max(room))] -= 1
+    return [
+        (*(cut(name, most) for name, most in zip(row, room, strict=False)), *row[names:columns])
+        for row in rows
+    ]
+
+
+def cut(name: str, width: int) -> str:
+    """Shorten a name in the middle. Its end has the number of the partition."""
+    if len(name) <= width:
+        return name
+    end = width // 2
+    return f"{name[: width - end - 1]}…{name[-end:]}"
+
+
 class Paper:
     """Text for people, in lines. `stream` is sys.stdout by default."""
 
@@ -93,6 +129,10 @@ class Paper:
         ours = "\n" * (len(plain) - len(line))
         shown = printable(plain) if isinstance(text, Wrapped) else ours + one_line(line)
         self._console.print(Text(shown, style=whole.style), soft_wrap=True)
+
+    def page(self, lines: Iterable[str | Text]) -> None:
+        for line in lines:
+            self.print(line)
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print each as one line, whatever it contains."""
@@ -120,9 +160,9 @@ class Errors:
 
     def from_library(self, show: Callable[..., object]) -> None:
         """Print what a library writes to the `file` that it is given."""
-        kept = Kept()
+        kept = io.StringIO()
         show(file=kept)
-        self._write(kept.text)
+        self._write(kept.getvalue())
 
     def live(self, line: Callable[[int], str]) -> Status | None:
         """Return a line that is refreshed while it is shown; None if there is no terminal, or if it
@@ -212,27 +252,18 @@ def _raw(stream: TextIO) -> TextIO:
     return stream.raw if isinstance(stream, Guarded) else stream
 
 
-class Kept:
-    """A file in memory, for code that writes to files."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> int:
-        self.text += text
-        return len(text)
-
-    def flush(self) -> None:
-        """Do nothing: there is no buffer."""
-
-    def isatty(self) -> bool:
-        return False
+def as_json(value: Mapping[str, Any]) -> str:
+    return f"{redacted(json.dumps(value, indent=2))}\n"
 
 
-def tell_json(value: str | dict[str, Any]) -> None:
-    """Write one JSON text to stdout."""
-    text = value if isinstance(value, str) else json.dumps(value, indent=2)
-    tell(lambda: _raw(sys.stdout).write(f"{redacted(text)}\n"))
+def tell_json(value: Mapping[str, Any]) -> None:
+    """Write one JSON object to stdout."""
+    tell(lambda: _raw(sys.stdout).write(as_json(value)))
+
+
+def picked(value: object, *names: str) -> dict[str, Any]:
+    """Return these attributes by their names, for JSON."""
+    return {name: getattr(value, name) for name in names}
 
 
 def tell(write: Callable[[], object]) -> None:

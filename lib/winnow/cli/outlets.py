@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from winnow.cli.options import CommandLine
 from winnow.cli.out import complain, copying_errors
-from winnow.cli.report import NO_REPORT
 from winnow.clock import now_ms
 from winnow.errors import UsageError, WinnowError
 from winnow.runtime.session import WithContext
@@ -22,15 +21,18 @@ from winnow.storage.output_file import OutputFile, append_whole
 from winnow.words import instant
 
 if TYPE_CHECKING:
-    from winnow.cleaning.result import RunResult
-    from winnow.metrics import Gauge, Lineage
+    from prometheus_client import Metric
 
+    from winnow.cleaning.result import RunResult
+    from winnow.metrics.lineage import Lineage
+
+NO_REPORT = "none"
 Complain = Callable[[str], None]
 
 
 def check_outlets(request: CommandLine) -> None:
     """Raise UsageError for an invalid target, before the run begins."""
-    from winnow.metrics import check_target  # noqa: PLC0415 - rarely needed
+    from winnow.metrics.prometheus import check_target  # noqa: PLC0415 - rarely needed
 
     for option, path in (
         ("--metrics", request.metrics),
@@ -42,6 +44,23 @@ def check_outlets(request: CommandLine) -> None:
             OutputFile(path, option, option).check((*request.log_dirs, *request.output))
     if request.metrics is not None:
         check_target(request.metrics)
+
+
+def wants_report(verb: str, request: CommandLine) -> bool:
+    return request.report != NO_REPORT and (verb == "clean" or request.report is not None)
+
+
+def write_page(result: RunResult, file: str | None) -> Path:
+    """Write the HTML page of a run, into a new file beside those of earlier runs by default. Return
+    its path. May raise any exception.
+    """
+    from winnow.report.write import user_dir, write_report  # noqa: PLC0415 - it loads Jinja
+
+    path = user_dir("reports") / f"{result.run_id}.html" if file is None else Path(file)
+    if file is None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_report(result, path)
+    return path.resolve()
 
 
 class Outlets:
@@ -58,7 +77,7 @@ class Outlets:
         """Report that the run has begun. The targets are valid."""
         self._begun = True
         if self._request.metrics is not None:
-            from winnow.metrics import gauges_of_start  # noqa: PLC0415 - rarely needed
+            from winnow.metrics.gauges import gauges_of_start  # noqa: PLC0415 - rarely needed
 
             self._tell_metrics(gauges_of_start(self._started))
 
@@ -85,26 +104,26 @@ class Outlets:
             raise
 
     def ended(self, result: RunResult) -> None:
-        from winnow.metrics import gauges_of  # noqa: PLC0415
-
         self._ended, lineage = True, self._lineage
         if lineage is not None:
             self._tell(lambda: lineage.complete(result))
         if self._request.metrics is not None:
+            from winnow.metrics.gauges import gauges_of  # noqa: PLC0415
+
             self._tell_metrics(gauges_of(result, started=self._started, ended=now_ms()))
 
     def failed(self, exit_code: int) -> None:
         """Report that the run ended without a result, also before Spark started."""
         if self._request.metrics is None or not self._begun or self._ended:
             return
-        from winnow.metrics import gauges_of_end  # noqa: PLC0415
+        from winnow.metrics.gauges import gauges_of_end  # noqa: PLC0415
 
         self._tell_metrics(
             gauges_of_end(exit_code, succeeded=False, started=self._started, ended=now_ms())
         )
 
-    def _tell_metrics(self, gauges: Sequence[Gauge]) -> None:
-        from winnow.metrics import tell_prometheus  # noqa: PLC0415
+    def _tell_metrics(self, gauges: Sequence[Metric]) -> None:
+        from winnow.metrics.prometheus import tell_prometheus  # noqa: PLC0415
 
         target = self._request.metrics
         if target is not None:

@@ -2,63 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from winnow.cli.options import CommandLine
+from winnow.cli.options import CommandLine, option, switch
 from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.words import size
 
 
-def run_package(path: str, request: CommandLine) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageOptions:
+    """The options that only `package` has."""
 
+    archive: str = option(
+        "The archive to write; its name ends in .tar.gz.",
+        "--output",
+        metavar="FILE",
+        default="winnow.tar.gz",
+    )
+    offline: bool = switch("Pack all that sets up a host without a network instead.")
+
+
+def run_package(line: CommandLine, own: PackageOptions) -> int:
     def work() -> int:
-        from winnow.worker.package import Package, make_package  # noqa: PLC0415 - it loads what it packs
-
-        def lines(package: Package) -> Iterator[str]:
-            packed = ", ".join(f"{name} {version}" for name, version in package.versions.items())
-            yield (
-                f"{package.path}: {size(package.size)}, for Python {package.python} on "
-                f"{package.platform}"
-            )
-            yield f"      {packed}"
-            yield (
-                f"For a cluster: --archives {package.path}#winnow, or the URL of a copy instead of "
-                "the path."
-            )
-
-        with progress_on_stderr(quiet=request.quiet) as progress:
+        make = _offline if own.offline else _package
+        with progress_on_stderr(quiet=line.quiet) as progress:
             progress.stage("packing")
-            package = make_package(path)
-        if request.json:
-            tell_json({"status": "done", **asdict(package)})
+            packed, lines = make(own.archive)
+        if line.json:
+            tell_json({"status": "done", **packed})
         else:
-            tell(lambda: Paper().lines(lines(package)))
-        return 0
-
-    return guarded(work, json=request.json, now=lambda: None)
-
-
-def run_offline(path: str, request: CommandLine) -> int:
-
-    def work() -> int:
-        from winnow.worker.offline import TOP, made_for, make_offline  # noqa: PLC0415 - as above
-
-        with progress_on_stderr(quiet=request.quiet) as progress:
-            progress.stage("packing")
-            bytes_written = make_offline(path)
-        python, platform = made_for().split()
-        if request.json:
-            told = {"path": path, "size": bytes_written, "python": python, "platform": platform}
-            tell_json({"status": "done", **told})
-        else:
-            lines = [
-                f"{path}: {size(bytes_written)}, for Java and Python {python} on {platform}",
-                f"There: tar -xzf {path} && ./{TOP}/spark-submit.sh VERB ...",
-            ]
             tell(lambda: Paper().lines(lines))
         return 0
 
-    return guarded(work, json=request.json, now=lambda: None)
+    return guarded(work, json=line.json)
+
+
+def _package(path: str) -> tuple[dict[str, Any], list[str]]:
+    """Write the archive. Return what it is, for --json, and lines for a person."""
+    from winnow.worker.package import make_package  # noqa: PLC0415 - it loads what it packs
+
+    made = make_package(path)
+    versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
+    return asdict(made), [
+        f"{made.path}: {size(made.size)}, for Python {made.python} on {made.platform}",
+        f"      {versions}",
+        f"For a cluster: --archives {made.path}#winnow, or the URL of a copy instead of the path.",
+    ]
+
+
+def _offline(path: str) -> tuple[dict[str, Any], list[str]]:
+    from winnow.worker.offline import TOP, made_for, make_offline  # noqa: PLC0415 - as above
+
+    written = make_offline(path)
+    python, platform = made_for().split()
+    return {"path": path, "size": written, "python": python, "platform": platform}, [
+        f"{path}: {size(written)}, for Java and Python {python} on {platform}",
+        f"There: tar -xzf {path} && ./{TOP}/spark-submit.sh VERB ...",
+    ]

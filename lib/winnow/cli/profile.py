@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from winnow.cli.out import Errors, aligned, complain
@@ -143,8 +145,16 @@ def _process_began_ms(spark: WithContext, latest_ms: int) -> int:
     return when this process began.
     """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
-    handles = jvm.java.lang.ProcessHandle
     own = "PYSPARK_GATEWAY_PORT" not in os.environ
-    process = handles.of(os.getpid()).get() if own else handles.current()
-    began = process.info().startInstant()
-    return min(int(began.get().toEpochMilli()), latest_ms) if began.isPresent() else latest_ms
+    pid = os.getpid() if own else jvm.java.lang.ProcessHandle.current().pid()
+    return min(began_ms(pid), latest_ms)
+
+
+def began_ms(pid: int) -> int:
+    """Return when a process of this machine began. Java's `startInstant` counts from a time of boot
+    in whole seconds.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot
+    return now_ms() - round(1000 * age)

@@ -6,34 +6,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from winnow.cli.line.units import parse_now
-from winnow.cli.options import CommandLine, check_log_dirs, parse_settings
+from winnow.cli.options import CommandLine, check_log_dirs, option, parse_settings, switch
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
-from winnow.cli.text import truncate as truncate_text
 from winnow.cli.text.progress import progress_on_stderr
+from winnow.cli.text.versions import by_the_rules, version_keys
 from winnow.clock import now_ms
 from winnow.errors import UsageError
+from winnow.logdir.names import LOG, segment_file
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
 from winnow.words import counted, moment, size
 
 if TYPE_CHECKING:
-    from winnow.recovery.logs.values import TruncateResult
+    from winnow.recovery.logs.values import RecoveredDir, RecoveredLog, TruncateResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
-    undo: str | None = None
-    purge: str | None = None
-    dry_run: bool = False
-    truncate: bool = False
-    discard_cut: bool = False
+class RecoverOptions:
+    """The options that only `recover` has."""
+
+    undo: str | None = option(
+        "Restore what this run of clean --keep-replaced replaced.", metavar="RUN_ID"
+    )
+    purge: str | None = option("Delete what this run kept, or what all kept.", metavar="RUN_ID|all")
+    dry_run: bool = switch("Show what would be done; change nothing.")
+    truncate: bool = switch(
+        "After an unclean shutdown: cut the logs, rebuild indexes and snapshots, and write the "
+        "marker. A broker then starts without recovery."
+    )
+    discard_cut: bool = switch(
+        "With --truncate: do not keep the bytes that are cut. Needs no free space."
+    )
 
 
-def run_recover(line: CommandLine, asked: Recovery) -> int:
+def run_recover(line: CommandLine, asked: RecoverOptions) -> int:
 
     def work() -> int:
         _check(asked)
@@ -46,20 +56,20 @@ def run_recover(line: CommandLine, asked: Recovery) -> int:
             partitions = [asdict(partition) for partition in result.partitions]
             value = {"status": result.status, "dry_run": asked.dry_run, "partitions": partitions}
             if of_broker is not None:
-                value["unclean"] = truncate_text.to_json(of_broker)
+                value["unclean"] = cuts_to_json(of_broker)
             tell_json(value)
         else:
             tell(lambda: Paper().lines(_lines(result)))
             if of_broker is not None:
                 for note in of_broker.notes:
                     complain(f"note: {note}")
-                tell(lambda: Paper().lines(truncate_text.lines(of_broker)))
+                tell(lambda: Paper().lines(cut_lines(of_broker)))
         return max(result.exit_code, 0 if of_broker is None else of_broker.exit_code)
 
-    return guarded(work, json=line.json, now=lambda: None)
+    return guarded(work, json=line.json)
 
 
-def _check(asked: Recovery) -> None:
+def _check(asked: RecoverOptions) -> None:
     if asked.truncate and (asked.undo is not None or asked.purge is not None):
         raise UsageError(
             "--truncate can't be combined with --undo or --purge",
@@ -69,7 +79,7 @@ def _check(asked: Recovery) -> None:
         raise UsageError("--discard-cut without --truncate", expected="both, or neither")
 
 
-def _recovered(line: CommandLine, asked: Recovery) -> RecoverResult:
+def _recovered(line: CommandLine, asked: RecoverOptions) -> RecoverResult:
     from winnow.recovery.runs.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
 
     with progress_on_stderr(quiet=line.quiet) as progress:
@@ -90,7 +100,9 @@ def _recovered(line: CommandLine, asked: Recovery) -> RecoverResult:
         )
 
 
-def _after_crash(line: CommandLine, asked: Recovery, log_dirs: tuple[str, ...]) -> TruncateResult:
+def _after_crash(
+    line: CommandLine, asked: RecoverOptions, log_dirs: tuple[str, ...]
+) -> TruncateResult:
     """Recover what a broker would recover, or plan it."""
     settings = parse_settings(line)
     now = now_ms() if line.now is None else parse_now(line.now)
@@ -151,3 +163,140 @@ def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
         )
     if partition.error is not None:
         yield f"error: {partition.error}"
+
+
+def cuts_to_json(result: TruncateResult) -> list[dict[str, Any]]:
+    """Return one object per log directory. Scripts depend on its keys: do not rename any."""
+    return [
+        {
+            "log_dir": log_dir.path,
+            "run_id": result.run_id,
+            **version_keys(result.kafka),
+            "truncated": result.truncated,
+            "marker_written": log_dir.marked,
+            "left_out": log_dir.left_out,
+            "error": log_dir.error,
+            "partitions": [_log_to_json(log) for log in log_dir.logs],
+        }
+        for log_dir in result.log_dirs
+    ]
+
+
+def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
+    loaded = log.loaded
+    value: dict[str, Any] = {
+        "directory": log.name,
+        "topic": log.topic_partition.topic,
+        "partition": log.topic_partition.partition,
+        "log_start_offset": None if loaded is None else loaded.log_start_offset,
+        "log_end_offset": None if loaded is None else loaded.log_end_offset,
+        "cuts": [],
+        "removed_segments": [],
+        "cut_bytes": 0,
+        "written_files": [],
+        "removed_files": [],
+        "kept_in": log.kept,
+        "error": log.error,
+    }
+    if loaded is not None:
+        change = loaded.truncation
+        value["cuts"] = [
+            {
+                "base_offset": cut.base_offset,
+                "position": cut.size,
+                "bytes": cut.before - cut.size,
+                "offset": cut.next_offset,
+                "why": cut.why,
+            }
+            for cut in change.cuts
+        ]
+        value["removed_segments"] = list(change.removed_segments)
+        value["cut_bytes"] = change.cut_bytes
+        value["written_files"] = [*change.files, *change.snapshots]
+        value["removed_files"] = [
+            *change.orphans,
+            *change.snapshots_beyond_end,
+            *change.old_snapshots,
+        ]
+    return value
+
+
+def cut_lines(result: TruncateResult) -> Iterator[str]:
+    for log_dir in result.log_dirs:
+        yield from _of_dir(log_dir, result)
+    if result.log_dirs:
+        yield by_the_rules(result.kafka)
+
+
+def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
+    yield f"{log_dir.path}: the broker did not shut down cleanly."
+    if log_dir.error is not None:
+        yield f"      error: {log_dir.error}"
+    quiet = 0
+    for log in log_dir.logs:
+        shown = list(_of_log(log, truncated=result.truncated))
+        quiet += not shown
+        if shown:
+            yield log.name
+            yield from (f"      {line}" for line in shown)
+    would = "" if result.truncated else "would be "
+    if quiet:
+        changed = sum(
+            log.loaded is not None and bool(log.loaded.truncation) for log in _whole(log_dir)
+        )
+        yield (
+            f"{counted(quiet, 'partition')}: nothing to cut; indexes, snapshots or leader epochs "
+            f"of {changed} {would}written again"
+        )
+    failed = sum(log.error is not None for log in log_dir.logs)
+    cut = log_dir.cut_bytes
+    if log_dir.marked:
+        yield (
+            f"Recovered; {size(cut)} cut. A broker starts without recovery. Its controller still "
+            "treats the shutdown as unclean (broker epoch -1)."
+        )
+        return
+    if failed or log_dir.error is not None:
+        yield (
+            f"No marker of a clean shutdown: {counted(failed, 'partition')} can't be recovered "
+            "here. A broker recovers the directory when it starts."
+        )
+    elif log_dir.left_out:
+        yield (
+            "No marker of a clean shutdown: --topics leaves out "
+            f"{counted(log_dir.left_out, 'partition')}."
+        )
+    if not result.truncated:
+        yield (
+            f"Nothing was changed. `recover {log_dir.path} --truncate` cuts {size(cut)} and keeps "
+            "what it cuts. Or start the broker, which cuts the same bytes."
+        )
+
+
+def _whole(log_dir: RecoveredDir) -> Iterator[RecoveredLog]:
+    """Yield the logs that lose nothing."""
+    for log in log_dir.logs:
+        if log.error is None and log.loaded is not None and not log.loaded.truncation.cut_bytes:
+            yield log
+
+
+def _of_log(log: RecoveredLog, *, truncated: bool) -> Iterator[str]:
+    would = "" if truncated else "would be "
+    if log.error is not None:
+        yield f"error: {log.error}"
+    if log.loaded is None:
+        return
+    change = log.loaded.truncation
+    for cut in change.cuts:
+        name = segment_file(cut.base_offset, LOG)
+        yield (
+            f"{would}cut at offset {cut.next_offset}: {size(cut.before - cut.size)} from byte "
+            f"{cut.size} of {name} on ({cut.why})"
+        )
+    if change.removed_segments:
+        yield (
+            f"{would}removed: {counted(len(change.removed_segments), 'segment')} from offset "
+            f"{change.removed_segments[0]} on, {size(change.removed_bytes)}"
+        )
+    if log.kept is not None:
+        yield f"kept in {log.kept}"

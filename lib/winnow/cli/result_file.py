@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from winnow.cli.out import complain
+from winnow.cli.out import as_json, complain
 from winnow.cli.text.json_output import failure_to_json, running_to_json, to_json
 from winnow.clock import now_ms
 from winnow.errors import NoSpaceError, WinnowError
 from winnow.storage.output_file import OutputFile
-from winnow.words import redacted
 
 if TYPE_CHECKING:
     from winnow.cleaning.result import RunResult
@@ -35,7 +34,8 @@ class ResultFile:
             return
         self._file.check(log_dirs)
         try:
-            self._file.write(_encoded(running_to_json(pid=os.getpid(), started_at=self._started)))
+            started = running_to_json(pid=os.getpid(), started_at=self._started)
+            self._file.write(as_json(started).encode())
         except NoSpaceError as error:
             # The run may free the disk. Until then no result is better than that of another run.
             self._file.remove()
@@ -44,23 +44,17 @@ class ResultFile:
 
     def ended(self, result: RunResult, *, exit_code: int) -> None:
         """Write the result. An error is printed and changes no exit code."""
-        self._write(to_json(result, {"exit_code": exit_code, **self._times()}))
+        self._write(to_json(result) | {"exit_code": exit_code})
 
     def failed(self, message: str, *, now: int | None, exit_code: int) -> None:
         """Write why the run ended without a result. An error is printed."""
-        self._write(failure_to_json(message, now=now, exit_code=exit_code, more=self._times()))
+        self._write(failure_to_json(message, now=now, exit_code=exit_code))
 
-    def _times(self) -> dict[str, int]:
-        return {"started_at": self._started, "ended_at": now_ms()}
-
-    def _write(self, text: str) -> None:
+    def _write(self, value: Mapping[str, Any]) -> None:
         if self._file is None or not self._begun:
             return
         try:
-            self._file.write(_encoded(text))
+            times = {"started_at": self._started, "ended_at": now_ms()}
+            self._file.write(as_json({**value, **times}).encode())
         except WinnowError as error:
             complain(str(error))
-
-
-def _encoded(text: str) -> bytes:
-    return f"{redacted(text)}\n".encode()

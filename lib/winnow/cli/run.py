@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +15,23 @@ from winnow.cli.line.saved import Saving, load
 from winnow.cli.line.units import parse_goal, parse_rate, parse_size
 from winnow.cli.options import (
     CommandLine,
+    argument,
     check_log_dirs,
     key_summaries_of,
     ledger_of,
     now_of,
     parse_settings,
     stop_of,
+    switch,
 )
 from winnow.cli.out import Errors, Paper, complain, tell, tell_json
-from winnow.cli.outlets import Outlets, check_outlets, logged
+from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
 from winnow.cli.profile import Clock
-from winnow.cli.report import Place, place_of_report
 from winnow.cli.result_file import ResultFile
 from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
-from winnow.cli.text.summary import summary
-from winnow.cli.text.table import show
+from winnow.cli.text.table import show, summary
 from winnow.clock import now_ms
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
@@ -44,8 +45,35 @@ if TYPE_CHECKING:
 
 WORK = 10
 """The exit code of `plan --detailed-exitcode` if there is work to do and nothing else to report."""
+_LIMITS = {
+    "max_extra_space": parse_size,
+    "keep_free": parse_size,
+    "free_at_least": parse_goal,
+    "work_space": parse_size,
+    "throttle": parse_rate,
+}
+"""Options that limit the run -> what reads them."""
 INTERRUPTED = 130
 """The exit code that a shell reports for a command ended by Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The option that only `plan` and `clean` have."""
+
+    dry_run: bool = switch("Change nothing: the same as plan.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """The options that only `apply` has."""
+
+    plan: str = argument("The plan: what `plan --out FILE` wrote.", "FILE")
+
+
+def run_or_plan(verb: str, line: CommandLine, own: RunOptions) -> int:
+    """Run `clean`, or `plan`, and return the exit code."""
+    return run_verb("plan" if own.dry_run else verb, line)
 
 
 def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) -> int:
@@ -68,7 +96,6 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
         stop = stop_of(request)
         saving = None if request.out is None else Saving(verb, request, now)
         call = prepare(verb, request, now, stop, clock=clock, saved=saved or saving)
-        place = place_of_report(verb, request)
         clock.starts_spark()
         with (
             spark_context(quiet=request.quiet) as spark,
@@ -85,7 +112,7 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
                 saving.write(result)
             file.ended(result, exit_code=exit_code_of(result, request))
             # Before Spark stops: that takes a while, and the JVM may end.
-            _tell_all(result, place, request, clock)
+            _tell_all(verb, result, request, clock)
         return exit_code_of(result, request)
 
     def failed(message: str, code: int) -> None:
@@ -96,7 +123,7 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
         return signals.exit_code(guarded(work, json=request.json, now=lambda: now, failed=failed))
 
 
-def run_apply(file: str, line: CommandLine) -> int:
+def run_apply(line: CommandLine, own: ApplyOptions) -> int:
     """Carry out a saved plan, or refuse. Return the exit code."""
     told, reported = ResultFile(line.result), Outlets(line, complain)
 
@@ -105,14 +132,14 @@ def run_apply(file: str, line: CommandLine) -> int:
         told.begin(())
         check_outlets(line)
         reported.began()
-        request, saved = load(file, line)
+        request, saved = load(own.plan, line)
         return run_verb("clean", request, saved)
 
     def failed(message: str, code: int) -> None:
         told.failed(message, now=None, exit_code=code)
         reported.failed(code)
 
-    return guarded(work, json=line.json, now=lambda: None, failed=failed)
+    return guarded(work, json=line.json, failed=failed)
 
 
 def exit_code_of(result: RunResult, request: CommandLine) -> int:
@@ -139,25 +166,15 @@ def prepare(
     if verb == "clean" and not (request.yes or request.output):
         confirm_time(now, now_ms())
     settings = parse_settings(request)
-    check_log_dirs((*request.log_dirs, *_work_dir(request)))
+    check_log_dirs((*request.log_dirs, *filter(None, [request.work_dir])))
     for path in filter(is_remote, request.output):
         open_tree(path)  # checks the URL without a request
-    sizes = {
-        "max_extra_space": request.max_extra_space,
-        "keep_free": request.keep_free,
-        "free_at_least": request.free_at_least,
-        "work_space": request.work_space,
-    }
     limits: dict[str, Any] = {
-        name: (parse_goal if name == "free_at_least" else parse_size)(
-            text, option=f"--{name.replace('_', '-')}"
-        )
-        for name, text in sizes.items()
-        if text is not None
+        name: parse(text, option=f"--{name.replace('_', '-')}")
+        for name, parse in _LIMITS.items()
+        if (text := getattr(request, name)) is not None
     }
-    throttle = (
-        None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
-    )
+    throttle = limits.pop("throttle", None)
     ledger = ledger_of(request)
 
     def call(spark: WithContext) -> RunResult:
@@ -255,19 +272,15 @@ def _each(checks: Sequence[Seen]) -> Seen:
     return seen
 
 
-def _work_dir(request: CommandLine) -> tuple[str, ...]:
-    return () if request.work_dir is None else (request.work_dir,)
-
-
-def _tell_all(result: RunResult, place: Place | None, request: CommandLine, clock: Clock) -> None:
+def _tell_all(verb: str, result: RunResult, request: CommandLine, clock: Clock) -> None:
     def tell_it() -> None:
         clock.begins("printing the result")
         tell_result(result, json=request.json, request=request, clock=clock)
 
     def report_it() -> None:
-        if place is not None:
+        if wants_report(verb, request):
             clock.begins("writing the report")
-            tell_report(result, place, json=request.json)
+            tell_report(result, request.report, json=request.json)
 
     # A profile in the result includes the report.
     for step in (report_it, tell_it) if request.json and request.profile else (tell_it, report_it):
@@ -285,19 +298,19 @@ def tell_result(
     request = request or CommandLine()
     if json:
         more = {} if clock is None else clock.json()
-        tell_json(to_json(result, {"exit_code": exit_code_of(result, request), **more}))
+        tell_json(to_json(result) | {"exit_code": exit_code_of(result, request), **more})
     elif request.summary:
         tell(lambda: Paper().print(summary(result)))
     else:
         tell(lambda: show(result, Paper(), everything=request.all))
 
 
-def tell_report(result: RunResult, place: Place, *, json: bool) -> None:
+def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
     """Write the report and print where it is. If it can't be written, print that too: the run is
     not affected.
     """
     try:
-        path = place.write(result)
+        path = write_page(result, file)
     except Exception as error:  # noqa: BLE001 - a failed report must not fail the run
         complain(f"the report could not be written: {error}")
         return
@@ -316,7 +329,7 @@ def guarded(
     work: Callable[[], int],
     *,
     json: bool,
-    now: Callable[[], int | None],
+    now: Callable[[], int | None] = lambda: None,
     failed: Callable[[str, int], None] | None = None,
 ) -> int:
     """Return the exit code of `work`, or of the error that it raised. Errors are printed on stderr

@@ -19,6 +19,7 @@ from winnow.cli.text.progress import progress_on_stderr
 from winnow.errors import UsageError, WinnowError
 from winnow.resources import own_cache, resource
 from winnow.runtime.run_directory import begin_run_directory, run_directory, temporary_place
+from winnow.worker import standby
 from winnow.worker.warm_up import ensure_compiled
 
 if TYPE_CHECKING:
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
 
 
 _SOCKETS = "spark.python.unix.domain.socket"
-_SOCKET_BYTES = 107 - len("/.") - 36 - len(".sock")
-"""Most bytes in the directory's path. Linux allows 107 for the whole path, and Spark names sockets
-by UUIDs.
-"""
+_SOCKET_BYTES = standby.LONGEST_PATH - len("/.") - 36 - len(".sock")
+"""Most bytes in the directory's path. Spark names sockets by UUIDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +121,9 @@ def _settings() -> SparkConf:
     short = len(os.fsencode(place)) <= _SOCKET_BYTES
     settings.set(f"{_SOCKETS}.dir", place).set(f"{_SOCKETS}.enabled", str(short).lower())
     if SparkContext._gateway is None:  # noqa: SLF001
+        if settings.get("spark.master", "").startswith("local"):
+            os.environ[standby.VARIABLE] = f"{place}/standby"
+            standby.start()
         SparkContext._ensure_initialized(gateway=_start_java(settings))  # noqa: SLF001
     _name_user()
     return settings

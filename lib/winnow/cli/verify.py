@@ -8,7 +8,14 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import CommandLine, check_log_dirs, key_summaries_of, ledger_of
+from winnow.cli.options import (
+    CommandLine,
+    check_log_dirs,
+    key_summaries_of,
+    ledger_of,
+    option,
+    switch,
+)
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
@@ -20,15 +27,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """What to check, as typed. By default everything is read."""
+class VerifyOptions:
+    """The options that only `verify` has. By default everything is read."""
 
-    compare: bool = False
-    key_hash: str | None = None
-    hash_key: str | None = None
+    compare: bool = switch(
+        "Compare the replicas in directories of several brokers with each other."
+    )
+    key_hash: str | None = option(
+        "Only look for erased keys, by their hashes: the certificate of an erasure, or its run in "
+        "the ledger.",
+        metavar="FILE|RUN_ID",
+    )
+    hash_key: str | None = option(
+        "The hash key of that erasure. Default: the file beside the certificate.", metavar="FILE"
+    )
 
 
-def run_verify(request: CommandLine, check: Check) -> int:
+def run_verify(request: CommandLine, check: VerifyOptions) -> int:
     """Read, then show the result, and return the exit code. Errors are printed, not raised."""
     clock = Clock(asked=request.profile)
 
@@ -44,23 +59,23 @@ def run_verify(request: CommandLine, check: Check) -> int:
                 complain(f"note: {note}")
             clock.begins("printing the result")
             if request.json:
-                tell_json(text.to_json(result, clock.json()))
+                tell_json(text.to_json(result) | clock.json())
             else:
                 tell(lambda: text.show(result, Paper()))
             clock.tell()
         return int(result.exit_code)
 
-    return guarded(work, json=request.json, now=lambda: None)
+    return guarded(work, json=request.json)
 
 
-def _refuse_mixed(check: Check) -> None:
+def _refuse_mixed(check: VerifyOptions) -> None:
     if check.compare and check.key_hash is not None:
         raise UsageError("--compare and --key-hash together", expected="one of them, or neither")
     if check.hash_key is not None and check.key_hash is None:
         raise UsageError("--hash-key alone", expected="--key-hash FILE|RUN_ID with it")
 
 
-def _text(check: Check) -> Any:  # noqa: ANN401 - a module with `to_json` and `show`
+def _text(check: VerifyOptions) -> Any:  # noqa: ANN401 - a module with `to_json` and `show`
     if check.compare:
         from winnow.cli.text import compare as text  # noqa: PLC0415 - only what is needed
     elif check.key_hash is not None:
@@ -70,12 +85,17 @@ def _text(check: Check) -> Any:  # noqa: ANN401 - a module with `to_json` and `s
     return text
 
 
-def _spark(check: Check, *, quiet: bool) -> AbstractContextManager[Any]:
+def _spark(check: VerifyOptions, *, quiet: bool) -> AbstractContextManager[Any]:
     start = spark_context if check.key_hash is None else spark_session
     return start(quiet=quiet)
 
 
-def _read(spark: Any, request: CommandLine, check: Check, progress: Progress) -> Any:  # noqa: ANN401
+def _read(
+    spark: Any,  # noqa: ANN401
+    request: CommandLine,
+    check: VerifyOptions,
+    progress: Progress,
+) -> Any:  # noqa: ANN401
     from winnow import api  # noqa: PLC0415 - it loads numba
 
     if check.key_hash is not None:

@@ -13,6 +13,7 @@ from winnow.logdir.names import (
     METADATA_TOPIC,
     DirectoryKind,
     parse_partition_dir,
+    topic_partition_of,
 )
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
@@ -98,10 +99,7 @@ def _look(storage: Storage, path: str) -> Iterator[Home]:
 
 def _partition_of(directory: str) -> TopicPartition:
     name = directory.rpartition("/")[2]
-    try:
-        found = parse_partition_dir(name).topic_partition
-    except UsageError:
-        found = None
+    found = topic_partition_of(name)
     if found is None:
         raise UsageError(
             "a directory has segments, but its name is not that of a partition",

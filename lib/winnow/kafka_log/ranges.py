@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.kafka_log.layout import Home, chosen, find_partitions
 from winnow.kafka_log.options import MAX_LONG, Bound, Options, Times
 from winnow.kafka_log.stable import read_stable
+from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import LOG, LOG_START_CHECKPOINT, SWAP
@@ -27,6 +29,7 @@ from winnow.wire.batch import (
     MAX_OFFSET_SPAN,
     RECORD_OVERHEAD_V0,
 )
+from winnow.wire.buffers import Rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,6 +58,25 @@ class Range:
     """Of the file when the read was planned. None for the active segment, which may grow."""
     aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Transactions whose data is not wanted, dtype ABORTED."""
+
+    def pieces(self, storage: Storage) -> Iterator[Piece]:
+        """Read its batches. Raises as `read_batches`."""
+        return read_batches(
+            storage,
+            self.path,
+            size=self.end_byte,
+            start=self.start_byte,
+            least_offset=self.least_offset,
+        )
+
+    def touched(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which batches may have a record within the bounds. The header of a v0 or v1 batch
+        does not say at which offset the batch begins.
+        """
+        found: NDArray[np.bool_] = (rows["last_offset"] >= self.first) & (
+            (rows["base_offset"] < self.end) | (rows["magic"] < MAX_MAGIC)
+        )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +121,16 @@ def _log_starts(storage: Storage, log_dir: str) -> dict[TopicPartition, int] | C
 def _of_partition(
     storage: Storage, home: Home, options: Options, log_start: int
 ) -> Iterator[Range | Unreadable]:
-    for entry in storage.list_dir(home.directory):
-        if entry.name.endswith(LOG + SWAP):
-            yield Unreadable(home.topic_partition, _half_swapped(f"{home.directory}/{entry.name}"))
+    for error in half_swapped(storage, home.directory):
+        yield Unreadable(home.topic_partition, error)
     segments = Segments(storage, home.directory)
     first, end = _wanted(segments, home.topic_partition, options, log_start)
     aborted = np.empty(0, ABORTED)
     if options.read_committed:
-        stable = read_stable(storage, segments)
+        stable = read_stable(segments)
         aborted = stable.aborted
         end = end if stable.end is None else min(end, stable.end)
     yield from ranges_of(
-        storage,
         segments,
         home.topic_partition,
         first,
@@ -122,7 +142,6 @@ def _of_partition(
 
 
 def ranges_of(
-    storage: Storage,
     segments: Segments,
     topic_partition: TopicPartition,
     first: int,
@@ -141,14 +160,14 @@ def ranges_of(
     if first >= end:
         return
     for number, base in enumerate(segments.bases):
-        following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
+        following = segments.following(number)
         if base < end and (following is None or following > first):
             mine = aborted[
                 (aborted["last_offset"] >= base)
                 & (aborted["first_offset"] < (following or MAX_LONG))
             ]
             for start_byte, end_byte, least in _cuts(
-                storage, segments, number, first, end, times, max_bytes
+                segments, number, first, end, times, max_bytes
             ):
                 yield Range(
                     topic_partition=topic_partition,
@@ -165,15 +184,18 @@ def ranges_of(
                 )
 
 
-def _half_swapped(path: str) -> CorruptLogError:
-    return CorruptLogError(
-        "a cleaned segment has not replaced its sources",
-        expected="no file that ends in .swap",
-        found="one, whose records are not shown",
-        where=path,
-        hint="A cleaning was interrupted. A broker finishes it when it starts, and so do `clean` "
-        "and `recover`.",
-    )
+def half_swapped(storage: Storage, directory: str) -> Iterator[CorruptLogError]:
+    """Yield an error for each segment of an interrupted cleaning: its records are not read."""
+    for entry in storage.list_dir(directory):
+        if entry.name.endswith(LOG + SWAP):
+            yield CorruptLogError(
+                "a cleaned segment has not replaced its sources",
+                expected="no file that ends in .swap",
+                found="one, whose records are not shown",
+                where=f"{directory}/{entry.name}",
+                hint="A cleaning was interrupted. A broker finishes it when it starts, and so do "
+                "`clean` and `recover`.",
+            )
 
 
 def _wanted(
@@ -193,13 +215,7 @@ def _wanted(
 
 
 def _cuts(
-    storage: Storage,
-    segments: Segments,
-    number: int,
-    first: int,
-    end: int,
-    times: Times | None,
-    max_bytes: int,
+    segments: Segments, number: int, first: int, end: int, times: Times | None, max_bytes: int
 ) -> Iterator[tuple[int, int, int]]:
     """Yield (start byte, end byte, least offset) of the parts of a segment to read."""
     size = segments.log_bytes(number)
@@ -207,36 +223,28 @@ def _cuts(
     floor = first
     if times is not None:
         entries, notes = segments.time_index(number)
-        is_last = number + 1 == len(segments.bases)
+        is_last = segments.following(number) is None
         if not is_last and not notes and len(entries) and entries["timestamp"][-1] < times.first:
             return
         # No batch up to the offset of an entry has a larger timestamp than the entry.
         older = int(np.searchsorted(entries["timestamp"], times.first)) - 1
         floor = max(floor, int(entries["offset"][older])) if older >= 0 else floor
-    begin = _boundary(
-        storage,
-        segments,
-        number,
-        index,
-        int(np.searchsorted(index["offset"], floor, side="right")) - 1,
-    )
-    after_end = _boundary(
-        storage, segments, number, index, int(np.searchsorted(index["offset"], end)) + 1
-    )
+    floor_entry = int(np.searchsorted(index["offset"], floor, side="right")) - 1
+    begin = _boundary(segments, number, index, floor_entry)
+    end_entry = int(np.searchsorted(index["offset"], end)) + 1
+    after_end = _boundary(segments, number, index, end_entry)
     stop = size if after_end is None else after_end[0]
     at, least = begin or (0, segments.bases[number])
     while at < stop:
         candidate = int(np.searchsorted(index["position"], at + max_bytes))
-        cut = _boundary(storage, segments, number, index, candidate)
+        cut = _boundary(segments, number, index, candidate)
         if cut is None or cut[0] >= stop:
             cut = stop, 0
         yield at, cut[0], least
         at, least = cut
 
 
-def _boundary(
-    storage: Storage, segments: Segments, number: int, index: Array, entry: int
-) -> tuple[int, int] | None:
+def _boundary(segments: Segments, number: int, index: Array, entry: int) -> tuple[int, int] | None:
     """Return the position of an entry's batch, and the least offset there. None if the log
     contradicts the entry.
 
@@ -247,7 +255,7 @@ def _boundary(
         return None
     position, offset = int(index["position"][entry]), int(index["offset"][entry])
     least = int(index["offset"][entry - 1]) + 1 if entry > 0 else segments.bases[number]
-    head = storage.read_range(segments.path(number), position, _HEAD)
+    head = segments.storage.read_range(segments.path(number), position, _HEAD)
     if len(head) < _HEAD or head[MAGIC_AT] > MAX_MAGIC:
         return None
     base, length = FRAME.unpack_from(head)

@@ -14,7 +14,7 @@ from winnow.errors import CorruptLogError, WinnowError
 from winnow.kafka_log.options import Mode, Times
 from winnow.kafka_log.ranges import Range, Task, Unreadable
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
-from winnow.logdir.batches import Piece, TornLogError, read_batches
+from winnow.logdir.batches import Piece, TornLogError
 from winnow.policy.transactions import aborted_batches
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
@@ -108,9 +108,7 @@ class _RangeReader:
 
     def _batches(self, storage: Storage) -> Iterator[pa.RecordBatch]:
         wanted, at = self._range, self._range.start_byte
-        pieces = read_batches(
-            storage, wanted.path, size=wanted.end_byte, start=at, least_offset=wanted.least_offset
-        )
+        pieces = wanted.pieces(storage)
         while True:
             try:
                 piece = next(pieces, None)
@@ -136,16 +134,11 @@ class _RangeReader:
             end = len(rows) if bad < 0 else begin + bad
             yield from self._sound(piece, rows[begin:end])
             if bad >= 0:
-                error = crc_error(rows[end]).inside(self._range.path, piece.start)
-                yield from self._batch_problem(error, piece, rows[end], crc_ok=False)
+                yield from self._batch_problem(crc_error(rows[end]), piece, rows[end], crc_ok=False)
             begin = end + 1
 
     def _touched(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return which batches may have a record within the bounds. The header of a v0 or v1 batch
-        does not say at which offset the batch begins.
-        """
-        touched = rows["last_offset"] >= self._range.first
-        touched &= (rows["base_offset"] < self._range.end) | (rows["magic"] < MAX_MAGIC)
+        touched = self._range.touched(rows)
         if self._scan.times is not None:
             touched &= rows["max_timestamp"] >= self._scan.times.first
         return touched
@@ -171,7 +164,6 @@ class _RangeReader:
                 del found, blocks  # free them before the next part is read
         except CorruptLogError as error:
             if len(rows) == 1:
-                error = error.inside(self._range.path, piece.start)
                 yield from self._batch_problem(error, piece, rows[0], crc_ok=True)
                 return
             half = len(rows) // 2
@@ -185,9 +177,7 @@ class _RangeReader:
         if not len(places):
             return None
         wanted = self._range
-        records = Records(
-            wanted.topic_partition, self._segment, piece.start, blocks, blocks.rows, places
-        )
+        records = Records(wanted.topic_partition, self._segment, piece.start, blocks, places)
         return record_batch(records, self._scan.schema)
 
     def _all_kept(self, rows: Rows) -> bool:
@@ -208,8 +198,8 @@ class _RangeReader:
     def _batch_problem(
         self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool
     ) -> Iterator[pa.RecordBatch]:
-        position = piece.start + int(row["position"])
-        yield from self._problem(error, position=position, crc_ok=crc_ok, row=row)
+        error, at = error.inside(self._range.path, piece.start), piece.start + int(row["position"])
+        yield from self._problem(error, position=at, crc_ok=crc_ok, row=row)
 
     def _problem(self, error: CorruptLogError, **known: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
         return _problem(

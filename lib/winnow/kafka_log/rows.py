@@ -40,17 +40,18 @@ _NO_TIMESTAMP_TYPE, _CREATE_TIME, _LOG_APPEND_TIME = -1, 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of some batches of one segment. `rows` holds the batches, normalised (see
-    `RecordBlocks`).
-    """
+    """The records of some batches of one segment."""
 
     topic_partition: TopicPartition
     segment: str
     start: int
-    """Byte of the file to which position 0 of `rows` corresponds."""
+    """Byte of the file to which position 0 of the batches corresponds."""
     blocks: RecordBlocks
-    rows: Rows
     places: RecordPlaces
+
+    @property
+    def rows(self) -> Rows:
+        return self.blocks.rows
 
     def of_batch(self, per_batch: Array) -> Array:
         """Repeat a value per batch for each of its records."""

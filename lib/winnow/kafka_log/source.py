@@ -16,7 +16,7 @@ from winnow.runtime.session import use_this_python
 from winnow.storage.contract import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -45,6 +45,16 @@ def check_paths(log_dirs: Sequence[str]) -> None:
                 hint="Nothing was changed. Give the directory another path, for example with "
                 "`mount --bind`.",
             ) from None
+
+
+def every_record(spark: SparkSession, topics: Sequence[str], log_dirs: Sequence[str]) -> DataFrame:
+    """Return key, topic, partition, segment and problem of all records of these topics, also of
+    those that no consumer sees, and of places that can't be read.
+    """
+    register(spark)
+    columns = "key binary, topic string, partition int, segment string, problem string"
+    options = {"topics": ",".join(topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
+    return spark.read.format("kafka-log").schema(columns).options(**options).load([*log_dirs])
 
 
 def _register_while_active(spark: SparkSession) -> None:

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.batches import Piece, TornLogError, read_batches
-from winnow.logdir.indexes.txnindex import AbortedTransaction, read_txn_index
+from winnow.logdir.batches import Piece, TornLogError
+from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, base_offset_of, segment_file
 from winnow.logdir.snapshots import read_snapshot
-from winnow.policy.transactions import ABORTED, DATA
-from winnow.storage.contract import Storage
-from winnow.survey.gather import Gatherer, aborted_rows
+from winnow.policy.transactions import DATA
+from winnow.survey.gather import aborted_rows, events_of
 from winnow.wire.control import ControlType
 from winnow.wire.walk import MAX_BASE_OFFSET
 
@@ -39,58 +38,51 @@ class Stable:
     aborted: Array
 
 
-def read_stable(storage: Storage, segments: Segments) -> Stable:
+def read_stable(segments: Segments) -> Stable:
     """Read the last stable offset and the aborted transactions.
 
     Raises CorruptLogError if the log after the snapshot, or an index, can't be read.
     """
-    open_, replayed = _replayed(storage, segments)
-    known = {(entry.producer_id, entry.last_offset): entry for entry in replayed}
+    open_, aborts = _replayed(segments)
     for number, base in enumerate(segments.bases):
         path = segments.path(number, TXNINDEX)
-        if storage.exists(path):
-            following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
-            entries = read_txn_index(storage, path, base_offset=base, end_offset=following)
-            known |= {(entry.producer_id, entry.last_offset): entry for entry in entries}
-    aborted = aborted_rows(known.values()) if known else np.empty(0, ABORTED)
+        if segments.storage.exists(path):
+            end = segments.following(number)
+            data = segments.storage.read_bytes(path)
+            aborts += decode_txn_index(data, path, base_offset=base, end_offset=end)
+    known = {(entry.producer_id, entry.last_offset): entry for entry in aborts}
+    aborted = aborted_rows(known.values())
     return Stable(
         min(open_.values(), default=None),
         aborted[np.argsort(aborted["last_offset"], kind="stable")],
     )
 
 
-def _replayed(
-    storage: Storage, segments: Segments
-) -> tuple[dict[int, int], list[AbortedTransaction]]:
+def _replayed(segments: Segments) -> tuple[dict[int, int], list[AbortedTransaction]]:
     """Return each producer's first offset of an open transaction, and aborts after the snapshot."""
-    names = [
-        entry.name
-        for entry in storage.list_dir(segments.directory)
-        if entry.name.endswith(SNAPSHOT)
-    ]
+    storage, directory = segments.storage, segments.directory
+    names = [entry.name for entry in storage.list_dir(directory) if entry.name.endswith(SNAPSHOT)]
     for offset in sorted(map(base_offset_of, names), reverse=True):
         try:
-            entries = read_snapshot(
-                storage, f"{segments.directory}/{segment_file(offset, SNAPSHOT)}"
-            )
+            entries = read_snapshot(storage, f"{directory}/{segment_file(offset, SNAPSHOT)}")
         except CorruptLogError:
             continue  # a broker also takes the next older one
-        if offset > segments.bases[-1] and offset > _readable_end(storage, segments):
+        if offset > segments.bases[-1] and offset > _readable_end(segments):
             continue  # the log was longer when this snapshot was written
         open_ = {
             e.producer_id: e.current_txn_first_offset
             for e in entries
             if e.current_txn_first_offset >= 0
         }
-        return _replay(storage, segments, offset, open_)
-    return _replay(storage, segments, segments.bases[0], {})
+        return _replay(segments, offset, open_)
+    return _replay(segments, segments.bases[0], {})
 
 
 def _replay(
-    storage: Storage, segments: Segments, start: int, open_: dict[int, int]
+    segments: Segments, start: int, open_: dict[int, int]
 ) -> tuple[dict[int, int], list[AbortedTransaction]]:
     aborted = []
-    for producer, offset, kind in _events(storage, segments, start):
+    for producer, offset, kind in _events(segments, start):
         if kind == DATA:
             open_.setdefault(producer, offset)
             continue
@@ -101,40 +93,30 @@ def _replay(
     return open_, aborted
 
 
-def _events(storage: Storage, segments: Segments, start: int) -> list[tuple[int, int, int]]:
-    """Return (producer id, base offset, kind) of the relevant batches from `start` on."""
-    found: list[tuple[int, int, int]] = []
+def _events(segments: Segments, start: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (producer id, base offset, kind) of the relevant batches from `start` on."""
     for number, base in enumerate(segments.bases):
-        following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
-        if following is None or following > start:
-            for piece in _pieces(storage, segments, number, max(start, base)):
-                gatherer = Gatherer(
-                    piece.data, segments.path(number), producers_from=None, log_start_offset=0
-                )
-                gatherer.add(piece.rows[piece.rows["base_offset"] >= start])
-                found += gatherer.events()[["producer_id", "offset", "kind"]].tolist()
-    return found
+        following = segments.following(number)
+        if following is not None and following <= start:
+            continue
+        for piece in _pieces(segments, number, max(start, base)):
+            rows = piece.rows[piece.rows["base_offset"] >= start]
+            events = events_of(piece.data, segments.path(number), rows)
+            yield from events[["producer_id", "offset", "kind"]].tolist()
 
 
-def _readable_end(storage: Storage, segments: Segments) -> int:
+def _readable_end(segments: Segments) -> int:
     last = len(segments.bases) - 1
-    pieces = _pieces(storage, segments, last, MAX_BASE_OFFSET)
+    pieces = _pieces(segments, last, MAX_BASE_OFFSET)
     return max(
         (int(piece.rows["last_offset"][-1]) + 1 for piece in pieces), default=segments.bases[last]
     )
 
 
-def _pieces(storage: Storage, segments: Segments, number: int, offset: int) -> Iterator[Piece]:
+def _pieces(segments: Segments, number: int, offset: int) -> Iterator[Piece]:
     """Yield the pieces of a segment that reach `offset`. The last one may end inside a batch."""
-    path, start, size = (
-        segments.path(number),
-        segments.floor(number, offset),
-        segments.log_bytes(number),
-    )
     try:
-        yield from read_batches(
-            storage, path, size=size, start=start, least_offset=segments.bases[number]
-        )
+        yield from segments.pieces(number, segments.floor(number, offset))
     except TornLogError:
-        if number + 1 < len(segments.bases):
+        if segments.following(number) is not None:
             raise

@@ -120,7 +120,8 @@ class History:
 
 
 def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFrame:
-    """Return all rows of a table. The table of cleanings has the columns of `LEDGER`.
+    """Return all rows of a table. That of cleanings has one for each partition of each run, and the
+    columns `winnow.ledger.schema.LEDGER`.
 
     Raises UsageError if the table does not exist.
     """
@@ -150,12 +151,14 @@ def read_history(
     spark: SparkSession,
     ledger: str,
     *,
-    since: int | None,
-    topics: Sequence[str],
+    since: int | None = None,
+    topics: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> History:
-    """Read what `history` shows. `since` is in ms since the epoch. `progress` counts tables, then
-    tasks.
+    """Return what the runs in a ledger did, and when each partition was last cleaned.
+
+    `since`: only runs that ended then or later, in ms since the epoch. `topics`: globs. Empty: all
+    topics. `progress` counts tables, then tasks.
 
     Raises UsageError if there is no ledger, and for a glob that matches no topic in it.
     """

@@ -109,6 +109,19 @@ def first_headers(buf: Bytes, start: int, least_offset: int, *, most: int) -> Ro
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """Where a batch ends and the next entry begins, and the offset after it."""
+
+    position: int
+    next_offset: int
+
+
+def end_of(row: np.void) -> End:
+    """Return the end of a batch, a BATCH row."""
+    return End(int(row["position"]) + int(row["size"]), int(row["last_offset"]) + 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Whole batches of a file. Positions in `rows` (BATCH) count from byte `start` of the file."""
 

@@ -168,12 +168,16 @@ def fold_leader_epochs(
 
 
 def write_leader_epochs(
-    storage: Storage, directory: str, epochs: Sequence[tuple[int, int]]
+    storage: Storage,
+    directory: str,
+    epochs: Sequence[tuple[int, int]],
+    *,
+    attributes_of: str | None = None,
 ) -> None:
+    """`attributes_of`: see `write_checkpoint`. None: there is a file, which is replaced."""
     path = f"{directory}/{LEADER_EPOCHS}"
-    write_checkpoint(
-        storage, path, [f"{epoch} {offset}" for epoch, offset in epochs], attributes_of=path
-    )
+    lines = [f"{epoch} {offset}" for epoch, offset in epochs]
+    write_checkpoint(storage, path, lines, attributes_of=attributes_of or path)
 
 
 def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, list[str]]]:

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from winnow.logdir.batches import HeaderWalk, first_headers
+from winnow.logdir.batches import End, HeaderWalk, end_of, first_headers
 from winnow.storage.segment_io import map_range
 from winnow.wire.batch import FRAME, FRAME_SIZE, RECORD_OVERHEAD_V0
-from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.buffers import Bytes
 from winnow.wire.walk import find_batch, first_bad_crc
 
 
@@ -51,62 +50,49 @@ def find_damage(
 
 
 def damage_in(buf: Bytes, *, base_offset: int, end_offset: int) -> Iterator[Damage]:
-    end = _End(0, base_offset)
+    end = End(0, base_offset)
     while True:
         last, end = _sound(buf, end, end_offset)
         if end.position == len(buf):
             return
         if last is not None and _reaches_too_far(buf, last, end, end_offset):
-            start, least, position = last.position, last.least_offset, end.position
+            start, least, position = last.position, last.next_offset, end.position
         else:
-            start, least = end.position, end.least_offset
+            start, least = end.position, end.next_offset
             position = _whole_again(buf, start, least, end_offset)
         ends_below = (
             end_offset if position == len(buf) else FRAME.unpack_from(buf.data, position)[0]
         )
         yield Damage(start, position, least, ends_below)
-        end = _End(position, least)
+        end = End(position, least)
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    """Where a batch ends and the next entry begins, and the offset after it."""
-
-    position: int
-    least_offset: int
-
-
-def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
-    """Yield BATCH rows in chunks from byte `start` on, as far as headers make sense."""
-    return iter(HeaderWalk(buf, least_offset, start=start))
-
-
-def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]:
+def _sound(buf: Bytes, begin: End, end_offset: int) -> tuple[End | None, End]:
     """Return where the last batch before the first damage begins (None for none), and ends."""
     last, end = None, begin
-    for rows in whole_rows(buf, begin.position, begin.least_offset):
+    for rows in HeaderWalk(buf, begin.next_offset, start=begin.position):
         beyond = np.flatnonzero(rows["last_offset"] >= end_offset)[:1].tolist()
         crc = first_bad_crc(buf, rows)
         sound = rows[: min([len(rows), *beyond, *([crc] if crc >= 0 else [])])]
         if len(sound):
-            last = _after(sound[-2]) if len(sound) > 1 else end
-            end = _after(sound[-1])
+            last = end_of(sound[-2]) if len(sound) > 1 else end
+            end = end_of(sound[-1])
         if len(sound) < len(rows):
             break
     return last, end
 
 
-def _reaches_too_far(buf: Bytes, last: _End, end: _End, end_offset: int) -> bool:
+def _reaches_too_far(buf: Bytes, last: End, end: End, end_offset: int) -> bool:
     """Return whether the batch between these two has wrong offsets, and not the next one.
 
     It has if the next batch would be in order without it and also ends where its own successor
     begins, or if both of these lie below the end of the batch.
     """
-    rows = first_headers(buf, end.position, last.least_offset, most=2)
+    rows = first_headers(buf, end.position, last.next_offset, most=2)
     if not len(rows) or first_bad_crc(buf, rows) >= 0 or int(rows["last_offset"][-1]) >= end_offset:
         return False
     following = int(rows["base_offset"][1]) if len(rows) > 1 else end_offset
-    return following < end.least_offset or following == int(rows["last_offset"][0]) + 1
+    return following < end.next_offset or following == int(rows["last_offset"][0]) + 1
 
 
 def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
@@ -139,10 +125,6 @@ def _is_whole(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
 
 def _is_followed(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
     rows = first_headers(buf, position, least, most=2)
-    return _after(rows[0]).position == len(buf) or (
+    return end_of(rows[0]).position == len(buf) or (
         len(rows) == 2 and int(rows["last_offset"][1]) < end_offset
     )
-
-
-def _after(row: Any) -> _End:  # noqa: ANN401 - one BATCH row
-    return _End(int(row["position"]) + int(row["size"]), int(row["last_offset"]) + 1)

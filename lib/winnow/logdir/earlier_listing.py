@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.files import segment_of
 from winnow.logdir.names import (
     INDEX,
     LOG,
@@ -47,8 +48,6 @@ _FORMAT = 1
 _MOST_BYTES = 2**22
 """Of a file: what some 20,000 objects take."""
 _SUFFIXES = (LOG, INDEX, TIMEINDEX, TXNINDEX)
-KEPT_WHOLE = (PARTITION_METADATA,)
-"""Names of the files whose bytes are kept."""
 _LONGEST_WHOLE = 4096
 
 
@@ -79,31 +78,14 @@ class EarlierListing:
         """
         before, now = _followed(tuple(self.timestamps)), _followed(bases)
         return {
-            base: self._segment(base, files)
-            for base in bases
-            if base in before
+            base: segment_of(
+                files, base, last_timeindex_timestamp=last, first_batch_max_timestamp=first
+            )
+            for base, (last, first) in self.timestamps.items()
+            if base in now
             and before[base] == now[base]
             and all(self.is_same(segment_file(base, suffix), files) for suffix in _SUFFIXES)
         }
-
-    def _segment(self, base: int, files: Mapping[str, Entry]) -> Segment:
-        log = files[segment_file(base, LOG)]
-        index, timeindex, txnindex = (
-            None if entry is None else entry.size
-            for entry in (files.get(segment_file(base, suffix)) for suffix in _SUFFIXES[1:])
-        )
-        last, first = self.timestamps[base]
-        return Segment(
-            base_offset=base,
-            log_bytes=log.size,
-            log_mtime_ms=log.mtime_ms,
-            log_stamp=log.stamp,
-            index_bytes=index,
-            timeindex_bytes=timeindex,
-            txnindex_bytes=txnindex,
-            last_timeindex_timestamp=last,
-            first_batch_max_timestamp=first,
-        )
 
 
 def read_earlier(place: str) -> EarlierListing | None:
@@ -142,7 +124,8 @@ def identities(objects: Iterable[Remembered]) -> dict[str, tuple[object, ...]]:
 
 
 def is_kept_whole(entry: Entry) -> bool:
-    return entry.name in KEPT_WHOLE and entry.size <= _LONGEST_WHOLE
+    """Whether the bytes of this file are kept."""
+    return entry.name == PARTITION_METADATA and entry.size <= _LONGEST_WHOLE
 
 
 def same_files(one: Mapping[str, Entry], other: Mapping[str, Entry]) -> bool:

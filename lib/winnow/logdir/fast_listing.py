@@ -30,7 +30,7 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.state import Segment
-from winnow.storage.guarded import open_dir
+from winnow.storage.guarded import held, open_dir
 from winnow.storage.local import stamp_of
 from winnow.storage.places import Places
 from winnow.storage.small_files import read_small_files
@@ -48,12 +48,8 @@ def list_sound(directory: str) -> SegmentListing | None:
     """Like `list_segments`, but None if anything is unusual."""
     if is_remote(directory):
         return None
-    with suppress(OSError, CorruptLogError):
-        descriptor = open_dir(directory)
-        try:
-            return _listed(directory, descriptor)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError, CorruptLogError), held(open_dir(directory), directory) as descriptor:
+        return _listed(directory, descriptor)
     return None
 
 

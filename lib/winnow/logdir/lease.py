@@ -138,7 +138,7 @@ def take_lease(
         "seconds": length_s,
     }
     while True:
-        expired = _watch(log_dir, file, clock)
+        expired = refuse_leased(log_dir, file, clock=clock)
         began = clock()
         try:
             data = _encode(fields, renewals=0)
@@ -150,12 +150,7 @@ def take_lease(
 
 def refuse_leased(
     log_dir: str, file: LeaseFile, *, clock: Callable[[], float] = boot_clock
-) -> None:
-    """For callers that only read. Raises LogDirInUseError if somebody renews a lease here."""
-    _watch(log_dir, file, clock)
-
-
-def _watch(log_dir: str, file: LeaseFile, clock: Callable[[], float]) -> Seen | None:
+) -> Seen | None:
     """Return the expired lease, None if there is none. Raises LogDirInUseError if it is renewed."""
     first = file.look()
     if first is None:

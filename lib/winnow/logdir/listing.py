@@ -11,7 +11,8 @@ from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.recovery import leftover_names
 from winnow.logdir.commit.unchanged import difference
 from winnow.logdir.earlier_listing import EarlierListing
-from winnow.logdir.indexes.index import read_offset_index, read_time_index
+from winnow.logdir.files import segment_of
+from winnow.logdir.indexes.index import decode_offset_index, decode_time_index
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
@@ -19,7 +20,6 @@ from winnow.logdir.names import (
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     TIMEINDEX,
-    TXNINDEX,
     base_offset_of,
     segment_file,
 )
@@ -135,7 +135,7 @@ def list_segments(
         else _segment(storage, directory, files, base=base, following=following, problems=problems)
         if base not in unflushed
         and (trusted_end is None or (following is not None and following <= trusted_end))
-        else _unread(files, base)
+        else segment_of(files, base)
         for base, following in zip_longest(bases, bases[1:])
     ]
     try:
@@ -228,51 +228,33 @@ def _segment(
     problems: list[CorruptLogError],
 ) -> Segment:
     log = files[segment_file(base, LOG)]
-    sizes = {suffix: _size(files, base, suffix) for suffix in (INDEX, TIMEINDEX, TXNINDEX)}
     end_offset = base + MAX_OFFSET_SPAN + 1 if following is None else following
     last_timestamp = NO_TIMESTAMP
     for suffix in (INDEX, TIMEINDEX):
-        path = f"{directory}/{segment_file(base, suffix)}"
+        name = segment_file(base, suffix)
+        path = f"{directory}/{name}"
         try:
-            if sizes[suffix] is None:
+            if name not in files:
                 if log.size:
                     raise _missing(path)
             elif suffix == INDEX:
-                read_offset_index(
-                    storage, path, base_offset=base, log_bytes=log.size, end_offset=end_offset
+                data = storage.read_bytes(path)
+                decode_offset_index(
+                    data, path, base_offset=base, log_bytes=log.size, end_offset=end_offset
                 )
             else:
-                times = read_time_index(storage, path, base_offset=base, end_offset=end_offset)
+                data = storage.read_bytes(path)
+                times = decode_time_index(data, path, base_offset=base, end_offset=end_offset)
                 last_timestamp = int(times["timestamp"][-1]) if times.shape[0] else NO_TIMESTAMP
         except CorruptLogError as problem:
             problems.append(problem)
-    return Segment(
-        base_offset=base,
-        log_bytes=log.size,
-        log_mtime_ms=log.mtime_ms,
-        log_stamp=log.stamp,
-        index_bytes=sizes[INDEX],
-        timeindex_bytes=sizes[TIMEINDEX],
-        txnindex_bytes=sizes[TXNINDEX],
+    return segment_of(
+        files,
+        base,
         last_timeindex_timestamp=last_timestamp,
         first_batch_max_timestamp=first_max_timestamp(
             storage.read_range(f"{directory}/{log.name}", 0, HEADER_V2_SIZE)
         ),
-    )
-
-
-def _unread(files: Mapping[str, Entry], base: int) -> Segment:
-    log = files[segment_file(base, LOG)]
-    return Segment(
-        base_offset=base,
-        log_bytes=log.size,
-        log_mtime_ms=log.mtime_ms,
-        log_stamp=log.stamp,
-        index_bytes=_size(files, base, INDEX),
-        timeindex_bytes=_size(files, base, TIMEINDEX),
-        txnindex_bytes=_size(files, base, TXNINDEX),
-        last_timeindex_timestamp=NO_TIMESTAMP,
-        first_batch_max_timestamp=NO_TIMESTAMP,
     )
 
 
@@ -283,11 +265,6 @@ def _kind(entry: Entry) -> str:
     if entry.is_link:
         return "a symbolic link"
     return "a directory" if entry.is_dir else "a special file"
-
-
-def _size(files: Mapping[str, Entry], base: int, suffix: str) -> int | None:
-    entry = files.get(segment_file(base, suffix))
-    return None if entry is None else entry.size
 
 
 def _missing(path: str) -> CorruptLogError:

@@ -39,8 +39,7 @@ _FLOCK = struct.Struct("hhqqi4x")
 class LogDirLock:
     """Holds `.lock` of a log directory until `close()` or the end of the `with` block."""
 
-    def __init__(self, path: str, fd: int) -> None:
-        self.path = path
+    def __init__(self, fd: int) -> None:
         self._fd: int | None = fd
 
     def close(self) -> None:
@@ -77,24 +76,24 @@ def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
 
 
 def _lock(log_dir: str) -> LogDirLock:
-    path = f"{log_dir}/{LOCK}"
     try:
-        fd = _open_or_create(path)
+        return _locked(log_dir, _open_or_create(f"{log_dir}/{LOCK}"), fcntl.F_WRLCK)
     except OSError as error:
         raise _no_lock(log_dir, error) from error
+
+
+def _locked(log_dir: str, fd: int, kind: int) -> LogDirLock:
+    """Lock an open file. Raises LogDirInUseError if somebody holds the lock, else OSError."""
     try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file())
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(kind))
     except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: POSIX allows both
         holder = _describe_holder(fd)
         os.close(fd)
         raise _in_use(log_dir, holder) from None
-    except OSError as error:
-        os.close(fd)
-        raise _no_lock(log_dir, error) from error
     except BaseException:
         os.close(fd)
         raise
-    return LogDirLock(path, fd)
+    return LogDirLock(fd)
 
 
 def _open_or_create(path: str) -> int:
@@ -119,21 +118,10 @@ def share_log_dir(log_dir: str) -> LogDirLock | None:
     if is_remote(log_dir):
         refuse_leased(log_dir, lease_file_of(log_dir))
         return None
-    path = f"{log_dir}/{LOCK}"
     try:
-        fd = open_file(path)
+        return _locked(log_dir, open_file(f"{log_dir}/{LOCK}"), fcntl.F_RDLCK)
     except OSError:
         return None
-    try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_RDLCK))
-    except (BlockingIOError, PermissionError):
-        holder = _describe_holder(fd)
-        os.close(fd)
-        raise _in_use(log_dir, holder) from None
-    except OSError:
-        os.close(fd)
-        return None
-    return LogDirLock(path, fd)
 
 
 def _in_use(log_dir: str, holder: str) -> LogDirInUseError:
@@ -172,7 +160,7 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
     )
 
 
-def _whole_file(kind: int = fcntl.F_WRLCK) -> bytes:
+def _whole_file(kind: int) -> bytes:
     return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
 
@@ -186,7 +174,7 @@ def _describe_holder(fd: int) -> str:
 
 def _posix_holder(fd: int) -> int | None:
     """Ask the kernel for the holder of a POSIX lock. 0: another pid namespace; -1: an OFD lock."""
-    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file())
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
     kind, _, _, _, pid = _FLOCK.unpack(answer)
     return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
 

@@ -9,13 +9,14 @@ and in no later one, exactly as `offsetsForTimes` answers.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, read_batches, records_of
+from winnow.logdir.files import log_bases
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
@@ -24,7 +25,7 @@ from winnow.logdir.indexes.index import (
     decode_time_index,
     without_preallocated,
 )
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, base_offset_of, segment_file
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import CONTROL, MAX_OFFSET_SPAN
 from winnow.wire.plain import Record
@@ -68,7 +69,7 @@ class Segments:
 
     def __init__(self, storage: Storage, directory: str) -> None:
         """Raises CorruptLogError for no log, one without an offset as name, or no regular file."""
-        self._storage = storage
+        self.storage = storage
         self.directory = directory
         entries = storage.list_dir(directory)
         for entry in entries:
@@ -77,7 +78,7 @@ class Segments:
                     "not a regular file", expected="a file", where=f"{directory}/{entry.name}"
                 )
         self._files = {entry.name: entry for entry in entries if entry.is_file}
-        self.bases = sorted(base_offset_of(name) for name in self._files if name.endswith(LOG))
+        self.bases = log_bases(self._files)
         if not self.bases:
             raise CorruptLogError(
                 "no segment", expected="at least one .log file", found="none", where=directory
@@ -105,8 +106,7 @@ class Segments:
         removed records of a batch.
         """
         for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
-            entry = self._floor(number, offset, [])
-            for piece in self._pieces(number, entry.position if entry else 0):
+            for piece in self.pieces(number, self.floor(number, offset)):
                 data = (piece.rows["last_offset"] >= offset) & (
                     piece.rows["attributes"] & CONTROL == 0
                 )
@@ -131,8 +131,7 @@ class Segments:
     def end_offset(self) -> int:
         """Return the offset after the last batch of the active segment, else its base (S8.3)."""
         last = len(self.bases) - 1
-        entry = self._floor(last, MAX_BASE_OFFSET, [])
-        pieces = self._pieces(last, entry.position if entry else 0)
+        pieces = self.pieces(last, self.floor(last, MAX_BASE_OFFSET))
         return max(
             (int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces), default=self.bases[last]
         )
@@ -140,16 +139,21 @@ class Segments:
     def _scan_for_offset(self, number: int, offset: int) -> Found | None:
         notes: list[str] = []
         entry = self._floor(number, offset, notes)
-        scanned = 0
-        for piece in self._pieces(number, entry.position if entry else 0):
+        for piece, scanned in self._scanned(number, entry):
             row = int(np.searchsorted(piece.rows["last_offset"], offset))
             if row < len(piece.rows):
-                record = next(
-                    (r for r in records_of(piece, row, self.path(number)) if r.offset >= offset),
-                    None,
+                records = records_of(piece, row, self.path(number))
+                record = next((r for r in records if r.offset >= offset), None)
+                return Found(
+                    path=self.path(number),
+                    base_offset=self.bases[number],
+                    index_entry=entry,
+                    scanned=scanned + row + 1,
+                    piece=piece,
+                    row=row,
+                    record=record,
+                    notes=tuple(notes),
                 )
-                return self._found(number, piece, row, entry, scanned + row + 1, record, notes)
-            scanned += len(piece.rows)
         return None
 
     def _scan_for_timestamp(
@@ -158,45 +162,36 @@ class Segments:
         at = int(np.searchsorted(times["timestamp"], timestamp, side="right")) - 1
         begin = int(times["offset"][at]) if at >= 0 else self.bases[number]
         entry = self._floor(number, max(begin, log_start_offset), notes)
-        scanned = 0
-        for piece in self._pieces(number, entry.position if entry else 0):
+        for piece, scanned in self._scanned(number, entry):
             for row in np.flatnonzero(piece.rows["max_timestamp"] >= timestamp).tolist():
                 for record in records_of(piece, row, self.path(number)):
                     if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                        return self._found(
-                            number, piece, row, entry, scanned + row + 1, record, notes
+                        return Found(
+                            path=self.path(number),
+                            base_offset=self.bases[number],
+                            index_entry=entry,
+                            scanned=scanned + row + 1,
+                            piece=piece,
+                            row=row,
+                            record=record,
+                            notes=tuple(notes),
                         )
-            scanned += len(piece.rows)
         return None
 
-    def _found(
-        self,
-        number: int,
-        piece: Piece,
-        row: int,
-        entry: IndexEntry | None,
-        scanned: int,
-        record: Record | None,
-        notes: Sequence[str],
-    ) -> Found:
-        return Found(
-            path=self.path(number),
-            base_offset=self.bases[number],
-            index_entry=entry,
-            scanned=scanned,
-            piece=piece,
-            row=row,
-            record=record,
-            notes=tuple(notes),
-        )
+    def _scanned(self, number: int, entry: IndexEntry | None) -> Iterator[tuple[Piece, int]]:
+        """Yield the batches from an index entry on, and how many headers were read before them."""
+        scanned = 0
+        for piece in self.pieces(number, entry.position if entry else 0):
+            yield piece, scanned
+            scanned += len(piece.rows)
 
-    def _largest_timestamp(self, number: int, times: Array, notes: Sequence[str]) -> int:
+    def _largest_timestamp(self, number: int, times: Array, notes: list[str]) -> int:
         """Return a segment's largest timestamp as a broker sees it: the last entry of the time
         index, else the file's mtime. If the index is unusable, read the log.
         """
         if notes:
             return max(
-                (int(p.rows["max_timestamp"].max()) for p in self._pieces(number, 0)), default=-1
+                (int(p.rows["max_timestamp"].max()) for p in self.pieces(number, 0)), default=-1
             )
         return int(times["timestamp"][-1]) if len(times) else self._log(number).mtime_ms
 
@@ -208,7 +203,7 @@ class Segments:
         empty = decode_time_index(b"", path, base_offset=0)
         if not self._exists(number, TIMEINDEX):
             return empty, []
-        data = self._storage.read_bytes(path)
+        data = self.storage.read_bytes(path)
         kept = without_preallocated(data, TIME_ENTRY_SIZE)
         try:
             times = decode_time_index(
@@ -225,7 +220,7 @@ class Segments:
         path, base, size = self.path(number, INDEX), self.bases[number], self.log_bytes(number)
         data = b""
         if self._exists(number, INDEX):
-            data = without_preallocated(self._storage.read_bytes(path), OFFSET_ENTRY_SIZE)
+            data = without_preallocated(self.storage.read_bytes(path), OFFSET_ENTRY_SIZE)
         try:
             return decode_offset_index(
                 data, path, base_offset=base, log_bytes=size, end_offset=self._end(number)
@@ -234,6 +229,10 @@ class Segments:
             return decode_offset_index(b"", path, base_offset=base, log_bytes=size), [
                 f"not used: {error}"
             ]
+
+    def following(self, number: int) -> int | None:
+        """Return the base offset of the next segment; None for the last one."""
+        return self.bases[number + 1] if number + 1 < len(self.bases) else None
 
     def log_bytes(self, number: int) -> int:
         """Return the size of a segment's log when the directory was listed."""
@@ -263,9 +262,10 @@ class Segments:
             return IndexEntry(int(entries["offset"][at]), int(entries["position"][at]))
         return None
 
-    def _pieces(self, number: int, start: int) -> Iterator[Piece]:
+    def pieces(self, number: int, start: int) -> Iterator[Piece]:
+        """Read a segment's log from byte `start` on. Raises as `read_batches`."""
         return read_batches(
-            self._storage,
+            self.storage,
             self.path(number),
             size=self.log_bytes(number),
             start=start,
@@ -274,8 +274,8 @@ class Segments:
 
     def _end(self, number: int) -> int:
         """Return an upper limit: all offsets in the segment are below it."""
-        following = self.bases[number + 1 : number + 2]
-        return following[0] if following else self.bases[number] + MAX_OFFSET_SPAN + 1
+        following = self.following(number)
+        return self.bases[number] + MAX_OFFSET_SPAN + 1 if following is None else following
 
     def _log(self, number: int) -> Entry:
         return self._files[segment_file(self.bases[number], LOG)]

@@ -15,16 +15,14 @@ from winnow.storage.contract import Storage
 from winnow.wire.metadata_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
-    AbortTransactionRecord,
-    BeginTransactionRecord,
     ConfigRecord,
-    EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    TransactionRecord,
     decode_metadata_record,
 )
 
@@ -189,15 +187,15 @@ class _Image:
         """Apply the records of a transaction together at its end, or not at all."""
         record, _, place = applied
         match record:
-            case BeginTransactionRecord():
+            case TransactionRecord.BEGIN:
                 if self._transaction is not None:
                     raise _senseless("a transaction begins", "the end of the one before", place)
                 self._transaction = []
-            case EndTransactionRecord() | AbortTransactionRecord():
+            case TransactionRecord.END | TransactionRecord.ABORT:
                 if self._transaction is None:
                     raise _senseless("a transaction ends", "its begin", place)
                 pending, self._transaction = self._transaction, None
-                if isinstance(record, EndTransactionRecord):
+                if record is TransactionRecord.END:
                     for each in pending:
                         self._now(each)
             case _ if self._transaction is not None:

@@ -20,7 +20,8 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.damage import damage_in
-from winnow.logdir.names import LOG, base_offset_of, segment_file
+from winnow.logdir.files import files_in, log_bases
+from winnow.logdir.names import LOG, segment_file
 from winnow.storage.contract import Storage
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes
@@ -72,11 +73,7 @@ class LogValues:
 
 def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
     """Return them newest first. Unfinished (`.checkpoint.part`) and deleted ones do not match."""
-    names = (
-        _SNAPSHOT_NAME.fullmatch(entry.name)
-        for entry in storage.list_dir(directory)
-        if entry.is_file
-    )
+    names = map(_SNAPSHOT_NAME.fullmatch, files_in(storage, directory))
     return tuple(sorted((SnapshotId(int(m[1]), int(m[2])) for m in names if m), reverse=True))
 
 
@@ -106,12 +103,7 @@ def read_log(storage: Storage, directory: str, *, start: int, unclean: bool = Fa
     Raises CorruptLogError if a batch before the last whole one is damaged, or if records from
     `start` on are missing.
     """
-    names = [
-        entry.name
-        for entry in storage.list_dir(directory)
-        if entry.is_file and entry.name.endswith(LOG)
-    ]
-    bases = sorted(base_offset_of(name) for name in names)
+    bases = log_bases(files_in(storage, directory))
     # The snapshot covers everything below the last segment that begins at or before `start`.
     bases = bases[max(sum(base <= start for base in bases) - 1, 0) :]
     values: list[Value] = []
@@ -149,15 +141,15 @@ def _without_torn_end(
         return buf, None
     if first.end < len(buf):
         words = (
-            f"{path} is damaged in bytes {first.start} to {first.end}, and "
+            f"is damaged in bytes {first.start} to {first.end}, and "
             f"{len(buf) - first.end} bytes of later batches follow"
         )
-        return buf[: first.start], words
-    words = (
-        f"{path} ends with {len(buf) - first.start} bytes that are not a whole batch, "
-        f"from byte {first.start} on"
-    )
-    return buf[: first.start], words
+    else:
+        words = (
+            f"ends with {len(buf) - first.start} bytes that are not a whole batch, "
+            f"from byte {first.start} on"
+        )
+    return buf[: first.start], f"{path} {words}"
 
 
 def _check_no_gap(rows: Rows, expected: int, path: str) -> int:

@@ -31,6 +31,12 @@ CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+OFFSET_CHECKPOINTS = (
+    CLEANER_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -53,6 +59,9 @@ complete (docs/decisions/0024).
 """
 KEEPING_SUFFIX = "-keep"
 """Suffix of the staging directory that marks a partition whose replaced segments are kept."""
+
+METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+"""Name of a KRaft snapshot: its end offset and epoch. Its own batches start at 0."""
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1
@@ -92,6 +101,14 @@ class PartitionDirectory:
         """
         topic = "" if self.topic_partition is None else self.topic_partition.topic
         return _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."}
+
+
+def topic_partition_of(name: str) -> TopicPartition | None:
+    """Return the partition that a directory of this name belongs to; None for any other name."""
+    try:
+        return parse_partition_dir(name).topic_partition
+    except UsageError:
+        return None
 
 
 def parse_partition_dir(name: str) -> PartitionDirectory:

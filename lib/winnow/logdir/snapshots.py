@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import cache
 
 from winnow.errors import CorruptLogError
+from winnow.state import ProducerEntry
 from winnow.storage.contract import Storage
 
 HEAD = struct.Struct(">hIi")
@@ -23,22 +24,6 @@ ENTRY = struct.Struct(">qhiqiqiq")
 
 VERSION = 1
 _CRC_COVERS_FROM = 6
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerEntry:
-    """State of one producer below the snapshot's offset. -1 means none."""
-
-    producer_id: int
-    epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    """Last minus first offset of that batch."""
-    timestamp: int
-    """In ms, of that batch or of a later marker."""
-    coordinator_epoch: int
-    current_txn_first_offset: int
 
 
 def read_snapshot(storage: Storage, path: str) -> tuple[ProducerEntry, ...]:

@@ -29,6 +29,13 @@ _WHY_SKIPPED = {
     DirectoryKind.FUTURE: "a replica that is being moved between log directories",
     DirectoryKind.STRAY: "a replica that its broker does not expect",
 }
+_CHECKPOINTS = (
+    CLEANER_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+"""In the order of the fields of `Checkpoints`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,43 +146,25 @@ def _survey(storage: Storage, path: str) -> LogDir:
         # A partition that is a link is reported as one.
         if not (entry.is_dir or entry.leads_to_dir):
             continue
-        if entry.name == REMOTE_INDEX_CACHE:
-            skipped.append(SkippedDirectory(entry.name, "the index cache of tiered storage"))
-            continue
         try:
-            directory = parse_partition_dir(entry.name)
+            found = _partition_or_why(entry.name)
         except UsageError as refusal:
-            raise UsageError(
-                refusal.problem,
-                expected=refusal.expected,
-                found=refusal.found,
-                where=path,
-                hint=refusal.hint,
-            ) from None
-        if directory.kind is not DirectoryKind.CURRENT or directory.topic_partition is None:
-            skipped.append(SkippedDirectory(entry.name, _WHY_SKIPPED[directory.kind]))
-        elif not directory.has_legal_topic:
-            skipped.append(SkippedDirectory(entry.name, "not a legal topic name"))
-        elif directory.topic_partition.topic == METADATA_TOPIC:
-            skipped.append(SkippedDirectory(entry.name, "the cluster's metadata log"))
-        elif not directory.is_canonical:
-            skipped.append(
-                SkippedDirectory(entry.name, f"Kafka would name it {directory.topic_partition}")
-            )
+            raise refusal.at(path) from None
+        if isinstance(found, TopicPartition):
+            partitions.append(found)
         else:
-            partitions.append(directory.topic_partition)
+            skipped.append(SkippedDirectory(entry.name, found))
     error: CorruptLogError | None = None
     checkpoints = Checkpoints()
     try:
+        cleaner, log_start, high_watermark, recovery_point = (
+            read_offset_checkpoint(storage, f"{path}/{name}") for name in _CHECKPOINTS
+        )
         checkpoints = Checkpoints(
-            cleaner=read_offset_checkpoint(storage, f"{path}/{CLEANER_CHECKPOINT}"),
-            log_start=_from_zero(read_offset_checkpoint(storage, f"{path}/{LOG_START_CHECKPOINT}")),
-            high_watermark=_from_zero(
-                read_offset_checkpoint(storage, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
-            ),
-            recovery_point=_from_zero(
-                read_offset_checkpoint(storage, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
-            ),
+            cleaner=cleaner,
+            log_start=_from_zero(log_start),
+            high_watermark=_from_zero(high_watermark),
+            recovery_point=_from_zero(recovery_point),
         )
     except CorruptLogError as problem:
         error = problem
@@ -189,6 +178,22 @@ def _survey(storage: Storage, path: str) -> LogDir:
         error=error,
         cleaner_file=checkpoints.cleaner,
     )
+
+
+def _partition_or_why(name: str) -> TopicPartition | str:
+    """Return the partition of a sub-directory, or why it is skipped. UsageError for any other."""
+    if name == REMOTE_INDEX_CACHE:
+        return "the index cache of tiered storage"
+    directory = parse_partition_dir(name)
+    if directory.kind is not DirectoryKind.CURRENT or directory.topic_partition is None:
+        return _WHY_SKIPPED[directory.kind]
+    if not directory.has_legal_topic:
+        return "not a legal topic name"
+    if directory.topic_partition.topic == METADATA_TOPIC:
+        return "the cluster's metadata log"
+    if not directory.is_canonical:
+        return f"Kafka would name it {directory.topic_partition}"
+    return directory.topic_partition
 
 
 def _from_zero(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -11,6 +11,11 @@ from winnow.errors import UsageError
 LOG_DIRS = "the log directories"
 
 
+def is_wanted(topic: str, globs: Collection[str]) -> bool:
+    """Return whether a glob matches the topic. Without globs, all topics are wanted."""
+    return not globs or any(fnmatchcase(topic, glob) for glob in globs)
+
+
 def check_globs(
     globs: Iterable[str],
     topics: Collection[str],

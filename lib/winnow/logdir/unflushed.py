@@ -8,7 +8,7 @@ indexes of the segments that it has read. Here the same bytes are read, and noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.batches import End, end_of
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.valid_batches import valid_batches
@@ -25,11 +26,6 @@ from winnow.storage.segment_io import map_range, release
 from winnow.wire.batch import CONTROL, MAX_MAGIC, NO_PRODUCER, NO_TIMESTAMP
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
-
-Seen = Callable[[Bytes, Rows], None]
-"""Receives the valid batches of a segment in order: its bytes, and BATCH rows with their positions
-in them. Must copy what it keeps.
-"""
 
 
 @pickled_by_fields
@@ -47,8 +43,6 @@ class SegmentRead:
     """Why the rest is cut. None: the file ends with a whole batch."""
     max_timestamp: int
     """Largest maxTimestamp of its batches, ms; -1 if none is known."""
-    offset_of_max: int
-    """Last offset of the first batch with that timestamp; -1 without one."""
     first_batch_max_timestamp: int
     """maxTimestamp of the first batch, -1 if there is none or it is unknown (S3.4)."""
     index_bytes: int
@@ -73,9 +67,8 @@ def read_segment(
     log_bytes: int,
     *,
     index_interval_bytes: int,
-    seen: Seen | None = None,
 ) -> SegmentRead:
-    """Read a `.log` of `log_bytes` as a broker does that recovers it. `seen`: see `Seen`.
+    """Read a `.log` of `log_bytes` as a broker does that recovers it.
 
     Raises CorruptLogError where a broker would not simply cut the log: offsets that do not ascend
     in batches whose CRC matches, offsets too far from the base offset, or a control batch that ends
@@ -83,8 +76,8 @@ def read_segment(
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     builder = IndexBuilder(base_offset=base_offset, index_interval_bytes=index_interval_bytes)
-    position, next_offset, stopped = 0, base_offset, None
-    max_timestamp, offset_of_max, first = NO_TIMESTAMP, -1, None
+    end, stopped = End(0, base_offset), None
+    max_timestamp, first = NO_TIMESTAMP, None
     with map_range(path, 0, log_bytes, gradually=True) as buf:
         for item in valid_batches(buf, path, base_offset):
             if isinstance(item, str):
@@ -97,25 +90,18 @@ def read_segment(
             _check_control(buf, item, path)
             if first is None:
                 first = int(item["max_timestamp"][0])
-            at = int(np.argmax(item["max_timestamp"]))
-            if int(item["max_timestamp"][at]) > max_timestamp:
-                max_timestamp = int(item["max_timestamp"][at])
-                offset_of_max = int(item["last_offset"][at])
-            position = int(item["position"][-1]) + int(item["size"][-1])
-            next_offset = int(item["last_offset"][-1]) + 1
-            if seen is not None:
-                seen(buf, item)
-            release(buf, position)
+            max_timestamp = max(max_timestamp, int(item["max_timestamp"].max()))
+            end = end_of(item[-1])
+            release(buf, end.position)
         del buf
     index, timeindex = builder.finish()
     return SegmentRead(
         base_offset=base_offset,
         log_bytes=log_bytes,
-        valid_bytes=position,
-        next_offset=next_offset,
+        valid_bytes=end.position,
+        next_offset=end.next_offset,
         stopped=stopped,
         max_timestamp=max_timestamp,
-        offset_of_max=offset_of_max,
         first_batch_max_timestamp=NO_TIMESTAMP if first is None else first,
         index_bytes=len(index),
         timeindex_bytes=len(timeindex),
@@ -160,18 +146,10 @@ def overlap(directory: str, base_offset: int, next_offset: int, following: int) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class WholeEnd:
-    """Where the whole batches of a segment end."""
-
-    position: int
-    next_offset: int
-
-
-def whole_end(directory: str, segment: Segment) -> WholeEnd:
+def whole_end(directory: str, segment: Segment) -> End:
     """Read a `.log` up to the first byte that is not part of a whole batch, and return that end."""
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
-    end = WholeEnd(0, segment.base_offset)
+    end = End(0, segment.base_offset)
     with (
         map_range(path, 0, segment.log_bytes, gradually=True) as buf,
         suppress(CorruptLogError),  # a whole entry that is no batch
@@ -179,13 +157,12 @@ def whole_end(directory: str, segment: Segment) -> WholeEnd:
         for item in valid_batches(buf, path, segment.base_offset):
             if isinstance(item, str):
                 break
-            last = item[-1]
-            end = WholeEnd(int(last["position"]) + int(last["size"]), int(last["last_offset"]) + 1)
+            end = end_of(item[-1])
             release(buf, end.position)
     return end
 
 
-def lost_bytes(directory: str, unread: Sequence[Segment], active: WholeEnd) -> int:
+def lost_bytes(directory: str, unread: Sequence[Segment], active: End) -> int:
     """Return how many bytes of the unread last segments of a log a broker will cut off or remove.
 
     `active`: the end of the last of these segments.

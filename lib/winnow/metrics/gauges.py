@@ -8,28 +8,19 @@ the run did by topic.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+
+from prometheus_client.core import GaugeMetricFamily as Gauge
 
 from winnow.cleaning.result import ALL_CODES, COMPACTED, PartitionResult, RunResult
 from winnow.errors import CorruptLogError
+from winnow.metrics.prometheus import LAST_START, LAST_SUCCESS
 
-LAST_START = "winnow_last_start_unixtime"
-LAST_SUCCESS = "winnow_last_success_unixtime"
 SUCCESS = (0, CorruptLogError.exit_code)
 """Exit codes of runs that did what can be done. Partitions that were left alone, of which a healthy
 broker has some (tiered topics, open transactions), have gauges of their own.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """A gauge. A sample is the values of `labels`, and the gauge's value in base units."""
-
-    name: str
-    words: str
-    samples: tuple[tuple[tuple[str, ...], float], ...]
-    labels: tuple[str, ...] = ()
 
 
 def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ...]:
@@ -75,7 +66,16 @@ def gauges_of_end(
 
 
 def _one(name: str, words: str, value: float) -> Gauge:
-    return Gauge(name, words, (((), value),))
+    return Gauge(name, words, value=value)
+
+
+def _labelled(
+    name: str, words: str, labels: Sequence[str], samples: Iterable[tuple[Sequence[str], float]]
+) -> Gauge:
+    gauge = Gauge(name, words, labels=labels)
+    for values, value in samples:
+        gauge.add_metric(values, value)
+    return gauge
 
 
 def _of_run(result: RunResult) -> list[tuple[str, str, float]]:
@@ -154,7 +154,7 @@ def _left_alone(partitions: Sequence[PartitionResult]) -> list[Gauge]:
             counts[p.code] += 1
             sizes[p.code] += p.bytes_before or 0
     return [
-        Gauge(name, words, tuple(((code,), float(n)) for code, n in of.items()), ("code",))
+        _labelled(name, words, ["code"], (([code], n) for code, n in of.items()))
         for name, words, of in (
             (
                 "winnow_left_alone_partitions",
@@ -175,9 +175,7 @@ def _by_topic(partitions: Sequence[PartitionResult]) -> list[Gauge]:
         sums: dict[str, int] = defaultdict(int)
         for p in partitions:
             sums[p.topic] += of(p)
-        return Gauge(
-            name, words, tuple(((topic,), float(sums[topic])) for topic in sorted(sums)), ("topic",)
-        )
+        return _labelled(name, words, ["topic"], (([topic], sums[topic]) for topic in sorted(sums)))
 
     return [
         summed(
@@ -207,10 +205,7 @@ def _removed(partitions: Sequence[PartitionResult]) -> Gauge:
             {} if p.records_removed is None else asdict(p.records_removed)
         ).items():
             sums[p.topic, reason] += count
-    samples = tuple((key, float(sums[key])) for key in sorted(sums))
-    return Gauge(
-        "winnow_topic_records_removed",
-        "Records that the run removed, and why.",
-        samples,
-        ("topic", "reason"),
+    words = "Records that the run removed, and why."
+    return _labelled(
+        "winnow_topic_records_removed", words, ["topic", "reason"], sorted(sums.items())
     )

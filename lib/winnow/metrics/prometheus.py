@@ -6,19 +6,20 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from winnow.errors import UsageError, WinnowError
 from winnow.extras import METRICS, how_to_install
-from winnow.metrics.gauges import LAST_START, LAST_SUCCESS, Gauge
 from winnow.storage.output_file import READABLE, OutputFile, read_output
 
 if TYPE_CHECKING:
-    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client import Metric
 
 JOB = "winnow"
 TIMEOUT_S = 10
+LAST_START = "winnow_last_start_unixtime"
+LAST_SUCCESS = "winnow_last_success_unixtime"
 _SUFFIX = ".prom"
 _URLS = ("http://", "https://")
 
@@ -40,7 +41,15 @@ def check_target(target: str) -> None:
         raise UsageError("metrics need prometheus-client", hint=f"Run {how_to_install(METRICS)}")
 
 
-def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | None = None) -> None:
+class _Collected:
+    def __init__(self, gauges: Sequence[Metric]) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> Sequence[Metric]:
+        return self._gauges
+
+
+def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | None = None) -> None:
     """Replace a file as a whole, or push to a Pushgateway under job `winnow` and `instance`, by
     default this host.
 
@@ -54,13 +63,13 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
     registry = CollectorRegistry()
     try:
         if target.startswith(_URLS):
-            registry.register(_Collector(gauges))
+            registry.register(_Collected(gauges))
             key = {"instance": instance or socket.gethostname()}
             pushadd_to_gateway(
                 target, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S
             )
             return
-        registry.register(_Collector([*gauges, *_kept(gauges, target)]))
+        registry.register(_Collected([*gauges, *_kept(gauges, target)]))
         written = generate_latest(registry)
     except OSError as error:
         raise WinnowError(
@@ -73,21 +82,7 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
     OutputFile(target, "--metrics", "the metrics", READABLE).write(written)
 
 
-class _Collector:
-    def __init__(self, gauges: Sequence[Gauge]) -> None:
-        self._gauges = gauges
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - an extra
-
-        for gauge in self._gauges:
-            family = GaugeMetricFamily(gauge.name, gauge.words, labels=gauge.labels)
-            for labels, value in gauge.samples:
-                family.add_metric(labels, value)
-            yield family
-
-
-def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
+def _kept(gauges: Sequence[Metric], path: str) -> Iterator[Metric]:
     """Yield what these gauges keep of those in the file."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - an extra
 
@@ -103,8 +98,4 @@ def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
         return
     for family in families:
         if family.name == LAST_SUCCESS or (begun and family.name not in told):
-            labels = tuple(family.samples[0].labels) if family.samples else ()
-            samples = tuple(
-                (tuple(one.labels[name] for name in labels), one.value) for one in family.samples
-            )
-            yield Gauge(family.name, family.documentation, samples, labels)
+            yield family

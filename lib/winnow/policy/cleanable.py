@@ -45,11 +45,12 @@ def oldest_dirty(state: PartitionState, first_dirty_offset: int) -> int | None:
     included: it is rolled no later than `max.compaction.lag.ms` after it (S3.4). None if there are
     none or none is known.
     """
-    segments = segments_between(state.segments, first_dirty_offset, state.log_end_offset)
-    return min(
-        (s.first_batch_max_timestamp for s in segments if s.first_batch_max_timestamp > 0),
-        default=None,
-    )
+    return _oldest(segments_between(state.segments, first_dirty_offset, state.log_end_offset))
+
+
+def _oldest(segments: Sequence[Segment]) -> int | None:
+    known = [s.first_batch_max_timestamp for s in segments]
+    return min((timestamp for timestamp in known if timestamp > 0), default=None)
 
 
 def cleanable_range(
@@ -79,6 +80,7 @@ def cleanable_range(
         s.log_bytes for s in segments_between(state.segments, min(first_dirty, end), end)
     )
     total = clean_bytes + cleanable_bytes
+    oldest = _oldest(_non_active_from(state, first_dirty))
     return CleanableRange(
         first_dirty_offset=first_dirty,
         first_uncleanable_offset=end,
@@ -86,7 +88,7 @@ def cleanable_range(
         cleanable_bytes=cleanable_bytes,
         ratio=cleanable_bytes / total if total else None,
         checkpoint_reset=first_dirty if reset else None,
-        needs_compaction_now=_oldest_dirty(state, first_dirty) < now - config.max_compaction_lag_ms,
+        needs_compaction_now=oldest is not None and oldest < now - config.max_compaction_lag_ms,
         why=why,
     )
 
@@ -135,11 +137,3 @@ def _non_active_from(state: PartitionState, offset: int) -> tuple[Segment, ...]:
     if offset > state.active.base_offset:
         return ()
     return segments_between(state.segments, offset, state.active.base_offset)
-
-
-def _oldest_dirty(state: PartitionState, first_dirty: int) -> float:
-    """Return the least maxTimestamp, in ms, of the first batches of dirty segments. Infinite if
-    none is known (S3.4).
-    """
-    known = [s.first_batch_max_timestamp for s in _non_active_from(state, first_dirty)]
-    return min((t for t in known if t > 0), default=float("inf"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 from winnow.errors import UsageError
 from winnow.policy.cleanable import CleanableRange, cleanable_range
@@ -33,28 +33,22 @@ def decide(
     """
     if only is not None and only not in ONLY:
         raise UsageError("unknown value of only", expected=" or ".join(ONLY), found=repr(only))
+    plan = partial(PartitionPlan, state, config)
     if config.cleanup_compact and not config.log_cleaner_enable:
         # A broker leaves even the retention of compacted topics to its cleaner.
         words = "log.cleaner.enable is false: compacted topics are not cleaned"
-        return _plan(state, config, Reason("S9.1", words))
-    if not config.cleanup_compact:
-        if only == "compaction":
-            words = f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact"
-            return _plan(state, config, Reason("S3.1", words))
+        return plan(rule="S9.1", reason=words)
+    if not config.cleanup_compact and only == "compaction":
+        words = f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact"
+        return plan(rule="S3.1", reason=words)
+    if not config.cleanup_compact or only == "retention":
         retention = retention_plan(state, config, now)
-        return _plan(
-            state, config, retention_reason(state, config, now, retention), retention=retention
-        )
-
-    if only == "retention":
-        retention = retention_plan(state, config, now)
-        return _plan(
-            state, config, retention_reason(state, config, now, retention), retention=retention
-        )
+        reason = retention_reason(state, config, now, retention)
+        return plan(rule=reason.rule, reason=reason.words, retention=retention)
     lso = state.high_watermark if last_stable_offset is None else last_stable_offset
     cleanable = cleanable_range(state, config, now, last_stable_offset=lso, undecided=undecided)
     compaction, decided = _compaction(state, config, cleanable)
-    rule, reason = decided.rule, decided.words
+    rule, why = decided.rule, decided.words
     retention = None if only == "compaction" else retention_plan(state, config, now)
     afterwards = ""
     if retention is not None or (config.cleanup_delete and only is None):
@@ -66,24 +60,25 @@ def decide(
                 "retention is decided after the compaction, on its result. "
                 f"For the log as it is now: {words}"
             )
-        reason += f"; {words}"
+        why += f"; {words}"
         if compaction is None and retention is not None:
             rule = kept_or_taken.rule
     if cleanable.checkpoint_reset is not None:
-        reason += (
+        why += (
             f"; the cleaner checkpoint {state.cleaner_checkpoint} lies outside the log "
             f"[{state.log_start_offset}, {state.log_end_offset}] and is reset to "
             f"{cleanable.checkpoint_reset}"
         )
-    plan = _plan(
-        state,
-        config,
-        Reason(rule, reason),
-        retention=retention,
+    return plan(
+        rule=rule,
+        reason=why,
+        dirty_ratio=cleanable.ratio,
+        first_dirty_offset=cleanable.first_dirty_offset,
         compaction=compaction,
-        cleanable=cleanable,
+        retention=retention,
+        checkpoint_reset=cleanable.checkpoint_reset,
+        afterwards=afterwards,
     )
-    return replace(plan, afterwards=afterwards)
 
 
 def after_retention(
@@ -96,39 +91,11 @@ def after_retention(
     log the next time it looks. None if there is no such round. Only a walk gives the last stable
     offset, so less may be cleaned then.
     """
-    if (
-        only is not None
-        or plan.compaction is not None
-        or plan.retention is None
-        or not plan.config.cleanup_compact
-    ):
-        return None
-    if not plan.config.log_cleaner_enable:
+    cleaned = plan.config.cleanup_compact and plan.config.log_cleaner_enable
+    if only or plan.compaction is not None or plan.retention is None or not cleaned:
         return None
     following = decide(plan.retention.applied_to(plan.state), plan.config, now=now)
     return None if following.compaction is None else following
-
-
-def _plan(
-    state: PartitionState,
-    config: TopicConfig,
-    reason: Reason,
-    *,
-    retention: RetentionPlan | None = None,
-    compaction: CompactionPlan | None = None,
-    cleanable: CleanableRange | None = None,
-) -> PartitionPlan:
-    return PartitionPlan(
-        state=state,
-        config=config,
-        dirty_ratio=None if cleanable is None else cleanable.ratio,
-        first_dirty_offset=None if cleanable is None else cleanable.first_dirty_offset,
-        compaction=compaction,
-        retention=retention,
-        checkpoint_reset=None if cleanable is None else cleanable.checkpoint_reset,
-        rule=reason.rule,
-        reason=reason.words,
-    )
 
 
 def retention_reason(
@@ -175,7 +142,6 @@ def _compaction(
     plan = CompactionPlan(
         first_dirty_offset=cleanable.first_dirty_offset,
         end_offset=end,
-        clean_bytes=cleanable.clean_bytes,
         cleanable_bytes=cleanable.cleanable_bytes,
         groups=groups,
     )

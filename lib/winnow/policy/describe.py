@@ -55,8 +55,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConfigs:
-    """The contents of a file of configs. Every topic that the file names is a key of `topics`, with
-    or without overrides.
+    """The contents of a file of configs, where every named topic is a key of `topics`, with or
+    without overrides; or the configs in a metadata log.
     """
 
     topics: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)

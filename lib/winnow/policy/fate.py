@@ -101,29 +101,33 @@ def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     if int(record.batch["attributes"][0]) & CONTROL:
         return _marker_fate(record, of_round)
     if record.aborted is not None:
-        return _aborted_fate(record, of_round, *record.aborted)
+        first, marker = record.aborted
+        words = f"its transaction, which began at offset {first}, was aborted at {marker}"
+        facts = (Fact("transaction_first_offset", first), Fact("abort_marker_offset", marker))
+        return _goes("S5.4", words, record, of_round, *facts)
     if record.null_key:
         words = "it has no key; compaction deletes such records"
-        return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round))
+        return _goes("S5.5", words, record, of_round)
     if record.latest is not None and record.latest > record.offset:
         words = f"offset {record.latest} is the last record of its key in the dirty range"
-        fact = Fact("superseded_by", record.latest)
-        return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round), (fact,))
-    return _tombstone_fate(record, of_round) if record.null_value else _last_fate(record, of_round)
-
-
-def _last_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+        return _goes("S5.5", words, record, of_round, Fact("superseded_by", record.latest))
+    if record.null_value:
+        return _tombstone_fate(record, of_round)
     if record.offset >= of_round.first_dirty_offset:
-        return Fate(
-            Verdict.STAYS,
-            "S5.5",
-            f"it is the last record of its key below offset {of_round.end_offset}",
+        words = f"it is the last record of its key below offset {of_round.end_offset}"
+    else:
+        words = (
+            f"its key has no record in the dirty range [{of_round.first_dirty_offset}, "
+            f"{of_round.end_offset})"
         )
-    words = (
-        f"its key has no record in the dirty range [{of_round.first_dirty_offset}, "
-        f"{of_round.end_offset})"
-    )
     return Fate(Verdict.STAYS, "S5.5", words)
+
+
+def _goes(rule: str, words: str, record: RecordFacts, of_round: RoundFacts, *facts: Fact) -> Fate:
+    why = header_stays(record.batch, of_round)
+    if why is not None:
+        words += f"; its batch keeps its header even without records (S5.4): {why}"
+    return Fate(Verdict.GOES, rule, words, facts)
 
 
 def delete_horizon(batch: NDArray[np.void]) -> int | None:
@@ -143,30 +147,16 @@ def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
     return f"a broker needs it to know producer {int(batch['producer_id'][0])}"
 
 
-def _header_words(record: RecordFacts, of_round: RoundFacts) -> str:
-    why = header_stays(record.batch, of_round)
-    return "" if why is None else f"; its batch keeps its header even without records (S5.4): {why}"
-
-
-def _aborted_fate(record: RecordFacts, of_round: RoundFacts, first: int, marker: int) -> Fate:
-    words = f"its transaction, which began at offset {first}, was aborted at {marker}"
-    facts = (Fact("transaction_first_offset", first), Fact("abort_marker_offset", marker))
-    return Fate(Verdict.GOES, "S5.4", words + _header_words(record, of_round), facts)
-
-
 def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     what = f"{record.marker or 'control'} record"
     if not record.emptied:
-        return Fate(
-            Verdict.STAYS, "S5.8", f"{what}: a batch of its transaction is still in the log"
-        )
+        words = f"{what}: a batch of its transaction is still in the log"
+        return Fate(Verdict.STAYS, "S5.8", words)
     if not of_round.delete_horizons:
         return _fate_by_age(f"{what} without a batch of its transaction", "S5.8", record, of_round)
     horizon = delete_horizon(record.batch)
     if horizon is None:
-        new = _new_horizon(of_round)
-        words = f"{what} without a batch of its transaction: {new.words}"
-        return Fate(Verdict.STAYS, "S5.8", words, new.facts)
+        return _with_new_horizon(f"{what} without a batch of its transaction: ", "S5.8", of_round)
     fact = Fact("delete_horizon", horizon, time=True)
     if of_round.now < horizon:
         words = f"{what}: its delete horizon has not passed: {_until(horizon, of_round)}"
@@ -179,12 +169,12 @@ def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
 
 
 def _fate_by_age(what: str, rule: str, record: RecordFacts, of_round: RoundFacts) -> Fate:
-    """Return what Kafka before 3.1 does: the time of the segment decides (S5.1)."""
+    """Decide as Kafka before 3.1 does: by the time of the segment (S5.1)."""
     if record.retain_legacy_deletes:
         words = f"{what}, in a segment younger than delete.retention.ms requires"
         return Fate(Verdict.STAYS, rule, words)
     words = f"{what}, in a segment older than delete.retention.ms allows"
-    return Fate(Verdict.GOES, rule, words + _header_words(record, of_round))
+    return _goes(rule, words, record, of_round)
 
 
 def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
@@ -192,49 +182,40 @@ def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     if keeps_format or not of_round.delete_horizons:
         what = "a tombstone, the last record of its key"
         return _fate_by_age(what, "S5.5", record, of_round)
-    new = _new_horizon(of_round)
     if int(record.batch["magic"][0]) < MAX_MAGIC:
         if not record.retain_legacy_deletes:
             words = (
                 "a tombstone of message format v0 or v1 in a segment older than "
                 "delete.retention.ms allows"
             )
-            return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round))
-        words = f"a tombstone, the last record of its key; converted to v2, {new.words}"
-        return Fate(Verdict.STAYS, "S5.5", words, new.facts)
+            return _goes("S5.5", words, record, of_round)
+        what = "a tombstone, the last record of its key; converted to v2, "
+        return _with_new_horizon(what, "S5.5", of_round)
     horizon = delete_horizon(record.batch)
     if horizon is None:
-        words = f"a tombstone, the last record of its key; {new.words}"
-        return Fate(Verdict.STAYS, "S5.5", words, new.facts)
-    fact = (Fact("delete_horizon", horizon, time=True),)
+        return _with_new_horizon("a tombstone, the last record of its key; ", "S5.5", of_round)
+    fact = Fact("delete_horizon", horizon, time=True)
     if of_round.now < horizon:
         words = f"a tombstone whose delete horizon has not passed: {_until(horizon, of_round)}"
-        return Fate(Verdict.STAYS, "S5.5", words, fact)
-    words = f"a tombstone whose delete horizon has passed: {_iso(horizon)}" + _header_words(
-        record, of_round
-    )
-    return Fate(Verdict.GOES, "S5.5", words, fact)
+        return Fate(Verdict.STAYS, "S5.5", words, (fact,))
+    words = f"a tombstone whose delete horizon has passed: {_iso(horizon)}"
+    return _goes("S5.5", words, record, of_round, fact)
 
 
-@dataclass(frozen=True, slots=True)
-class _NewHorizon:
-    words: str
-    facts: tuple[Fact, ...]
-
-
-def _new_horizon(of_round: RoundFacts) -> _NewHorizon:
+def _with_new_horizon(what: str, rule: str, of_round: RoundFacts) -> Fate:
     horizon = java_long.delete_horizon(of_round.now, of_round.delete_retention_ms)
     if horizon is None:
         words = (
             f"delete.retention.ms {of_round.delete_retention_ms} is too long: "
             "its batch gets no delete horizon"
         )
-        return _NewHorizon(words, ())
+        return Fate(Verdict.STAYS, rule, what + words)
     words = (
         f"its batch gets its delete horizon now, {_iso(horizon)}, and the first cleaning "
         "after that deletes it"
     )
-    return _NewHorizon(words, (Fact("delete_horizon_after", horizon, time=True),))
+    fact = Fact("delete_horizon_after", horizon, time=True)
+    return Fate(Verdict.STAYS, rule, what + words, (fact,))
 
 
 def _until(horizon: int, of_round: RoundFacts) -> str:

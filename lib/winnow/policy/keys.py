@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from winnow.errors import UsageError
@@ -101,16 +101,7 @@ def _key(
 
 
 def _broker_key(name: str, kind: Kind, default: Value | None, allowed: Allowed, doc: str) -> Key:
-    own = Synonym(name=name, kind=kind, allowed=allowed)
-    return Key(
-        name=name,
-        kind=kind,
-        default=default,
-        allowed=allowed,
-        doc=doc,
-        synonyms=(own,),
-        broker_only=True,
-    )
+    return replace(_key(name, kind, default, allowed, doc, name), broker_only=True)
 
 
 def _retention(name: str, kind: Kind, unit: int) -> Synonym:
@@ -273,12 +264,8 @@ def topic_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong 
     """Like `parse_topic_value`, for values that nobody typed for this run: `Wrong` for a wrong
     value and for a broker's name, None for an unknown key.
     """
-    if not (
-        name in BY_TOPIC_NAME
-        or name in TOPIC_KEYS
-        or name in BY_BROKER_NAME
-        or is_meaningless_broker_key(name)
-    ):
+    known = name in BY_TOPIC_NAME or name in TOPIC_KEYS or name in BY_BROKER_NAME
+    if not known and not is_meaningless_broker_key(name):
         return None
     try:
         return parse_topic_value(name, text, where=where)
@@ -306,25 +293,22 @@ def unknown_key(name: str, names: list[str], *, where: str) -> UsageError:
 
 def _parse(name: str, text: str, *, kind: Kind, allowed: Allowed, where: str) -> Value:
     text = text.strip()
-    if kind is Kind.POLICY:
-        return _parse_policy(name, text, where=where)
-    if kind is Kind.BOOLEAN:
-        if text.lower() not in {"true", "false"}:
-            raise UsageError(
-                f"{name} has a wrong value", expected=kind.value, found=repr(text), where=where
-            )
-        return text.lower() == "true"
-    number = _number(text, kind)
-    if number is None:
+    value = _read(text, kind)
+    if value is None:
         raise UsageError(
             f"{name} has a wrong value", expected=kind.value, found=repr(text), where=where
         )
-    if not allowed.test(number):
+    if isinstance(value, int | float) and not allowed.test(value):
         raise UsageError(f"{name} is out of range", expected=allowed.words, found=text, where=where)
-    return number
+    return value
 
 
-def _number(text: str, kind: Kind) -> int | float | None:
+def _read(text: str, kind: Kind) -> Value | None:
+    if kind is Kind.POLICY:
+        parts = {part.strip().lower() for part in text.split(",") if part.strip()}
+        return None if parts - {"compact", "delete"} else ",".join(sorted(parts))
+    if kind is Kind.BOOLEAN:
+        return {"true": True, "false": False}.get(text.lower())
     try:
         if kind is Kind.DOUBLE:
             return float(text)
@@ -334,12 +318,3 @@ def _number(text: str, kind: Kind) -> int | float | None:
     limit = INT_MAX if kind is Kind.INT else LONG_MAX
     # Python reads 1_000, Java does not; a broker would refuse the value.
     return number if -limit - 1 <= number <= limit and "_" not in text else None
-
-
-def _parse_policy(name: str, text: str, *, where: str) -> str:
-    parts = {part.strip().lower() for part in text.split(",") if part.strip()}
-    if parts - {"compact", "delete"}:
-        raise UsageError(
-            f"{name} has a wrong value", expected=Kind.POLICY.value, found=repr(text), where=where
-        )
-    return ",".join(sorted(parts))

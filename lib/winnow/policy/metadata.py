@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from winnow.policy.describe import Entry
+from winnow.policy.describe import DescribedConfigs, Entry
 from winnow.policy.keys import broker_value, topic_value
 
 Texts = Mapping[str, tuple[str, str]]
@@ -27,11 +27,7 @@ class MetadataSettings:
     log: str
     """Its name and the offset it ends at, for people."""
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
-    overrides: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
-    brokers: Mapping[int, tuple[Entry, ...]] = field(default_factory=dict)
-    """Node id -> the dynamic configs of that broker alone."""
-    all_brokers: tuple[Entry, ...] = ()
-    notes: tuple[str, ...] = ()
+    configs: DescribedConfigs = field(default_factory=DescribedConfigs)
     problem: str | None = None
 
     def why_unknown(self, topic: str) -> str | None:
@@ -87,19 +83,16 @@ def metadata_settings(
     """
     unknown: set[str] = set()
     overrides = {topic: _topic_entries(texts, unknown) for topic, texts in topic_configs.items()}
-    return MetadataSettings(
-        log=log,
-        topics=topics,
-        overrides=overrides,
+    ignored = (f"{log}: {key} is unknown to Winnow and ignored" for key in sorted(unknown))
+    configs = DescribedConfigs(
+        topics=overrides,
         brokers={
             node: _broker_entries(texts, f"broker {node}") for node, texts in broker_configs.items()
         },
         all_brokers=_broker_entries(all_brokers, "all brokers"),
-        notes=(
-            *notes,
-            *(f"{log}: {key} is unknown to Winnow and ignored" for key in sorted(unknown)),
-        ),
+        notes=(*notes, *ignored),
     )
+    return MetadataSettings(log=log, topics=topics, configs=configs)
 
 
 def _topic_entries(texts: Texts, unknown: set[str]) -> tuple[Entry, ...]:

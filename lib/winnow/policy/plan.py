@@ -27,7 +27,6 @@ class CompactionPlan:
     first_dirty_offset: int
     end_offset: int
     """U' of S3.3: base offset of the first segment not cleaned; the checkpoint after the round."""
-    clean_bytes: int
     cleanable_bytes: int
     groups: tuple[tuple[Segment, ...], ...]
 
@@ -60,20 +59,25 @@ class RetentionPlan:
 class PartitionPlan:
     state: PartitionState
     config: TopicConfig
-    dirty_ratio: float | None
-    """cleanable / (clean + cleanable) bytes (S3.3). None if not compacted or without bytes."""
-    first_dirty_offset: int | None
-    compaction: CompactionPlan | None
-    retention: RetentionPlan | None
-    """For the current state. After a compaction it is decided again, as in Kafka (S3.5)."""
-    checkpoint_reset: int | None
-    """First dirty offset to write even if nothing is cleaned (S3.2). None: it is right."""
     rule: str
     """The rule that decides about the partition, as `S3.4`."""
     reason: str
     """The deciding rules, for people. Never empty."""
+    dirty_ratio: float | None = None
+    """cleanable / (clean + cleanable) bytes (S3.3). None if not compacted or without bytes."""
+    first_dirty_offset: int | None = None
+    compaction: CompactionPlan | None = None
+    retention: RetentionPlan | None = None
+    """For the current state. After a compaction it is decided again, as in Kafka (S3.5)."""
+    checkpoint_reset: int | None = None
+    """First dirty offset to write even if nothing is cleaned (S3.2). None: it is right."""
     afterwards: str = ""
     """The part of `reason` about retention, which sees what the compaction leaves (S3.5)."""
+
+    @property
+    def deleted(self) -> tuple[Segment, ...]:
+        """The segments that retention deletes."""
+        return () if self.retention is None else self.retention.deleted
 
     def reason_after(self, retention: str) -> str:
         """Return `reason` with the actual result of that retention."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from winnow.java_long import wrapped
+from winnow.state import ProducerEntry
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 
 _INT_MAX = 2**31 - 1
@@ -37,27 +37,6 @@ class Producer:
     current_txn_first_offset: int | None = None
 
 
-class SnapshotEntry(Protocol):
-    """One producer of a snapshot file (S1.9). -1 means none."""
-
-    @property
-    def producer_id(self) -> int: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def last_sequence(self) -> int: ...
-    @property
-    def last_offset(self) -> int: ...
-    @property
-    def offset_delta(self) -> int: ...
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def coordinator_epoch(self) -> int: ...
-    @property
-    def current_txn_first_offset(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
     """A decoded control batch that ends a transaction (S2.3)."""
@@ -71,11 +50,24 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompletedTransaction:
-    producer_id: int
+class Transaction:
+    """A transaction. While it is undecided, its first offset is a limit for cleaning (S3.2)."""
+
     first_offset: int
-    marker_offset: int
-    aborted: bool
+    producer_id: int
+    marker_offset: int | None
+    """None: it is open."""
+
+    def __str__(self) -> str:
+        if self.marker_offset is None:
+            return (
+                f"producer {self.producer_id} has a transaction open since offset "
+                f"{self.first_offset}"
+            )
+        return (
+            f"the transaction of producer {self.producer_id} from offset {self.first_offset} on "
+            f"ends at {self.marker_offset}, not below the high watermark"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +75,10 @@ class ProducerState:
     """Producer id -> entry, and the transactions that ended in a replay, by their markers."""
 
     producers: Mapping[int, Producer] = field(default_factory=dict)
-    completed: tuple[CompletedTransaction, ...] = ()
+    completed: tuple[Transaction, ...] = ()
 
 
-def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
+def from_entries(entries: Iterable[ProducerEntry]) -> ProducerState:
     """Return the state in a snapshot. An entry without a last offset comes from a marker that
     raised the epoch.
     """
@@ -94,18 +86,20 @@ def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
         {
             e.producer_id: Producer(
                 epoch=e.epoch,
-                last_data_offset=e.last_offset if e.last_offset >= 0 else None,
+                last_data_offset=_or_none(e.last_offset),
                 offset_delta=e.offset_delta if e.last_offset >= 0 else 0,
                 last_sequence=e.last_sequence if e.last_offset >= 0 else _NO_SEQUENCE,
                 timestamp=e.timestamp,
                 coordinator_epoch=e.coordinator_epoch,
-                current_txn_first_offset=e.current_txn_first_offset
-                if e.current_txn_first_offset >= 0
-                else None,
+                current_txn_first_offset=_or_none(e.current_txn_first_offset),
             )
             for e in entries
         }
     )
+
+
+def _or_none(offset: int) -> int | None:
+    return offset if offset >= 0 else None
 
 
 def expire(state: ProducerState, now: int, expiration_ms: int) -> ProducerState:
@@ -196,47 +190,18 @@ def last_records(state: ProducerState) -> dict[int, tuple[int | None, int]]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undecided:
-    """A transaction whose first offset is a limit for cleaning (S3.2)."""
-
-    first_offset: int
-    producer_id: int
-    marker_offset: int | None
-    """None: it is open. Otherwise its marker is not below the high watermark."""
-
-    def __str__(self) -> str:
-        if self.marker_offset is None:
-            return (
-                f"producer {self.producer_id} has a transaction open since offset "
-                f"{self.first_offset}"
-            )
-        return (
-            f"the transaction of producer {self.producer_id} from offset {self.first_offset} on "
-            f"ends at {self.marker_offset}, not below the high watermark"
-        )
-
-
-def undecided(state: ProducerState, high_watermark: int) -> list[Undecided]:
+def undecided(state: ProducerState, high_watermark: int) -> list[Transaction]:
     """Return the known transactions that are open, or end at or above the high watermark."""
     opened = [
-        Undecided(
-            first_offset=producer.current_txn_first_offset, producer_id=pid, marker_offset=None
-        )
+        Transaction(first_offset=first_offset, producer_id=pid, marker_offset=None)
         for pid, producer in state.producers.items()
-        if producer.current_txn_first_offset is not None
+        if (first_offset := producer.current_txn_first_offset) is not None
     ]
-    ended = [
-        Undecided(
-            first_offset=t.first_offset, producer_id=t.producer_id, marker_offset=t.marker_offset
-        )
-        for t in state.completed
-        if t.marker_offset >= high_watermark
-    ]
-    return opened + ended
+    ended = (t for t in state.completed if (t.marker_offset or 0) >= high_watermark)
+    return [*opened, *ended]
 
 
-def last_stable_offset(found: Iterable[Undecided], high_watermark: int) -> int:
+def last_stable_offset(found: Iterable[Transaction], high_watermark: int) -> int:
     """min(high watermark, first offset of any undecided transaction) (S3.2)."""
     return min([high_watermark, *(transaction.first_offset for transaction in found)])
 
@@ -278,16 +243,15 @@ def _last_sequence(batch: np.void) -> int:
 
 
 def _replay_marker(
-    producers: dict[int, Producer], completed: list[CompletedTransaction], marker: Marker
+    producers: dict[int, Producer], completed: list[Transaction], marker: Marker
 ) -> None:
     before = producers.get(marker.producer_id, Producer(epoch=marker.producer_epoch))
     if before.current_txn_first_offset is not None:
         completed.append(
-            CompletedTransaction(
+            Transaction(
                 producer_id=marker.producer_id,
                 first_offset=before.current_txn_first_offset,
                 marker_offset=marker.offset,
-                aborted=marker.aborted,
             )
         )
     if before.epoch != marker.producer_epoch:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import Reason, RetentionPlan
 from winnow.state import Entries, PartitionState, Segment
+from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.words import counted, duration, size
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-_NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata", "__cluster_metadata"}
+_NEVER_TIERED = {*INTERNAL_TOPICS, "__remote_log_metadata", "__cluster_metadata"}
 
 _Expired = Callable[[Segment, Segment | None], bool]
 """Called with a segment and the next one (None for the active segment)."""
@@ -26,24 +26,13 @@ def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> Rete
     if is_tiered(state.topic_partition.topic, config):
         return None
     left = _Left(state)
-    took = [
-        f"log start offset {state.log_start_offset}: {counted(n, 'segment')}"
-        for n in [left.by_start_offset()]
-        if n
-    ]
+    took = {f"log start offset {state.log_start_offset}: {{}}": left.by_start_offset()}
     if config.cleanup_delete:
-        bytes_limit, time_limit = size(config.retention_bytes), duration(config.retention_ms)
-        took += [
-            f"retention.bytes {bytes_limit}: {counted(n, 'segment')}"
-            for n in [left.by_size(config)]
-            if n
-        ]
-        took += [
-            f"retention.ms: {counted(n, 'segment')} older than {time_limit}"
-            for n in [left.by_time(config, now)]
-            if n
-        ]
-    return left.plan("; ".join(took)) if took else None
+        took[f"retention.bytes {size(config.retention_bytes)}: {{}}"] = left.by_size(config)
+        time_limit = duration(config.retention_ms)
+        took[f"retention.ms: {{}} older than {time_limit}"] = left.by_time(config, now)
+    words = [form.format(counted(count, "segment")) for form, count in took.items() if count]
+    return left.plan("; ".join(words)) if words else None
 
 
 def has_remote_storage(topic: str, config: TopicConfig) -> bool:

@@ -136,16 +136,9 @@ class Settings:
     def server_of(self, node_id: int | None) -> ServerProperties | None:
         """Return a broker's server.properties. One without a node.id is the only broker's."""
         servers = self.servers
-        own = next(
-            (
-                server
-                for server in servers
-                if server.node_id is not None and server.node_id == node_id
-            ),
-            None,
-        )
-        if own is not None or len(servers) != 1:
-            return own
+        own = [s for s in servers if s.node_id is not None and s.node_id == node_id]
+        if own or len(servers) != 1:
+            return next(iter(own), None)
         [only] = servers
         return only if only.node_id is None or node_id is None or self.allow_other_broker else None
 
@@ -249,21 +242,20 @@ class Settings:
                 f"{', '.join(tuning)}: ignored, since one partition uses all cores and no buffer "
                 "is sized by hand"
             )
-        if self.topic_configs is not None:
-            notes += self.topic_configs.notes
-        for server in self.servers:
-            notes += server.notes
-        if self.metadata is not None:
-            notes += self.metadata.notes
+        for source in (self.topic_configs, *self.servers, self._own_log):
+            notes += () if source is None else source.notes
         return tuple(dict.fromkeys(notes))
+
+    @property
+    def _own_log(self) -> DescribedConfigs | None:
+        return None if self.metadata is None else self.metadata.configs
 
     def _topic_levels(self, topic: str) -> Iterator[Mapping[str, Entry]]:
         matching = [s.entry for s in self.topic_sets if fnmatchcase(topic, s.glob)]
         yield _by_key(matching)
-        if self.topic_configs is not None:
-            yield _by_key(self.topic_configs.topics.get(topic, ()))
-        if self.metadata is not None:
-            yield _by_key(self.metadata.overrides.get(topic, ()))
+        for configs in (self.topic_configs, self._own_log):
+            if configs is not None:
+                yield _by_key(configs.topics.get(topic, ()))
 
     def _broker_levels(self, topic: str, node_id: int | None) -> Iterator[Mapping[str, Entry]]:
         yield _by_key(self.sets)
@@ -271,9 +263,9 @@ class Settings:
             yield _by_key(self.topic_configs.effective.get(topic, ()))
             yield _by_key(self._own_broker(node_id))
             yield _by_key(self.topic_configs.all_brokers)
-        if self.metadata is not None:
-            yield _by_key(() if node_id is None else self.metadata.brokers.get(node_id, ()))
-            yield _by_key(self.metadata.all_brokers)
+        if (own := self._own_log) is not None:
+            yield _by_key(() if node_id is None else own.brokers.get(node_id, ()))
+            yield _by_key(own.all_brokers)
         server = self.server_of(node_id)
         if server is not None:
             yield _by_key(server.entries)

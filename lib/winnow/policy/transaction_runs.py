@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.policy import transactions
-from winnow.policy.producers import Undecided
+from winnow.policy.producers import Transaction
 from winnow.policy.transactions import NOTHING_CARRIED, Carried, sequence
 from winnow.wire.control import ControlType
 
@@ -59,7 +59,7 @@ _HINT = (
 class SegmentRuns:
     runs: NDArray[np.void]
     """Dtype RUN."""
-    undecided: Undecided | None = None
+    undecided: Transaction | None = None
     """The earliest one inside the segment with live data below the high watermark and a marker at
     or above it.
     """
@@ -126,7 +126,7 @@ def summarise(
     undecided = None
     if straddling.any():
         at = int(np.flatnonzero(straddling)[np.argmin(live[straddling])])
-        undecided = Undecided(
+        undecided = Transaction(
             first_offset=int(live[at]),
             producer_id=int(seen.producer_id[at]),
             marker_offset=int(seen.offset[at]),
@@ -211,7 +211,7 @@ class Fold:
     """Per segment, from everything before it."""
     opened: Mapping[int, int]
     """Producer id -> first offset of its transaction that is open at the log's end."""
-    undecided: Undecided | None
+    undecided: Transaction | None
     """The earliest transaction with live data that is open at the log's end, or ends at or above
     the high watermark.
     """
@@ -233,7 +233,7 @@ def fold(
     ended: dict[int, int] = {}
     lingers: frozenset[int] = frozenset()
     carried: list[Carried] = []
-    undecided: list[Undecided] = []
+    undecided: list[Transaction] = []
     for number, segment in enumerate(segments):
         carried.append(
             Carried(frozenset(opened), lingers) if opened or lingers else NOTHING_CARRIED
@@ -264,7 +264,7 @@ def fold(
                 raise _across_marker(producer, entry, marker, ended[producer], where(number))
             if 0 <= live < high_watermark <= marker:
                 undecided.append(
-                    Undecided(first_offset=live, producer_id=producer, marker_offset=marker)
+                    Transaction(first_offset=live, producer_id=producer, marker_offset=marker)
                 )
             if after < 0 and not aborted:
                 after = 0  # noqa: PLW2901
@@ -275,7 +275,7 @@ def fold(
             if tail >= 0:
                 opened[producer] = tail, live_tail
     undecided += [
-        Undecided(first_offset=live, producer_id=producer, marker_offset=None)
+        Transaction(first_offset=live, producer_id=producer, marker_offset=None)
         for producer, (_, live) in opened.items()
         if live >= 0
     ]

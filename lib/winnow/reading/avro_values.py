@@ -10,6 +10,9 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructType
+
 from winnow.errors import UsageError, WinnowError
 from winnow.extras import AVRO, how_to_install
 from winnow.reading.avro_types import Schema, load_schema, to_spark
@@ -19,7 +22,6 @@ from winnow.reading.registry import fetch_schema
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 _HEAD = 5
 """Bytes before the datum: a zero, and the id of its schema."""
@@ -49,9 +51,7 @@ def decode_avro(frame: DataFrame, column: str, avro: Avro, *, problem: str) -> D
             expected="fastavro, on executors too",
             hint=how_to_install(AVRO),
         )
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
-    from pyspark.sql.types import StringType, StructType  # noqa: PLC0415 - with Spark
 
     decoding = _decoding(frame, column, avro)
     kind, _ = _parsed(json.loads(decoding.reader))
@@ -93,8 +93,6 @@ def _decoding(frame: DataFrame, column: str, avro: Avro) -> Decoding:
 
 def _ids(frame: DataFrame, column: str) -> list[int]:
     """Return the ids of the schemas in a column, ascending."""
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
-
     head = f.substring(column, 1, _HEAD)
     framed = frame.where((f.substring(column, 1, 1) == f.lit(b"\0")) & (f.length(column) > _HEAD))
     heads = framed.select(head.alias("head")).distinct().limit(_MOST_IDS + 1).collect()
@@ -112,32 +110,31 @@ def _parsed(schemas: Sequence[Schema]) -> tuple[Any, Schema]:
     """Return (type in Spark, fastavro's schema of a record with one field) of the last schema."""
     from fastavro.schema import SchemaParseException, UnknownType, parse_schema  # noqa: PLC0415 - an extra
 
-    names: dict[str, Schema] = {}
     try:
-        for schema in schemas[:-1]:
-            parse_schema(schema, named_schemas=names)
-        datum = parse_schema(schemas[-1], named_schemas=dict(names))
-        kind, _ = to_spark(datum, _named(names, schemas[-1]))
-        wrapped = {
-            "type": "record",
-            "name": _NAME,
-            "fields": [{"name": "datum", "type": schemas[-1]}],
-        }
-        return kind, parse_schema(wrapped, named_schemas=names)
+        record, names = _record_of(schemas)
+        named = dict(names)
+        kind, _ = to_spark(parse_schema(schemas[-1], named_schemas=named), named)
     except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as error:
         raise UsageError(
             "not an Avro schema",
             expected="a schema that Avro's specification allows",
             found=f"{type(error).__name__}: {error}",
         ) from error
+    return kind, record
 
 
-def _named(names: Mapping[str, Schema], schema: Schema) -> Mapping[str, Schema]:
+def _record_of(schemas: Sequence[Schema]) -> tuple[Schema, Mapping[str, Schema]]:
+    """Return fastavro's schema of a record with one field of the last schema, and the named schemas
+    of the others. A writer may use types that Spark lacks, if the reader does not.
+    """
     from fastavro.schema import parse_schema  # noqa: PLC0415 - an extra
 
-    every = dict(names)
-    parse_schema(schema, named_schemas=every)
-    return every
+    names: dict[str, Schema] = {}
+    for schema in schemas[:-1]:
+        parse_schema(schema, named_schemas=names)
+    field = {"name": "datum", "type": schemas[-1]}
+    record = {"type": "record", "name": _NAME, "fields": [field]}
+    return parse_schema(record, named_schemas=dict(names)), names
 
 
 def _decoder(decoding: Decoding, found: StructType) -> Callable[[pa.Array], pa.Array]:
@@ -193,7 +190,7 @@ def _reader(decoding: Decoding) -> Callable[[bytes], tuple[Any, str | None]]:
         ) from error
 
     _, reader = _parsed(json.loads(decoding.reader))
-    writers = {number: _parsed_writer(text) for number, text in decoding.writers}
+    writers = {number: _record_of(json.loads(text))[0] for number, text in decoding.writers}
     begin = _HEAD if decoding.framed else 0
 
     def read(data: bytes) -> tuple[Any, str | None]:
@@ -216,15 +213,3 @@ def _reader(decoding: Decoding) -> Callable[[bytes], tuple[Any, str | None]]:
         return datum, None
 
     return read
-
-
-def _parsed_writer(text: str) -> Schema:
-    """Return fastavro's schema. A writer may use types that Spark lacks, if the reader does not."""
-    from fastavro.schema import parse_schema  # noqa: PLC0415 - an extra
-
-    names: dict[str, Schema] = {}
-    *others, last = json.loads(text)
-    for schema in others:
-        parse_schema(schema, named_schemas=names)
-    wrapped = {"type": "record", "name": _NAME, "fields": [{"name": "datum", "type": last}]}
-    return parse_schema(wrapped, named_schemas=names)

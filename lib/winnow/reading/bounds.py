@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from winnow.clock import EPOCH
 from winnow.errors import UsageError
 
 Bound: TypeAlias = int | str | datetime | Mapping[str, Mapping[int, int]]
 """An offset, a time (ISO-8601 or datetime; UTC by default), or offsets by topic and partition."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPECTED = (
     "an offset, a time such as '2026-11-21T09:30:00Z', or offsets such as {'orders': {0: 23}}"
 )
@@ -115,7 +115,7 @@ def _milliseconds(found: str | datetime, option: str, *, up: bool) -> int:
         moment = found if isinstance(found, datetime) else datetime.fromisoformat(found)
     except ValueError:
         raise _refused(option, found) from None
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH
     if since < timedelta(0):
         raise _refused(option, found)
     one = timedelta(milliseconds=1)

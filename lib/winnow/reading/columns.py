@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from winnow.errors import UsageError
@@ -22,8 +24,6 @@ def decode(frame: DataFrame, column: str, how: Format, *, problem: str) -> DataF
     """Return `frame` with `column` decoded, and a column `problem` beside it: a text where a
     key or value that is not null can't be decoded.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
-
     if how == "bytes":
         return frame.withColumn(problem, f.lit(None).cast("string"))
     if how == "json":
@@ -40,8 +40,6 @@ def decode(frame: DataFrame, column: str, how: Format, *, problem: str) -> DataF
 def _decode_json(
     frame: DataFrame, column: str, how: Json, bad_text: Column, problem: str
 ) -> DataFrame:
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
-
     text = f.col(column).cast("string")
     kind = _type_of(frame, column, how)
     asked: StructType | str = kind.simpleString()
@@ -64,9 +62,6 @@ def _decode_json(
 
 
 def _type_of(frame: DataFrame, column: str, how: Json) -> DataType:
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - with Spark
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
-
     if isinstance(how.schema, str):
         try:
             kind = DataType.fromDDL(how.schema)

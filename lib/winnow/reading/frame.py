@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
+
+from pyspark.sql import functions as f
 
 from winnow.arguments import flag, names, refused
 from winnow.errors import UsageError
@@ -52,20 +53,6 @@ class ReadOptions(TypedDict, total=False):
     `PERMISSIVE` adds a column `problem`, `DROPMALFORMED` leaves it out."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    paths: tuple[str, ...]
-    topics: tuple[str, ...]
-    partitions: frozenset[int]
-    ends: dict[str, str]
-    point: Point | None
-    allow_incomplete: bool
-    key: Format
-    value: Format
-    isolation_level: Isolation
-    mode: Mode
-
-
 def read(
     spark: SparkSession, path: str | Sequence[str], **options: Unpack[ReadOptions]
 ) -> DataFrame:
@@ -78,75 +65,67 @@ def read(
 
     Raises UsageError for options that can't be used, and for a state that is no longer complete.
     """
-    asked = _parse(path, options)
-    homes = _homes(asked)
-    if asked.point is not None and not asked.allow_incomplete:
-        check_complete(Places(), homes, asked.point)
-    check_paths(asked.paths)
-    register(spark)
-    problems = asked.mode == "PERMISSIVE"
-    reader = spark.read.format("kafka-log").schema(
-        _COLUMNS + (", problem string" if problems else "")
-    )
-    given = {"mode": asked.mode, "isolationLevel": asked.isolation_level, **asked.ends}
-    if asked.topics:
-        given["topics"] = ",".join(asked.topics)
-    if asked.partitions:
-        given["partitions"] = ",".join(map(str, sorted(asked.partitions)))
-    frame = reader.options(**given).load([*asked.paths])
-    if asked.point is not None:
-        frame = last_per_key(frame)
-    frame = decode(frame, "key", asked.key, problem="_key_problem")
-    frame = decode(frame, "value", asked.value, problem="_value_problem")
-    return _finished(frame, asked.mode)
-
-
-def _parse(path: str | Sequence[str], options: ReadOptions) -> _Asked:
     unknown = options.keys() - ReadOptions.__annotations__.keys()
     if unknown:
         raise TypeError(f"read() got an unexpected keyword argument {min(unknown)!r}")
+    paths, topics = _names(path, "path"), _names(options.get("topics", ()), "topics")
+    partitions = _numbers(options.get("partitions", ()))
+    point, given = _part(options)
+    thinned = flag(options.get("allow_incomplete", False), "allow_incomplete")
+    key = parse_format(options.get("key", "bytes"), option="key")
+    value = parse_format(options.get("value", "bytes"), option="value")
+    isolation = options.get("isolation_level", "read_committed")
+    given["isolationLevel"] = _word(isolation, "isolation_level", Isolation)
+    given["mode"] = mode = _word(options.get("mode", "FAILFAST"), "mode", Mode)
+    homes = _homes(paths, topics, partitions)
+    if point is not None and not thinned:
+        check_complete(Places(), homes, point)
+    check_paths(paths)
+    register(spark)
+    if topics:
+        given["topics"] = ",".join(topics)
+    if partitions:
+        given["partitions"] = ",".join(map(str, sorted(partitions)))
+    columns = _COLUMNS + (", problem string" if mode == "PERMISSIVE" else "")
+    frame = spark.read.format("kafka-log").schema(columns).options(**given).load([*paths])
+    if point is not None:
+        frame = last_per_key(frame)
+    frame = decode(frame, "key", key, problem="_key_problem")
+    frame = decode(frame, "value", value, problem="_value_problem")
+    return _finished(frame, mode)
+
+
+def _part(options: ReadOptions) -> tuple[Point | None, dict[str, str]]:
+    """Return the point of a state, and the options of `kafka-log` for the part that is read."""
     start, end, as_of = options.get("start"), options.get("end"), options.get("as_of")
-    if as_of is not None and (start is not None or end is not None):
+    if as_of is None:
+        return None, range_options(start, end)
+    if start is not None or end is not None:
         raise UsageError(
             "as_of together with start or end",
             expected="as_of alone: a state counts from the beginning",
         )
-    point = None if as_of is None else parse_point(as_of, option="as_of", up=False)
-    return _Asked(
-        paths=_names(path, "path"),
-        topics=_names(options.get("topics", ()), "topics"),
-        partitions=_numbers(options.get("partitions", ())),
-        ends=range_options(start, end) if point is None else state_options(point),
-        point=point,
-        allow_incomplete=flag(options.get("allow_incomplete", False), "allow_incomplete"),
-        key=parse_format(options.get("key", "bytes"), option="key"),
-        value=parse_format(options.get("value", "bytes"), option="value"),
-        isolation_level=_word(
-            options.get("isolation_level", "read_committed"), "isolation_level", Isolation
-        ),
-        mode=_word(options.get("mode", "FAILFAST"), "mode", Mode),
-    )
+    point = parse_point(as_of, option="as_of", up=False)
+    return point, state_options(point)
 
 
-def _homes(asked: _Asked) -> list[Home]:
-    found = find_partitions(Places(), asked.paths)
-    topics = {home.topic_partition.topic for home in found}
-    check_globs((glob.removeprefix("!") for glob in asked.topics), topics, option="topics")
-    homes = chosen(found, asked.topics, asked.partitions)
+def _homes(paths: Sequence[str], topics: Sequence[str], partitions: frozenset[int]) -> list[Home]:
+    found = find_partitions(Places(), paths)
+    known = {home.topic_partition.topic for home in found}
+    check_globs((glob.removeprefix("!") for glob in topics), known, option="topics")
+    homes = chosen(found, topics, partitions)
     if not homes:
         raise UsageError(
             "there is no such partition",
             expected="topics and partitions that exist",
             found=", ".join(str(home.topic_partition) for home in found[:10]) or "none",
-            where=", ".join(asked.paths),
+            where=", ".join(paths),
         )
     return homes
 
 
 def _finished(frame: DataFrame, mode: Mode) -> DataFrame:
     """Return the columns of the result, after what the mode says about problems was done."""
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
-
     problem = f.coalesce(
         f.concat(f.lit("the key can't be decoded: "), "_key_problem"),
         f.concat(f.lit("the value can't be decoded: "), "_value_problem"),
@@ -174,8 +153,6 @@ def _finished(frame: DataFrame, mode: Mode) -> DataFrame:
 
 def _last_of_each_name() -> Column:
     """Return the headers without those that another one with the same name follows."""
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
-
     headers = f.col("headers")
 
     def is_last(header: Column, index: Column) -> Column:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as f
+
 from winnow.errors import UsageError
 from winnow.kafka_log.layout import Home
 from winnow.logdir.checkpoints import read_offset_checkpoint
@@ -30,8 +32,6 @@ def last_per_key(frame: DataFrame) -> DataFrame:
     """Return the last record of each key of each partition, without tombstones and records that
     have no key. Rows that only tell a problem are kept.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark
-
     by = ["topic", "partition", "key", *(["problem"] if "problem" in frame.columns else [])]
     rest = [name for name in frame.columns if name not in by]
     problem = f.col("problem").isNotNull() if "problem" in by else f.lit(False)

@@ -18,7 +18,7 @@ from typing import Any
 
 from winnow.errors import UsageError, WinnowError
 from winnow.logdir.survey import LogDir
-from winnow.report.write import certificates_dir, page
+from winnow.report.write import page, user_dir
 from winnow.storage.output_file import OutputFile, refuse_in_log_dir
 from winnow.verbs.erase.key_hashes import KeyHashes
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
@@ -96,7 +96,7 @@ def _certified_elsewhere(
 ) -> EraseResult:
     done = f"THE CERTIFICATE IS NOT IN {directory}; the erasure was done: {why}"
     try:
-        place = certificates_dir()
+        place = user_dir("certificates")
         refuse_in_log_dir(str(place / "erasure.json"), [d.path for d in at.log_dirs])
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         file, sha256 = write_certificate(str(place), result, hashes, at)

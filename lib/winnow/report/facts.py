@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import SimpleNamespace
 
 from winnow.cleaning.result import TOMBSTONE_AGES, Fate, PartitionResult, RunResult
 
@@ -111,53 +112,8 @@ class Strip:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """The facts of one run. Bytes are those of logs. `unknown` is the number of partitions to be
-    changed whose size afterwards is unknown.
-    """
-
-    result: RunResult
-    planned: bool
-    acting: int
-    idle: int
-    troubled: int
-    bytes_before: int
-    freed: int
-    """Over the partitions whose size afterwards is known, without what was quarantined: that is
-    still on the disk.
-    """
-    unknown: int
-    dirty_bytes: int
-    """In a plan: approximate dirty bytes of those partitions."""
-    kept_bytes: int
-    quarantined_bytes: int
-    records: tuple[int, int] | None
-    """Before and after, over the partitions where both were counted."""
-    segments: dict[str, int]
-    segments_unchanged: int
-    """Number of kept segments that compaction read."""
-    topics: tuple[TopicRow, ...]
-    ratios_before: Ratios | None
-    ratios_after: Ratios | None
-    timeline: Timeline | None
-    strips: tuple[Strip, ...]
-    slowest: tuple[PartitionResult, ...]
-    removed: tuple[tuple[str, int], ...]
-    """Reason and number of records removed, over the partitions where that is known. Empty if none
-    were removed.
-    """
-    tombstones: tuple[tuple[str, int], ...]
-    """Age and number, youngest first. Empty if there are none."""
-    causes: tuple[Cause, ...]
-    causes_left_out: int
-    details: tuple[PartitionResult, ...]
-    holders: tuple[PartitionResult, ...]
-    notes: tuple[str, ...]
-    notes_left_out: int
-
-
-def facts_of(result: RunResult) -> Facts:
+def facts_of(result: RunResult) -> SimpleNamespace:
+    """Return the facts of one run. Bytes are those of logs."""
     partitions = result.partitions
     troubled = [p for p in partitions if p.failed]
     acting = sorted(
@@ -173,22 +129,25 @@ def facts_of(result: RunResult) -> Facts:
     quarantined = sum(p.quarantined_bytes or 0 for p in partitions)
     causes = _causes(troubled)
     fates = Counter(segment.fate for p in partitions for segment in p.segments)
-    return Facts(
-        result=result,
+    return SimpleNamespace(
         planned=result.verb == "plan",
         acting=len(acting),
         idle=sum(not p.acts and not p.failed for p in partitions),
         troubled=len(troubled),
         bytes_before=sum(p.bytes_before or 0 for p in partitions),
+        # Over the partitions whose size afterwards is known, without what was quarantined: that is
+        # still on the disk.
         freed=sum(before - after for before, after in sizes) - quarantined,
+        # Partitions to be changed whose size afterwards is unknown, and about how many dirty bytes
+        # they have.
         unknown=len(unknown),
         dirty_bytes=round(sum((p.bytes_before or 0) * (p.dirty_ratio or 0) for p in unknown)),
         kept_bytes=sum(p.kept_bytes or 0 for p in partitions),
         quarantined_bytes=quarantined,
-        records=(sum(before for before, _ in records), sum(after for _, after in records))
-        if records
-        else None,
+        # Before and after, over the partitions where both were counted.
+        records=tuple(map(sum, zip(*records, strict=True))) or None,
         segments={fate: fates[fate] for fate in FATES} if fates else {},
+        # Kept segments that compaction read.
         segments_unchanged=sum(p.segments_unchanged or 0 for p in partitions),
         topics=topic_rows(partitions),
         ratios_before=_ratios(p.dirty_ratio for p in partitions),

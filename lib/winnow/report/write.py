@@ -27,24 +27,13 @@ def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
     target.write(redacted(render(result)).encode())
 
 
-def reports_dir() -> Path:
-    """Return `${XDG_STATE_HOME:-~/.local/state}/winnow/reports`. Raises RuntimeError if there is no
+def user_dir(name: str) -> Path:
+    """Return `${XDG_STATE_HOME:-~/.local/state}/winnow/NAME`. Raises RuntimeError if there is no
     home.
     """
-    return _state_dir() / "reports"
-
-
-def certificates_dir() -> Path:
-    """Return the directory beside the reports for certificates that can't be written elsewhere.
-    Raises RuntimeError if there is no home.
-    """
-    return _state_dir() / "certificates"
-
-
-def _state_dir() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
     home = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
-    return home / "winnow"
+    return home / "winnow" / name
 
 
 def render(result: RunResult) -> str:

@@ -7,15 +7,12 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from winnow.runtime.stop import Stop
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _log = logging.getLogger(__name__)
 

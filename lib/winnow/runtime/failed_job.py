@@ -1,13 +1,31 @@
-"""Find why a Spark job failed, in one line: the error of its task, not of the call that waited."""
+"""Find why a Spark job failed, in one line: the error of its task, not of the call that waited. Run
+jobs over many partitions, one of which may kill its worker.
+
+The system kills a process that needs more memory than there is. Spark then fails the whole job, on
+every run. So the job is run again in halves, and those in halves, until the partition that kills
+workers is alone. It fails, and all others succeed.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 
+from winnow.batch_memory import VARIABLE
 from winnow.errors import NoSpaceError, WinnowError
 from winnow.runtime.failure import Failure
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_MOST_DEATHS = 64
+"""Workers that may die in one call. If more die, single partitions are not the cause."""
+
+_log = logging.getLogger(__name__)
 
 _LOST = re.compile(r"^.*?\bLost task \S+ in stage \S+ \(TID \d+\) \(.*?\): ")
 _FULL = ("No space left on device", "Disk quota exceeded")
@@ -59,3 +77,41 @@ def failed_job(error: Exception) -> Failure:
         where = "for the files that Spark keeps between two stages (spark.local.dir)"
         return Failure(f"not enough space {where}: {cause}", NoSpaceError.exit_code)
     return Failure(f"the Spark job failed: {cause}", WinnowError.exit_code)
+
+
+def each_survived(
+    items: Sequence[_T],
+    run: Callable[[Sequence[_T]], list[_R]],
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> list[_R | Failure]:
+    """Return what `run` makes of the items, one result for each. An item that kills its worker even
+    when alone becomes a Failure.
+
+    Raises what `run` raises for other reasons. `goes_on`: whether to run anything again.
+    """
+    deaths = 0
+
+    def attempt(some: Sequence[_T]) -> list[_R | Failure]:
+        nonlocal deaths
+        try:
+            return [*run(some)]
+        except (Py4JError, PySparkException) as error:
+            if not killed_worker(error) or not goes_on():
+                raise
+            deaths += 1
+            if len(some) == 1:
+                words = (
+                    "this partition killed its worker, even when it ran alone. The system may have "
+                    "killed the worker for lack of memory: give the machine or the executor more, "
+                    f"use fewer cores at once, or allow less in one batch with {VARIABLE} "
+                    f"({cause_of(error)})"
+                )
+                return [Failure(words, WinnowError.exit_code)]
+            if deaths > _MOST_DEATHS:
+                raise
+            _log.warning("a worker died; running its %d partitions again in halves", len(some))
+        half = len(some) // 2
+        return attempt(some[:half]) + attempt(some[half:])
+
+    return attempt(items) if items else []

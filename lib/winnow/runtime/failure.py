@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from winnow.batch_memory import VARIABLE
 from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError, failure_of
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +33,13 @@ def failure(error: Exception) -> Failure:
     if isinstance(error, OSError) and error.errno in NO_SPACE:
         return Failure(f"not enough space: {error}", NoSpaceError.exit_code)
     return Failure(failure_of(error), CorruptLogError.exit_code)
+
+
+def all_or_failure(outcomes: Iterable[_T | Failure]) -> list[_T] | Failure:
+    """Return all outcomes in the given order, or the first failure among them."""
+    whole: list[_T] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Failure):
+            return outcome
+        whole.append(outcome)
+    return whole

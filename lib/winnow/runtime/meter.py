@@ -36,11 +36,7 @@ class TaskCounts:
 
     def __add__(self, other: TaskCounts) -> TaskCounts:
         return TaskCounts(
-            self.read + other.read,
-            self.written + other.written,
-            self.cpu_ns + other.cpu_ns,
-            self.files + other.files,
-            self.read_back_ns + other.read_back_ns,
+            *(getattr(self, name) + getattr(other, name) for name in TaskCounts.__slots__)
         )
 
 

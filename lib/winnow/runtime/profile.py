@@ -7,24 +7,32 @@
 A phase is a stage of the progress; phases of the same name are merged. A Spark job belongs to the
 phase in which it was submitted. Unless profiling is requested, nothing is measured and tasks carry
 nothing extra.
+
+What Spark did is read from the driver's status store. The store exists even without the UI. Reading
+it needs no listener of ours, which would call back into Python.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from winnow.clock import now_ms
+from winnow.clock import ms_of, now_ms
 from winnow.runtime.meter import StageCounts, TaskCounts, added, metering
 from winnow.runtime.progress import Progress, Silence
-from winnow.runtime.status_store import Job, Stage, jobs_with_tag
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
+
+
+_PATIENCE_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,32 @@ class Profile:
     phases: tuple[Phase, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    submitted_ms: int
+    completed_ms: int | None
+    """None while it runs."""
+    stages: tuple[int, ...]
+    """Includes skipped stages, whose output an earlier job had left."""
+
+
+Stages = Mapping[int, Mapping[str, int]]
+"""By number, ascending, the sums over all attempts of a stage: by field of `Phase`, in units of
+_OF_STAGES.
+"""
+_OF_STAGES: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "tasks": (1, ("numCompleteTasks", "numFailedTasks", "numKilledTasks")),
+    "task_seconds": (1000, ("executorRunTime",)),
+    "jvm_cpu_seconds": (10**9, ("executorCpuTime",)),
+    "gc_seconds": (1000, ("jvmGcTime",)),
+    "shuffle_bytes_written": (1, ("shuffleWriteBytes",)),
+    "shuffle_records_written": (1, ("shuffleWriteRecords",)),
+    "shuffle_bytes_read": (1, ("shuffleReadBytes",)),
+    "spilled_bytes": (1, ("diskBytesSpilled",)),
+}
+"""How often the unit is in that of `Phase`, and Spark's names of what is added up."""
+
+
 class _Sums:
     """Adds StageCounts in a pyspark accumulator."""
 
@@ -93,8 +127,8 @@ class Profiler:
         self._sc = sc
         self._progress = progress
         self._marks = [*earlier]
-        self._tag = f"winnow-profile-{uuid.uuid4().hex}"
-        self._counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # pyspark accepts it
+        self.tag = f"winnow-profile-{uuid.uuid4().hex}"
+        self.counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # pyspark accepts it
 
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
@@ -113,40 +147,73 @@ class Profiler:
         """Forward to this Progress from now on."""
         self._progress = progress
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Count the Spark jobs that this thread starts inside the block as those of the run."""
-        from py4j.protocol import Py4JError  # noqa: PLC0415 - imported before Spark is needed
-
-        self._sc.addJobTag(self._tag)
-        try:
-            with metering(self._counts):
-                yield
-        finally:
-            with suppress(Py4JError, OSError):  # the JVM is shutting down, and the tag ends with it
-                self._sc.removeJobTag(self._tag)
-
     def profile(self) -> Profile:
         now = now_ms()
-        jobs, stages = jobs_with_tag(self._sc, self._tag)
-        return profile_of([*self._marks, Mark("", now)], jobs, stages, self._counts.value)
+        jobs, stages = jobs_with_tag(self._sc, self.tag)
+        return profile_of([*self._marks, Mark("", now)], jobs, stages, self.counts.value)
+
+
+def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], Stages]:
+    """Return the jobs and stages that Spark remembers (`spark.ui.retainedJobs`,
+    `spark.ui.retainedStages`: a thousand each).
+    """
+    context: Any = sc._jsc.sc()  # noqa: SLF001 - the only way to the JVM
+    context.listenerBus().waitUntilEmpty(_PATIENCE_MS)
+    store = context.statusStore()
+    # As JSON: one call to the JVM costs as much as many fields.
+    jvm: Any = sc._jvm  # noqa: SLF001
+    mapper = jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
+    jobs = [
+        Job(
+            _ms(job["submissionTime"]),
+            _ms(job["completionTime"]) if "completionTime" in job else None,
+            tuple(job["stageIds"]),
+        )
+        for job in json.loads(mapper.writeValueAsString(store.jobsList(None)))
+        if tag in job["jobTags"]
+    ]
+    no_quantiles = sc._gateway.new_array(jvm.double, 0)  # type: ignore[union-attr]  # noqa: SLF001
+    attempts = json.loads(
+        mapper.writeValueAsString(store.stageList(None, False, False, no_quantiles, None))
+    )
+    stages: dict[int, Counter[str]] = {stage: Counter() for job in jobs for stage in job.stages}
+    for attempt in attempts:
+        if attempt["stageId"] in stages and attempt["status"] != "SKIPPED":
+            stages[attempt["stageId"]].update(
+                {name: sum(map(attempt.get, names)) for name, (_, names) in _OF_STAGES.items()}
+            )
+    return jobs, {number: stages[number] for number in sorted(stages) if stages[number]}
+
+
+def _ms(text: str) -> int:
+    """Parse `2026-11-21T19:37:16.406GMT`."""
+    return ms_of(datetime.fromisoformat(text.removesuffix("GMT")))
 
 
 @contextmanager
 def profiling(
     sc: SparkContext, progress: Progress | None = None, *, earlier: Sequence[Mark] = ()
 ) -> Iterator[Profiler]:
-    """Yield a Profiler: pass it to a run as `progress`, then ask it for the profile."""
+    """Yield a Profiler: pass it to a run as `progress`, then ask it for the profile. The Spark jobs
+    that this thread starts inside the block are those of the run.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - imported before Spark is needed
+
     profiler = Profiler(sc, progress or Silence(), earlier=earlier)
-    with profiler.watching():
-        yield profiler
+    sc.addJobTag(profiler.tag)
+    try:
+        with metering(profiler.counts):
+            yield profiler
+    finally:
+        with suppress(Py4JError, OSError):  # the JVM is shutting down, and the tag ends with it
+            sc.removeJobTag(profiler.tag)
 
 
 def profile_of(
-    marks: Sequence[Mark], jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts
+    marks: Sequence[Mark], jobs: Sequence[Job], stages: Stages, counts: StageCounts
 ) -> Profile:
     """Build the profile. The last mark is the end. Phases without time and jobs are left out."""
-    by_number = {stage.number: stage for stage in stages}
+    left = dict(stages)
     phases: dict[str, Phase] = {}
     for number, (mark, following) in enumerate(pairwise(marks)):
         last = number == len(marks) - 2
@@ -156,7 +223,7 @@ def profile_of(
             if mark.at_ms <= job.submitted_ms and (last or job.submitted_ms < following.at_ms)
         ]
         # A stage belongs to the first job that names it.
-        of_own = [by_number.pop(stage) for job in own for stage in job.stages if stage in by_number]
+        of_own = {stage: left.pop(stage) for job in own for stage in job.stages if stage in left}
         phase = _phase(mark, following, own, of_own, counts)
         if phase.seconds or phase.jobs:
             phases[mark.name] = (
@@ -167,28 +234,26 @@ def profile_of(
 
 
 def _phase(
-    mark: Mark, following: Mark, jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts
+    mark: Mark, following: Mark, jobs: Sequence[Job], stages: Stages, counts: StageCounts
 ) -> Phase:
-    tasks = sum((counts.get(stage.number, TaskCounts()) for stage in stages), TaskCounts())
+    tasks = sum((counts.get(number, TaskCounts()) for number in stages), TaskCounts())
+    elapsed_ms = following.at_ms - mark.at_ms
+    of_spark: dict[str, Any] = {
+        name: total if unit == 1 else total / unit
+        for name, (unit, _) in _OF_STAGES.items()
+        for total in [sum(stage[name] for stage in stages.values())]
+    }
     return Phase(
         name=mark.name,
-        seconds=(following.at_ms - mark.at_ms) / 1000,
-        driver_seconds=(following.at_ms - mark.at_ms - _covered(jobs, mark.at_ms, following.at_ms))
-        / 1000,
+        seconds=elapsed_ms / 1000,
+        driver_seconds=(elapsed_ms - _covered(jobs, mark.at_ms, following.at_ms)) / 1000,
         jobs=len(jobs),
         stages=len(stages),
-        tasks=sum(stage.tasks for stage in stages),
-        task_seconds=sum(stage.run_ms for stage in stages) / 1000,
         python_cpu_seconds=tasks.cpu_ns / 1e9,
         read_back_seconds=tasks.read_back_ns / 1e9,
-        jvm_cpu_seconds=sum(stage.jvm_cpu_ns for stage in stages) / 1e9,
         bytes_read=tasks.read,
         bytes_written=tasks.written,
-        shuffle_bytes_written=sum(stage.shuffle_written for stage in stages),
-        shuffle_records_written=sum(stage.shuffle_written_records for stage in stages),
-        shuffle_bytes_read=sum(stage.shuffle_read for stage in stages),
-        spilled_bytes=sum(stage.spilled for stage in stages),
-        gc_seconds=sum(stage.gc_ms for stage in stages) / 1000,
+        **of_spark,
     )
 
 

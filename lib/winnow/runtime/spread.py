@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from pyspark import SparkContext
 
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.failure import Failure, failure
@@ -13,9 +15,6 @@ from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _Item = TypeVar("_Item")
 _Done = TypeVar("_Done")

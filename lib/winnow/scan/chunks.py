@@ -34,14 +34,13 @@ def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np
     A batch of v0 or v1 is a single record or a wrapper around several. The number in a wrapper is
     guessed, which is good enough for distributing work.
     """
+    counts: np.ndarray[tuple[int], np.dtype[np.int64]] = np.maximum(
+        batches["record_count"], 0
+    ).astype(np.int64)
     legacy = batches["magic"] < MAX_MAGIC
     if not legacy.any():
-        held: np.ndarray[tuple[int], np.dtype[np.int64]] = np.maximum(
-            batches["record_count"], 0
-        ).astype(np.int64)
-        return held
+        return counts
     guess = np.where(is_wrapper(batches), batches["size"] // USUAL_BYTES_IN_WRAPPER + 1, 1)
-    counts = np.maximum(batches["record_count"], 0).astype(np.int64)
     return np.where(legacy, guess, counts)
 
 

@@ -81,8 +81,6 @@ class Cutter:
         self.batches = 0
         self.records = 0
         """See `guessed`."""
-        self.attributes = 0
-        """The union of all batches' attribute bits."""
 
     @property
     def legacy(self) -> bool:
@@ -97,7 +95,7 @@ class Cutter:
     def add(self, rows: Rows) -> None:
         """Add rows, at least one. Raises CorruptLogError for a batch too small for its count."""
         cuts = np.empty((len(rows), 4), np.int64)
-        wild, count, self._start, self._in_split, self._plain, records, attributes, flags = sum_up(
+        wild, count, self._start, self._in_split, self._plain, records, flags = sum_up(
             as_rows(rows),
             DENSEST,
             SPLIT_BYTES,
@@ -111,7 +109,6 @@ class Cutter:
             raise _wild_count(rows[wild], self._path)
         self.batches += len(rows)
         self.records += records
-        self.attributes |= attributes
         self._flags |= flags
         done = 0
         for row, end, in_split, plain in cuts[:count].tolist():

@@ -24,7 +24,7 @@ def sum_up(
     in_split: int,
     plain: bool,  # noqa: FBT001 - kernels take scalars
     cuts: NDArray[np.int64],
-) -> tuple[int, int, int, int, bool, int, int, int]:
+) -> tuple[int, int, int, int, bool, int, int]:
     """Sum up some batches, and find where splits end: with the batch that fills one.
 
     `start`, `in_split`, `plain`: the first byte of the unfinished split, its records so far, and
@@ -32,9 +32,9 @@ def sum_up(
     records, and whether it is plain.
 
     Returns (first row with more records than there can be or -1, cuts, start, in_split, plain,
-    records, all bits of the attributes, flags). Batches of v0 and v1 count as in `chunks.counted`.
+    records, flags). Batches of v0 and v1 count as in `chunks.counted`.
     """
-    count = records = attributes = flags = 0
+    count = records = flags = 0
     for i in range(rows.size):
         row = rows[i]
         codec = row.attributes & CODEC_MASK
@@ -45,7 +45,7 @@ def sum_up(
                 (row.size - HEADER_V2_SIZE) * densest[codec] // SMALLEST_RECORD,
             )
             if held > room:
-                return i, count, start, in_split, plain, records, attributes, flags
+                return i, count, start, in_split, plain, records, flags
         else:
             flags |= LEGACY
             held = 1
@@ -53,7 +53,6 @@ def sum_up(
                 flags |= GUESSED
                 held = row.size // USUAL_BYTES_IN_WRAPPER + 1
         plain &= row.magic == MAX_MAGIC and (row.attributes & (TRANSACTIONAL | CONTROL)) == 0
-        attributes |= int(row.attributes)
         records += held
         in_split += held
         end = row.position + row.size
@@ -64,4 +63,4 @@ def sum_up(
             cuts[count, 3] = plain
             count += 1
             start, in_split, plain = end, 0, True
-    return -1, count, start, in_split, plain, records, attributes, flags
+    return -1, count, start, in_split, plain, records, flags

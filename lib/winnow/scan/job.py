@@ -160,9 +160,7 @@ class CompactionJob:
     partitions: tuple[PartitionJob, ...]
 
     def in_buckets_for(self, tasks: int) -> CompactionJob:
-        """Return the same job with key buckets that spread evenly over this many tasks, across
-        partitions.
-        """
+        """Return the same job with key buckets that spread evenly over this many tasks."""
         records = fair_bucket_records(
             sum(partition.records for partition in self.partitions), tasks=tasks
         )

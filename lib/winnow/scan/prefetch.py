@@ -21,7 +21,7 @@ from winnow.runtime.spool import Spooled, StoredKeys, joined, written
 from winnow.scan.chunks import batches_of
 from winnow.scan.cut import Split
 from winnow.scan.job import BUCKET_RECORDS, buckets_for, fair_bucket_records
-from winnow.scan.scan import KeyBlob, KeysWanted, PackedKeys, packed_keys
+from winnow.scan.scan import KeyBlob, KeysWanted, packed_keys
 from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.places import free_bytes
 from winnow.storage.segment_io import Bytes, map_range
@@ -71,7 +71,7 @@ class Expected:
 
 
 def prefetch_of(
-    expected: Mapping[str, Expected], *, secret: tuple[int, int], spool: str, parallelism: int
+    expected: Mapping[str, Expected], secret: tuple[int, int], spool: str, parallelism: int
 ) -> dict[str, Prefetch]:
     """Return each partition's request to its walk; none if the walk of one segment would take
     longer than all others.
@@ -81,11 +81,11 @@ def prefetch_of(
     sizes = [size for partition in expected.values() for size in partition.segments]
     if 2 * parallelism * max(sizes, default=0) > sum(sizes):
         return {}
-    return requests_of(expected, secret=secret, spool=spool, parallelism=parallelism)
+    return requests_of(expected, secret, spool, parallelism)
 
 
 def requests_of(
-    expected: Mapping[str, Expected], *, secret: tuple[int, int], spool: str, parallelism: int
+    expected: Mapping[str, Expected], secret: tuple[int, int], spool: str, parallelism: int
 ) -> dict[str, Prefetch]:
     """Return each partition's request to a scan before its job."""
     sizes = [size for partition in expected.values() for size in partition.segments]
@@ -173,16 +173,12 @@ class KeyKeeper:
         self, split: Split, rows: Rows, named: HoldingsCounter | None
     ) -> StoredKeys | None:
         try:
-            parts = list(
-                packed_keys(self._buf, rows, split.records, self._prefetch.wanted, holders=named)
-            )
-            keys = _stored(self._prefetch, split, parts)
-            if keys is not None:
-                return keys
+            keys = _stored(self._buf, rows, split, self._prefetch, named)
         except FAILS_ONE_PARTITION as error:
             _log.debug("keys are not prefetched: %s", error)
-        self._goes_on = False
-        return None
+            keys = None
+        self._goes_on = keys is not None
+        return keys
 
 
 def keys_of_split(directory: str, split: Split, prefetch: Prefetch) -> StoredKeys | None:
@@ -192,16 +188,22 @@ def keys_of_split(directory: str, split: Split, prefetch: Prefetch) -> StoredKey
     """
     path = f"{directory}/{segment_file(split.base_offset, LOG)}"
     with map_range(path, split.start, split.end) as buf:
-        batches = batches_of(buf, path, split.base_offset)
-        parts = list(packed_keys(buf, batches, split.records, prefetch.wanted))
-        return _stored(prefetch, split, parts)
+        return _stored(buf, batches_of(buf, path, split.base_offset), split, prefetch)
 
 
-def _stored(prefetch: Prefetch, split: Split, parts: Sequence[PackedKeys]) -> StoredKeys | None:
-    """Store together each part's bucket starts, hashes and numbers, then the tombstones' hashes.
-    None if they are more than the buckets are made for, or need too much space. Raises OSError.
+def _stored(
+    buf: Bytes,
+    rows: Rows,
+    split: Split,
+    prefetch: Prefetch,
+    holders: HoldingsCounter | None = None,
+) -> StoredKeys | None:
+    """Scan a split, and store each part's bucket starts, hashes and numbers, then the tombstones'
+    hashes. None if they are more than the buckets are made for, or need too much space. Raises
+    OSError and CorruptLogError.
     """
     wanted = prefetch.wanted
+    parts = list(packed_keys(buf, rows, split.records, wanted, holders=holders))
     keys = sum(len(part.numbers) for part in parts)
     room = free_bytes(prefetch.spool) - prefetch.least_free
     if keys > prefetch.most_keys * (split.end - split.start) or keys * _KEY_BYTES > room:

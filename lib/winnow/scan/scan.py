@@ -57,17 +57,6 @@ class KeysWanted:
     """Dtype ABORTED. Ignored if no batch is transactional."""
 
 
-def _wanted_by(job: PartitionJob, secret: tuple[int, int]) -> KeysWanted:
-    """Return what the scans of a job's splits need to know."""
-    return KeysWanted(
-        first_dirty_offset=job.first_dirty_offset,
-        buckets=job.buckets,
-        secret=secret,
-        max_decompressed_bytes=job.max_decompressed_bytes,
-        aborted=job.aborted,
-    )
-
-
 def scan_split(
     job: PartitionJob, number: int, secret: tuple[int, int], spool: str | None = None
 ) -> Iterator[tuple[int, KeyBlob]]:
@@ -76,11 +65,18 @@ def scan_split(
     Raises CorruptLogError for a wrong CRC or a malformed record.
     """
     split = job.splits[number]
+    wanted = KeysWanted(
+        first_dirty_offset=job.first_dirty_offset,
+        buckets=job.buckets,
+        secret=secret,
+        max_decompressed_bytes=job.max_decompressed_bytes,
+        aborted=job.aborted,
+    )
     path = f"{job.directory}/{segment_file(split.base_offset, LOG)}"
     with map_range(path, split.start, split.end) as buf:
         try:
             batches = batches_of(buf, path, split.base_offset)
-            for packed in packed_keys(buf, batches, split.records, _wanted_by(job, secret)):
+            for packed in packed_keys(buf, batches, split.records, wanted):
                 yield from _blobs(number, packed, spool)
         except CorruptLogError as error:
             raise error.inside(path, split.start) from error
@@ -128,7 +124,7 @@ def packed_keys(
         for blocks in inflate_parts(buf, rows, limit=wanted.max_decompressed_bytes):
             columns = scan_records(blocks, blocks.rows, wanted.secret, check_crc=not compressed)
             if holders is not None:
-                holders.add_scanned(blocks, columns)
+                holders.add_blocks(blocks, columns.hash)
             has_key = ~columns.null_key
             control = (blocks.rows["attributes"] & CONTROL) != 0
             # Control records and aborted records don't decide which value is the last (S4).
@@ -144,18 +140,19 @@ def packed_keys(
                 raise _too_many()
     if not hashes:
         return
-    hash_ = np.concatenate(hashes) if len(hashes) > 1 else hashes[0]
-    offset = np.concatenate(offsets) if len(offsets) > 1 else offsets[0]
-    has_key = np.concatenate(keyed) if len(keyed) > 1 else keyed[0]
-    dirty = offset >= wanted.first_dirty_offset
+    hash_, has_key = _whole(hashes), _whole(keyed)
+    dirty = _whole(offsets) >= wanted.first_dirty_offset
     if dirty.any():
         last = last_per_key(hash_, has_key & dirty)
-        null = np.concatenate(empty) if len(empty) > 1 else empty[0]
         hashes_, numbers, starts = packed_by_bucket(hash_, last, wanted.buckets)
-        yield PackedKeys(True, hashes_, numbers, starts, hash_[last & null, 1])
+        yield PackedKeys(True, hashes_, numbers, starts, hash_[last & _whole(empty), 1])
     clean = has_key & ~dirty
     if clean.any():
         yield PackedKeys(False, *packed_by_bucket(hash_, clean, wanted.buckets))
+
+
+def _whole(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def _too_many() -> CorruptLogError:

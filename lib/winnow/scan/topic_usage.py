@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
@@ -19,8 +20,8 @@ from winnow.wire.batch import CODEC_MASK
 from winnow.wire.buffers import Rows
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-from winnow.wire.names import NameCounts, count_names
-from winnow.wire.records import RecordColumns, check_crcs
+from winnow.wire.names import count_names
+from winnow.wire.records import check_crcs
 
 SHOWN = 5
 MOST_NAMES = 16_384
@@ -58,24 +59,19 @@ class HoldingsCounter:
             return
         try:
             for some in _chunks(self._buf, rows):
-                self._count(some)
+                for blocks in inflate_parts(self._buf, some, limit=_MOST_BYTES, enough=_MOST_BYTES):
+                    self.add_blocks(blocks)
         except CorruptLogError:
             self._damaged = True
 
-    def _count(self, rows: Rows) -> None:
-        for blocks in inflate_parts(self._buf, rows, limit=_MOST_BYTES, enough=_MOST_BYTES):
-            self._add_counted(*count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES))
-
-    def _add_counted(self, counts: NameCounts, all_of_them: bool) -> None:  # noqa: FBT001 - what `count_names` gives
-        self._complete &= all_of_them
-        figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
-        _add(self._sums, ((name, (records, size)) for name, records, size in figures))
-
-    def add_scanned(self, blocks: RecordBlocks, columns: RecordColumns) -> None:
-        """Count scanned records: the rows of `blocks`, whose records are `columns`."""
-        self._add_counted(
-            *count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=columns.hash)
+    def add_blocks(self, blocks: RecordBlocks, hashes: NDArray[np.uint64] | None = None) -> None:
+        """Count the rows of `blocks`. `hashes`: of scanned keys. Raises CorruptLogError."""
+        counts, all_of_them = count_names(
+            blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=hashes
         )
+        self._complete &= all_of_them
+        figures = zip(counts.records.tolist(), counts.bytes.tolist(), strict=True)
+        _add(self._sums, zip(counts.names, figures, strict=True))
 
     def add_all_of(self, other: HoldingsCounter) -> None:
         """Add the counts of another counter of the same topic."""

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from contextlib import suppress
 
 from winnow.errors import CorruptLogError
-from winnow.storage.guarded import kind_of, open_guarded
+from winnow.storage.guarded import held, kind_of, open_guarded
 from winnow.storage.permissions import may_stand_in
 
 _REMEMBERED = 4096
@@ -36,8 +36,7 @@ def give_attributes(path: str, wanted: os.stat_result, *, like: str) -> None:
     its file, too (`winnow.storage.permissions`). Raises CorruptLogError if the file is another one
     by now or has other names: then it may be anybody's.
     """
-    descriptor = open_guarded(path, os.O_RDONLY)
-    try:
+    with held(open_guarded(path, os.O_RDONLY), path) as descriptor:
         have = os.fstat(descriptor)
         _check_ours(path, have)
         mode = stat.S_IMODE(wanted.st_mode)
@@ -55,8 +54,6 @@ def give_attributes(path: str, wanted: os.stat_result, *, like: str) -> None:
                 mode = _mode_without_group(descriptor, wanted)
         # After fchown, which clears set-id bits.
         os.fchmod(descriptor, mode)
-    finally:
-        os.close(descriptor)
 
 
 def _mode_without_group(descriptor: int, wanted: os.stat_result) -> int:

@@ -8,6 +8,7 @@ in an `Entry` are plain names.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -48,9 +49,9 @@ class Remembered:
     """An object as a listing and its metadata describe it."""
 
     entry: Entry
-    written_ns: int
+    written_ns: int | None = None
     """Time of its upload, in ns since the epoch. The same bytes, written again, have the same tag
-    but another time.
+    but another time. None: the time of the entry may be that of another upload of the same bytes.
     """
     data: bytes | None = None
     """Its bytes, if somebody has kept them."""
@@ -197,23 +198,21 @@ class Remembers(Protocol):
         """Forget listings: the next reader lists again what it reads."""
         ...
 
-    def known_logs(self, directory: str) -> tuple[Entry, ...]:
-        """Return the logs of a directory whose times this process knows."""
-        ...
-
-    def learn(self, directory: str, entries: Iterable[Entry]) -> None:
-        """Take over what `known_logs` returned in another process."""
-        ...
-
     def listed_in(self, directory: str) -> tuple[Remembered, ...]:
         """Return the files of a directory as it was last listed, but no log of unknown time."""
         ...
 
-    def learn_listed(self, directory: str, listed: Iterable[Remembered]) -> None:
-        """Take over what `listed_in` returned in an earlier run. It counts for objects that have
-        the same size, tag and time of upload when they are listed again.
+    def learn(self, directory: str, listed: Iterable[Remembered]) -> None:
+        """Take over what `listed_in` returned in another process or in an earlier run. It counts
+        for objects that have the same size, tag and, if told, time of upload when they are listed
+        again.
         """
         ...
+
+
+def os_error(number: int, path: str) -> OSError:
+    """Return the error of this number, as FileNotFoundError or the like, as Python raises it."""
+    return OSError(number, os.strerror(number), path)
 
 
 def read_if_there(storage: Storage, path: str) -> bytes | None:

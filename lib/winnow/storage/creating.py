@@ -13,6 +13,7 @@ import stat
 from contextlib import suppress
 
 from winnow.storage.attributes import remember_made
+from winnow.storage.contract import os_error
 from winnow.storage.guarded import parent_of, status_of
 
 PRIVATE = 0o600
@@ -55,7 +56,7 @@ def create_directory(path: str) -> None:
             # Somebody may have replaced it with another directory. An empty one holds nothing that
             # must not change its owner.
             if os.listdir(fd):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                raise os_error(errno.EEXIST, path)
             _give(fd, above, _mode(above))
         finally:
             os.close(fd)

@@ -75,6 +75,18 @@ def open_dir(path: str) -> int:
 
 
 @contextmanager
+def held(descriptor: int, path: str) -> Iterator[int]:
+    """Close a descriptor when the block ends. OSErrors of the block get the path."""
+    try:
+        yield descriptor
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def parent_of(path: str) -> Iterator[tuple[int, str]]:
     """Open the directory of a name. Yield its descriptor and the name, for calls on the name."""
     directory, _, name = path.rstrip("/").rpartition("/")

@@ -11,6 +11,7 @@ from winnow.storage.attributes import give_attributes
 from winnow.storage.contract import Entry, NewFile, Volume
 from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.guarded import (
+    held,
     is_there,
     not_a_file,
     open_dir,
@@ -31,30 +32,21 @@ class LocalStorage:
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
         entries = []
-        descriptor = open_dir(path)
-        try:
-            with os.scandir(descriptor) as found:
-                for item in found:
-                    try:
-                        status = item.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        # Removed since it was listed. A broker would see no file either.
-                        entries.append(
-                            Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0)
-                        )
-                        continue
+        with held(open_dir(path), path) as directory, os.scandir(directory) as found:
+            for item in found:
+                try:
+                    status = item.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    # Removed since it was listed. A broker would see no file either.
                     entries.append(
-                        _entry(
-                            item.name,
-                            status,
-                            leads_to_dir=item.is_symlink() and _leads_to_dir(item),
-                        )
+                        Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0)
                     )
-        except OSError as error:
-            error.filename = path
-            raise
-        finally:
-            os.close(descriptor)
+                    continue
+                entries.append(
+                    _entry(
+                        item.name, status, leads_to_dir=item.is_symlink() and _leads_to_dir(item)
+                    )
+                )
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
@@ -66,8 +58,7 @@ class LocalStorage:
     def read_bytes(self, path: str) -> bytes:
         # Not open(): a survey reads a million small files, and its buffer costs twice as much as
         # the file.
-        fd = open_file(path)
-        try:
+        with held(open_file(path), path) as fd:
             size, most = os.fstat(fd).st_size, size_limit(path)
             if size > most:
                 raise too_large(path, size, most)
@@ -78,32 +69,18 @@ class LocalStorage:
                 left -= len(part)
             if left <= 0:  # the file is growing while it is read
                 raise too_large(path, most + 1, most)
-        except OSError as error:
-            error.filename = path
-            raise
-        finally:
-            os.close(fd)
         data = b"".join(parts)
         count_io(read=len(data), files=1)
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        fd = open_file(path)
-        try:
-            parts = []
-            while length > 0:
-                part = os.pread(fd, length, start)
-                if not part:
-                    break
+        parts = []
+        with held(open_file(path), path) as fd:
+            while length > 0 and (part := os.pread(fd, length, start)):
                 parts.append(part)
                 start += len(part)
                 length -= len(part)
                 count_io(read=len(part))
-        except OSError as error:
-            error.filename = path
-            raise
-        finally:
-            os.close(fd)
         count_io(files=1)
         return b"".join(parts)
 
@@ -140,8 +117,7 @@ class LocalStorage:
             os.unlink(name, dir_fd=directory)
 
     def truncate(self, path: str, size: int) -> None:
-        fd = open_file(path, os.O_RDWR)
-        try:
+        with held(open_file(path, os.O_RDWR), path) as fd:
             found = os.fstat(fd).st_size
             if found < size:
                 raise CorruptLogError(
@@ -152,17 +128,14 @@ class LocalStorage:
                     hint="Something else is writing to this directory. Stop it and run again.",
                 )
             os.ftruncate(fd, size)
-        except OSError as error:
-            error.filename = path
-            raise
-        finally:
-            os.close(fd)
 
     def fsync_file(self, path: str) -> None:
-        _fsync(open_file(path))
+        with held(open_file(path), path) as fd:
+            os.fsync(fd)
 
     def fsync_dir(self, path: str) -> None:
-        _fsync(open_dir(path))
+        with held(open_dir(path), path) as fd:
+            os.fsync(fd)
 
     def mkdir(self, path: str) -> None:
         create_directory(path)
@@ -181,21 +154,12 @@ class LocalStorage:
         give_attributes(target, wanted, like=source)
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
-        fd = open_file(path)
-        try:
+        with held(open_file(path), path) as fd:
             os.utime(fd, ns=(os.fstat(fd).st_atime_ns, mtime_ns))
-        except OSError as error:
-            error.filename = path
-            raise
-        finally:
-            os.close(fd)
 
     def volume(self, path: str) -> Volume:
-        fd = open_guarded(path, os.O_PATH)
-        try:
+        with held(open_guarded(path, os.O_PATH), path) as fd:
             status, key = os.statvfs(fd), os.fstat(fd).st_dev
-        finally:
-            os.close(fd)
         return Volume(
             key=key,
             free_bytes=status.f_bavail * status.f_frsize,
@@ -253,10 +217,3 @@ def _leads_to_dir(item: os.DirEntry[str]) -> bool:
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _fsync(fd: int) -> None:
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -12,7 +12,7 @@ from winnow.errors import UsageError
 from winnow.storage.contract import entry_if_there
 from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.file_tree import StoredFile, size_changed
-from winnow.storage.guarded import open_dir, open_file, status_of
+from winnow.storage.guarded import held, open_dir, open_file, status_of
 from winnow.storage.local import LocalStorage
 
 _LOCAL = LocalStorage()
@@ -164,11 +164,9 @@ def _walk(directory: str, prefix: str) -> Iterator[StoredFile]:
 
 
 def _give_directory(path: str, *, like: str) -> None:
-    wanted, descriptor = status_of(like), open_dir(path)
-    try:
+    wanted = status_of(like)
+    with held(open_dir(path), path) as descriptor:
         _give(descriptor, wanted)
-    finally:
-        os.close(descriptor)
 
 
 def _give(descriptor: int, wanted: os.stat_result) -> None:

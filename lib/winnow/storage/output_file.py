@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
@@ -108,11 +109,8 @@ def refuse_in_log_dir(path: str, log_dirs: Sequence[str]) -> None:
     """Raise UsageError if the file would be in one of the directories, however their paths are
     written, or in any other directory of a broker.
     """
-    above = [os.path.dirname(os.path.realpath(path))]
-    while above[-1] != "/":
-        above.append(os.path.dirname(above[-1]))
     known = {os.path.realpath(log_dir) for log_dir in log_dirs}
-    for directory in above:
+    for directory in map(str, Path(os.path.realpath(path)).parents):
         if directory in known or os.path.isfile(f"{directory}/{_A_LOG_DIR_HAS}"):
             raise UsageError(
                 "an output file can't be inside a log directory",
@@ -123,9 +121,9 @@ def refuse_in_log_dir(path: str, log_dirs: Sequence[str]) -> None:
             )
 
 
-def write_output(path: str | os.PathLike[str], data: bytes, *, mode: int = PRIVATE) -> None:
+def write_output(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a whole file, like `replacing`."""
-    with replacing(path, mode=mode) as file:
+    with replacing(path) as file:
         file.write(data)
 
 

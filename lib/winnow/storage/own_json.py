@@ -146,9 +146,7 @@ class Value:
         )
 
 
-def read_json(
-    storage: Storage, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES
-) -> Value:
+def read_json(storage: Storage, path: str, *, hint: str | None = None) -> Value:
     """Read a whole file. Raises CorruptLogError, also for none, or no regular one; OSError."""
     whole = Value(None, path, hint=hint)
     try:
@@ -157,11 +155,9 @@ def read_json(
         raise whole.refused("a file", "none") from None
     if not entry.is_file:
         raise whole.refused("a file", "something else")
-    if entry.size > most_bytes:
-        raise whole.refused(f"at most {most_bytes} bytes", f"{entry.size} bytes")
-    return parse_json(
-        storage.read_range(path, 0, most_bytes + 1), path, hint=hint, most_bytes=most_bytes
-    )
+    if entry.size > MOST_BYTES:
+        raise whole.refused(f"at most {MOST_BYTES} bytes", f"{entry.size} bytes")
+    return parse_json(storage.read_range(path, 0, MOST_BYTES + 1), path, hint=hint)
 
 
 def parse_json(

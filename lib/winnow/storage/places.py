@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
+from typing import Any
 
+from winnow.errors import UsageError
+from winnow.extras import HDFS, S3, how_to_install
 from winnow.storage.contract import Entry, NewFile, Remembered, Remembers, Storage, Volume
 from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree
-from winnow.storage.urls import is_remote, local_path, not_installed, unsupported
+from winnow.storage.urls import is_remote, local_path
 
 _LOCAL = LocalStorage()
 REQUESTS_AT_ONCE = 16
@@ -45,42 +49,48 @@ def storage_of(path: str) -> Storage:
     """
     if not is_remote(path):
         return _LOCAL
-    scheme, _, rest = path.partition("://")
-    return _remote(scheme.lower(), rest.partition("/")[0])
+    return _remote(_scheme(path), path.partition("://")[2].partition("/")[0])
+
+
+def _scheme(url: str) -> str:
+    return url.partition(":")[0].lower()
 
 
 @cache
 def _remote(scheme: str, authority: str) -> Storage:
-    try:
-        if scheme == "hdfs":
-            from winnow.storage.hdfs.storage import HdfsStorage  # noqa: PLC0415 - only who needs it has to have hdfs-native
-
-            return HdfsStorage(authority)
-        if scheme == "s3":
-            from winnow.storage.s3.storage import open_s3  # noqa: PLC0415 - likewise obstore
-
-            _REMEMBERING.append(opened := open_s3(authority))
-            return opened
-    except ImportError as missing:
-        raise not_installed(scheme, missing) from None
     if scheme == "s3a":
         return _remote("s3", authority)  # the same storage: it knows the open changes
-    raise unsupported(scheme)
+    opened: Storage = _part_of(scheme, "storage").open_storage(authority)
+    if isinstance(opened, Remembers):
+        _REMEMBERING.append(opened)
+    return opened
+
+
+def _part_of(scheme: str, part: str) -> Any:  # noqa: ANN401 - modules have no common type
+    """Import a module of a storage: only who uses it must have the packages that it needs."""
+    room = {"hdfs": "hdfs", "s3": "s3", "s3a": "s3"}.get(scheme)
+    if room is None:
+        raise UsageError(
+            "unsupported URL scheme", expected="a directory, s3:// or hdfs://", found=f"{scheme}://"
+        )
+    try:
+        return import_module(f"winnow.storage.{room}.{part}")
+    except ImportError as missing:
+        raise not_installed(scheme, missing) from None
+
+
+def not_installed(scheme: str, missing: ImportError) -> UsageError:
+    return UsageError(
+        f"{scheme}:// needs a package that is not installed",
+        found=str(missing),
+        hint=f"Run {how_to_install(HDFS if scheme == 'hdfs' else S3)}",
+    )
 
 
 def lease_file_of(log_dir: str) -> LeaseFile:
     """Return the lease file of a canonical URL. UsageError like `storage_of`."""
-    scheme = log_dir.partition("://")[0].lower()
-    storage_of(log_dir)
-    if scheme == "hdfs":
-        from winnow.storage.hdfs.lease import HdfsLeaseFile  # noqa: PLC0415 - as above
-
-        return HdfsLeaseFile(log_dir)
-    if scheme in {"s3", "s3a"}:
-        from winnow.storage.s3.lease import S3LeaseFile  # noqa: PLC0415 - as above
-
-        return S3LeaseFile(log_dir)
-    raise unsupported(scheme)
+    lease: LeaseFile = _part_of(_scheme(log_dir), "lease").open_lease(log_dir)
+    return lease
 
 
 def _to_change(path: str) -> Storage:
@@ -186,28 +196,16 @@ def forget_listings() -> None:
         storage.forget()
 
 
-def known_logs(directory: str) -> tuple[Entry, ...]:
-    """See `Remembers.known_logs`. Empty in a storage that has no use for it."""
-    storage = storage_of(directory)
-    return storage.known_logs(directory) if isinstance(storage, Remembers) else ()
-
-
-def learn(directory: str, entries: Iterable[Entry]) -> None:
-    """See `Remembers.learn`."""
-    if isinstance(storage := storage_of(directory), Remembers):
-        storage.learn(directory, entries)
-
-
 def listed_in(directory: str) -> tuple[Remembered, ...]:
     """See `Remembers.listed_in`. Empty in a storage that has no use for it."""
     storage = storage_of(directory)
     return storage.listed_in(directory) if isinstance(storage, Remembers) else ()
 
 
-def learn_listed(directory: str, listed: Iterable[Remembered]) -> None:
-    """See `Remembers.learn_listed`."""
+def learn(directory: str, listed: Iterable[Remembered]) -> None:
+    """See `Remembers.learn`."""
     if isinstance(storage := storage_of(directory), Remembers):
-        storage.learn_listed(directory, listed)
+        storage.learn(directory, listed)
 
 
 KEEP_FREE_BYTES = 2**16
@@ -225,16 +223,5 @@ def open_tree(path: str) -> FileTree:
     """Return the file tree of a path or URL. UsageError for a scheme without one."""
     if not is_remote(path):
         return LocalTree(local_path(path))
-    scheme = path.partition(":")[0].lower()
-    try:
-        if scheme in {"s3", "s3a"}:
-            from winnow.storage.s3.tree import S3Tree  # noqa: PLC0415 - only who needs it has to have obstore
-
-            return S3Tree(path)
-        if scheme == "hdfs":
-            from winnow.storage.hdfs.tree import HdfsTree  # noqa: PLC0415 - likewise hdfs-native
-
-            return HdfsTree(path)
-    except ImportError as missing:
-        raise not_installed(scheme, missing) from None
-    raise unsupported(scheme)
+    tree: FileTree = _part_of(_scheme(path), "tree").open_tree(path)
+    return tree

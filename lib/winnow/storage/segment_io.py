@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
-from winnow.storage.guarded import open_file
+from winnow.storage.guarded import held, open_file
 from winnow.storage.io_counters import count_io
 from winnow.storage.places import Places
 from winnow.storage.size_limits import LOG_SUFFIX, size_limit, too_large
@@ -77,8 +77,8 @@ def _read(path: str, start: int, end: int) -> Bytes:
 
 def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
     first_page = start - start % mmap.ALLOCATIONGRANULARITY
-    fd = open_file(path)
-    try:
+    throttle = current_throttle()
+    with held(open_file(path), path) as fd:
         size = os.fstat(fd).st_size
         if size < end:
             raise _shorter(path, end, size)
@@ -87,15 +87,12 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
         # Doubles the read-ahead, for a map, too: data that is not in memory arrives an eighth
         # sooner.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        throttle = current_throttle()
         flags = mmap.MAP_SHARED | (_POPULATE if throttle is None and not gradually else 0)
         mapped = mmap.mmap(
             fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page
         )
-        if gradually:
-            mapped.madvise(mmap.MADV_SEQUENTIAL)
-    finally:
-        os.close(fd)
+    if gradually:
+        mapped.madvise(mmap.MADV_SEQUENTIAL)
     count_io(read=end - start, files=1)
     if throttle is not None:
         _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
@@ -194,8 +191,5 @@ def drop_cached(path: str) -> None:
     """Drop the system's copy of a written file, so that a later read reads the disk."""
     if is_remote(path):
         return  # nothing of it is cached here
-    fd = open_file(path)
-    try:
+    with held(open_file(path), path) as fd:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)

@@ -137,3 +137,10 @@ class Gatherer:
     def events(self) -> Array:
         """Return dtype EVENT: transactional data, and markers as in `transaction_runs.reduced`."""
         return reduced(np.concatenate(self._events)) if self._events else _NO_EVENTS
+
+
+def events_of(buf: Bytes, path: str, rows: Array, *, log_start_offset: int = 0) -> Array:
+    """Return the events of some batches alone, dtype EVENT. Raises CorruptLogError."""
+    gatherer = Gatherer(buf, path, producers_from=None, log_start_offset=log_start_offset)
+    gatherer.add(rows)
+    return gatherer.events()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from winnow.logdir.listing import SegmentListing
 from winnow.pickling import pickled_by_fields
 from winnow.state import TopicPartition
-from winnow.storage.contract import Entry
+from winnow.storage.contract import Remembered
 from winnow.survey.walk import SegmentWalk
 
 
@@ -49,5 +49,5 @@ class Listed:
     active: SegmentWalk | None
     lost_bytes: int = 0
     """See `PartitionState.lost_bytes`."""
-    logs: tuple[Entry, ...] = ()
-    """What `winnow.storage.places.known_logs` returned where it was listed."""
+    logs: tuple[Remembered, ...] = ()
+    """Its logs, of what `winnow.storage.places.listed_in` returned where it was listed."""

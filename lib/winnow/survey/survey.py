@@ -5,12 +5,13 @@ for partitions to compact, read every batch header, and the keys where that save
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from pyspark import SparkContext
+
+from winnow.errors import CorruptLogError
 from winnow.logdir.earlier_listing import (
     EarlierListing,
     identities,
@@ -25,28 +26,23 @@ from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import DELETED, INDEX, KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
-from winnow.runtime.packing import ITEM_BYTES, task_count
-from winnow.runtime.progress import Progress, watched
+from winnow.runtime.packing import ITEM_BYTES
+from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
-from winnow.runtime.throttle import in_task
 from winnow.scan.prefetch import Prefetch
 from winnow.state import PartitionState
+from winnow.storage.contract import Remembered
 from winnow.storage.places import (
     Places,
-    known_logs,
     learn,
-    learn_listed,
     listed_in,
     read_ahead,
 )
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
 from winnow.survey.unflushed import read_unflushed
-from winnow.survey.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
+from winnow.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.words import counted
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _LIST_PER_TASK = 256
 _WALK_BYTES = 2**30
@@ -64,50 +60,41 @@ def list_partitions(
 def _list_files(
     sc: SparkContext, places: Sequence[Place], progress: Progress
 ) -> list[Listed | Failure]:
-    tasks = task_count(
-        len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
-    )
-    # Deal out partitions one by one: neighbours are of one topic, with active segments of similar
-    # size.
-    shares = [places[first::tasks] for first in range(tasks)]
-    with watched(
+    found = spread(
         sc,
-        progress,
-        f"looking at {counted(len(places), 'partition')}",
-        tasks=tasks,
-        items=len(places),
-    ):
-        listed = sc.parallelize(shares, tasks).mapPartitions(in_task(_list_some)).collect()
-    found = [listed[number % tasks][number // tasks] for number in range(len(places))]
+        _list_one,
+        places,
+        per_task=_LIST_PER_TASK,
+        name=f"looking at {counted(len(places), 'partition')}",
+        progress=progress,
+    )
     for place, one in zip(places, found, strict=True):
         if isinstance(one, Listed) and one.logs:
             learn(place.directory, one.logs)
     return found
 
 
-def _list_some(shares: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Failure]]:
-    yield from ([_list_one(place) for place in share] for share in shares)
-
-
-def _list_one(place: Place) -> Listed | Failure:
-    try:
-        listed = _list_with_earlier(place, place.kept) if place.kept else list_partition(place)
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
+def _list_one(place: Place) -> Listed:
+    listed = _list_with_earlier(place, place.kept) if place.kept else list_partition(place)
     listing = replace(listed.listing, files={})  # they take long to send
-    return replace(listed, listing=listing, logs=known_logs(place.directory))
+    logs = tuple(one for one in listed_in(place.directory) if LOG in one.entry.name)
+    return replace(listed, listing=listing, logs=logs)
 
 
 def _list_with_earlier(place: Place, kept: str) -> Listed:
     """List one partition with what an earlier run found there. Keep what this one finds."""
     earlier = read_earlier(kept)
     if earlier is not None:
-        learn_listed(place.directory, earlier.objects)
+        learn(place.directory, earlier.objects)
     listed = list_partition(place, earlier=earlier)
     found = _to_keep(place.directory, listed, earlier)
     if found is not None:
         write_earlier(kept, found)
     return listed
+
+
+def _surely_in(directory: str) -> tuple[Remembered, ...]:
+    return tuple(one for one in listed_in(directory) if one.written_ns is not None)
 
 
 def _to_keep(
@@ -116,7 +103,7 @@ def _to_keep(
     """Return what the next run need not read again. None if that is known already, or if something
     is unusual.
     """
-    objects, listing = listed_in(directory), listed.listing
+    objects, listing = _surely_in(directory), listed.listing
     if listed.active is None or listing.problems or not listing.segments:
         return None
     if earlier is not None and identities(objects) == identities(earlier.objects):
@@ -127,7 +114,7 @@ def _to_keep(
         return None
     whole = [name for name, entry in files.items() if is_kept_whole(entry)]
     data = {name: Places().read_range(f"{directory}/{name}", 0, files[name].size) for name in whole}
-    if identities(listed_in(directory)) != identities(objects):
+    if identities(_surely_in(directory)) != identities(objects):
         return None
     return EarlierListing(
         with_data(objects, data),
@@ -179,17 +166,17 @@ def list_partition(
         )
     active = listing.segments[-1]
     if listing.unflushed or listing.recovered is not None:
-        return Listed(listing, not_walked(active.base_offset))
+        return Listed(listing, SegmentWalk(active.base_offset, active.base_offset))
     if place.trusted_end is not None:
         return _listed_after_crash(place, listing, place.trusted_end)
     before = () if known is None else known.segments
     if is_remote(place.directory) and any(active is one for one in before):
-        return Listed(listing, not_walked(active.base_offset))  # the same object, read before
+        # The same object, read before.
+        return Listed(listing, SegmentWalk(active.base_offset, active.base_offset))
     if earlier is not None and active.base_offset in earlier.same_segments(
         listing.files, [segment.base_offset for segment in listing.segments]
     ):
-        end = earlier.log_end_offset
-        return Listed(listing, replace(not_walked(active.base_offset), next_offset=end))
+        return Listed(listing, SegmentWalk(active.base_offset, earlier.log_end_offset))
     walk = walk_segment(
         place.directory, active.base_offset, active.log_bytes, check_index=bool(active.index_bytes)
     )
@@ -238,9 +225,6 @@ def walk_segments(
         )
         for number, at in keys
     }
-    walked: dict[tuple[int, int], SegmentWalk | Failure] = {
-        (number, at): not_walked(states[number].segments[at].base_offset) for number, at in keys
-    }
     asked = {key: work for key, work in works.items() if work is not None}
     what = "batch headers and keys" if prefetch else "batch headers"
     found: Sequence[SegmentWalk | Failure] = spread(
@@ -253,7 +237,9 @@ def walk_segments(
         name=f"reading {what} of {counted(len(states), 'partition')}",
         progress=progress,
     )
-    return walked | dict(zip(asked, found, strict=True))
+    walked = dict(zip(asked, found, strict=True))
+    bases = {(number, at): states[number].segments[at].base_offset for number, at in keys}
+    return {key: walked.get(key) or SegmentWalk(base, base) for key, base in bases.items()}
 
 
 class _Walk:
@@ -310,9 +296,7 @@ def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int)
     # If nothing is trusted, nothing can be deleted: there is no need to read a large log.
     unread = listing.segments[trusted:] if trusted else (active,)
     lost = lost_bytes(place.directory, unread, end)
-    return Listed(
-        listing, replace(not_walked(active.base_offset), next_offset=end.next_offset), lost
-    )
+    return Listed(listing, SegmentWalk(active.base_offset, end.next_offset), lost)
 
 
 def together(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.names import LOG, SNAPSHOT, TXNINDEX, segment_file
-from winnow.logdir.snapshots import ProducerEntry, read_snapshot
+from winnow.logdir.names import SNAPSHOT, segment_file
+from winnow.logdir.snapshots import read_snapshot
 from winnow.policy.producers import (
     ProducerState,
-    Undecided,
+    Transaction,
     expire,
     from_entries,
     last_stable_offset,
@@ -23,10 +23,10 @@ from winnow.policy.producers import (
 from winnow.policy.transaction_runs import fold
 from winnow.policy.transactions import Carried
 from winnow.policy.versions import Rules
-from winnow.state import PartitionState
+from winnow.state import PartitionState, ProducerEntry
 from winnow.storage.contract import Storage
 from winnow.survey.gather import NONE_ABORTED
-from winnow.survey.walk import SegmentWalk
+from winnow.survey.walk import SegmentWalk, index_and_log
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,7 +38,7 @@ class Transactions:
     producers: ProducerState
     """The state of a broker that starts now."""
     last_stable_offset: int
-    undecided: Undecided | None
+    undecided: Transaction | None
     """The transaction that keeps the last stable offset below the high watermark."""
     carried: tuple[Carried, ...]
     """Per segment: the state that earlier segments leave."""
@@ -68,19 +68,11 @@ def settle(
     high watermark, although a broker that loads a later snapshot has forgotten that too. For a
     transaction that begins below the log start offset, the broker's knowledge counts.
     """
-
-    def files(number: int) -> tuple[str, str]:
-        base_offset = walks[number].base_offset
-        index, log = (
-            f"{state.directory}/{segment_file(base_offset, suffix)}" for suffix in (TXNINDEX, LOG)
-        )
-        return index, log
-
     folded = fold(
         [walk.runs for walk in walks],
         high_watermark=state.high_watermark,
         log_start_offset=state.log_start_offset,
-        where=files,
+        where=lambda number: index_and_log(state.directory, walks[number].base_offset),
     )
     producers = known_producers(snapshot, walks, now=now, expiration_ms=expiration_ms)
     found = undecided(producers, state.high_watermark) + (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.listing import SegmentListing, recovered_listing
@@ -17,11 +17,8 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
 from winnow.state import Segment
 from winnow.survey.place import Listed, Place
-from winnow.survey.walk import not_walked
+from winnow.survey.walk import SegmentWalk
 from winnow.words import counted
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _READ_BYTES = 256 << 20
 
@@ -92,5 +89,4 @@ def _with_reads(listed: Listed, found: Sequence[SegmentRead | Failure]) -> Liste
     except FAILS_ONE_PARTITION as error:
         return failure(error)
     active = listing.segments[-1]
-    end = replace(not_walked(active.base_offset), next_offset=reads[-1].next_offset)
-    return Listed(listing, end)
+    return Listed(listing, SegmentWalk(active.base_offset, reads[-1].next_offset))

@@ -17,13 +17,12 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
-from winnow.logdir.indexes.index import check_index_against, read_offset_index
+from winnow.logdir.indexes.checks import check_offset_index
 from winnow.logdir.indexes.txnindex import decode_txn_index, unflushed_txn_entries
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
 from winnow.pickling import pickled_by_fields
 from winnow.policy.producers import Marker
 from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
-from winnow.policy.transactions import ABORTED
 from winnow.scan.cut import Cutter, Split
 from winnow.scan.prefetch import KeyKeeper, Prefetch
 from winnow.scan.topic_usage import Holdings, HoldingsCounter
@@ -31,7 +30,7 @@ from winnow.scan.values import SegmentSummary
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range, release
 from winnow.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
-from winnow.wire.batch import CONTROL, TRANSACTIONAL, is_wrapper
+from winnow.wire.batch import is_wrapper
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 _INDEXED = np.dtype(
@@ -43,21 +42,21 @@ _INDEXED = np.dtype(
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class SegmentWalk:
-    """What the headers of a segment say. `next_offset` of an empty one: its base offset."""
+    """What the headers of a segment say. `next_offset` of an empty one: its base offset. One that
+    is not read counts as empty.
+    """
 
     base_offset: int
     next_offset: int
-    batches: int
-    records: int
+    batches: int = 0
+    records: int = 0
     """See `guessed`."""
-    control: bool
-    transactional: bool
-    legacy: bool
+    legacy: bool = False
     """Has v0 or v1 batches."""
-    guessed: bool
+    guessed: bool = False
     """`records` is only a guess (see `chunks.counted`)."""
-    splits: tuple[Split, ...]
-    last_batches: np.ndarray[Any, Any] = field(repr=False)
+    splits: tuple[Split, ...] = ()
+    last_batches: np.ndarray[Any, Any] = field(default_factory=lambda: NO_BATCHES, repr=False)
     """BATCH rows whose replay gives the state of each producer, ascending by offset (see
     `policy.producers.traces`): the last batch of each, and more of those with transactions. Empty
     unless requested.
@@ -66,7 +65,7 @@ class SegmentWalk:
     """The decoded control batches among `last_batches`, by base offset."""
     runs: SegmentRuns = field(default=NO_RUNS, repr=False)
     """How transactions run through the segment. Empty unless requested."""
-    aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
+    aborted: np.ndarray[Any, Any] = field(default_factory=lambda: NONE_ABORTED, repr=False)
     """Its transaction index, dtype ABORTED. Empty unless requested."""
     first_live: int | None = None
     """Base offset of the first batch that ends at or above the log start offset. None: there is
@@ -93,22 +92,6 @@ class TransactionsWanted:
     """Set if a broker recovers the segment (S8.2): the log ends there at the latest. What a crash
     left behind the entries of the `.txnindex` does not count.
     """
-
-
-def not_walked(base_offset: int) -> SegmentWalk:
-    """Return a placeholder for the walk of a segment that is not examined, as if it were empty."""
-    return SegmentWalk(
-        base_offset=base_offset,
-        next_offset=base_offset,
-        batches=0,
-        records=0,
-        control=False,
-        transactional=False,
-        legacy=False,
-        guessed=False,
-        splits=(),
-        last_batches=NO_BATCHES,
-    )
 
 
 def walk_segment(
@@ -181,12 +164,10 @@ def _walk(
         if gatherer is not None:
             gatherer.add(seen)
         if check_index:
-            indexed.append(np.empty(len(seen), _INDEXED))
-            indexed[-1]["position"], indexed[-1]["last_offset"] = (
-                seen["position"],
-                seen["last_offset"],
-            )
-            indexed[-1]["wrapper"] = is_wrapper(seen) if cutter.guessed else False
+            columns = np.empty(len(seen), _INDEXED)
+            columns["position"], columns["last_offset"] = seen["position"], seen["last_offset"]
+            columns["wrapper"] = is_wrapper(seen) if cutter.guessed else False
+            indexed.append(columns)
         if keeper is not None:
             keeper.add(len(seen), cutter.ended)
             release(buf, keeper.done)
@@ -204,8 +185,6 @@ def _walk(
         next_offset=walk.least_offset,
         batches=cutter.batches,
         records=cutter.records,
-        control=bool(cutter.attributes & CONTROL),
-        transactional=bool(cutter.attributes & TRANSACTIONAL),
         legacy=cutter.legacy,
         guessed=cutter.guessed,
         splits=splits,
@@ -224,7 +203,7 @@ def _runs(
     events = gatherer.events()
     if not wanted.txn_index and not len(events):
         return NO_RUNS, NONE_ABORTED
-    index, log = (f"{directory}/{segment_file(base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
+    index, log = index_and_log(directory, base_offset)
     aborted = NONE_ABORTED
     if wanted.txn_index:
         data = Places().read_bytes(index)
@@ -243,6 +222,12 @@ def _runs(
     return runs, aborted
 
 
+def index_and_log(directory: str, base_offset: int) -> tuple[str, str]:
+    """Return the paths of a segment's transaction index and log."""
+    log = f"{directory}/{segment_file(base_offset, LOG)}"
+    return f"{directory}/{segment_file(base_offset, TXNINDEX)}", log
+
+
 def _check_index(
     directory: str, base_offset: int, log_bytes: int, batches: Sequence[np.ndarray[Any, Any]]
 ) -> None:
@@ -255,7 +240,6 @@ def _check_index(
                 "the segment has no offset index", expected=path, found="no such file"
             )
         return
-    index = read_offset_index(storage, path, base_offset=base_offset, log_bytes=log_bytes)
-    if len(index):
-        whole = np.concatenate([np.empty(0, _INDEXED), *batches])
-        check_index_against(index, whole, file=path, wrappers=whole["wrapper"])
+    whole = np.concatenate([np.empty(0, _INDEXED), *batches])
+    data = storage.read_bytes(path)
+    check_offset_index(data, path, whole, base_offset=base_offset, log_bytes=log_bytes)

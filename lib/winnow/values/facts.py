@@ -5,10 +5,9 @@ Nothing is locked between two reads. So each read first checks that the files ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.estimate import Weighed, weigh
@@ -74,13 +73,8 @@ class Facts:
                     self._walks[keys[at]] = walks
         return [failed[key] if key in failed else self._walks[key] for key in keys]
 
-    def weigher(self, now: int) -> Callable[[Sequence[PartitionJob]], list[Weighed]]:
-        """Return the function that `preview` needs. Each round of cleaning is measured once,
-        whatever settings led to it.
-        """
-        return partial(self._weigh, now)
-
-    def _weigh(self, now: int, jobs: Sequence[PartitionJob]) -> list[Weighed]:
+    def weigh(self, now: int, jobs: Sequence[PartitionJob]) -> list[Weighed]:
+        """Measure rounds of cleaning, each one once, whatever settings led to it."""
         keys = [_key(job, now) for job in jobs]
         wanted = [at for at, key in enumerate(keys) if key not in self._weighed]
         if wanted:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from winnow import api
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.on_corrupt import damaged_first
+from winnow.cleaning.plan.decide_listed import rethink
 from winnow.cleaning.plan.prepared import Prepared
-from winnow.cleaning.plan.replan import rethink
 from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request, RunOptions
@@ -28,16 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-COMPARED = StructType(
-    [
-        StructField("plan", StringType(), nullable=False),
-        StructField("topic", StringType(), nullable=False),
-        StructField("partitions", IntegerType(), nullable=False),
-        StructField("cleaned", IntegerType(), nullable=False),
-        StructField("bytes_before", LongType(), nullable=False),
-        StructField("freed_bytes", LongType()),
-    ]
-)
+COMPARED = """
+    plan string not null, topic string not null, partitions int not null, cleaned int not null,
+    bytes_before bigint not null, freed_bytes bigint
+"""
 """One row for each topic of each plan. `cleaned`: number of partitions that would change.
 `freed_bytes` is null if only a run or an estimate can find it.
 """
@@ -79,7 +72,7 @@ class Plan(Result):
         prepared = rethink(self.facts.prepared, request, self.facts.walk)
         refusal = damaged_first(prepared, request)
         request = replace(request, estimate=self.estimated)
-        weigh = self.facts.weigher(request.now)
+        weigh = partial(self.facts.weigh, request.now)
         done = (
             preview(prepared, request, weigh=weigh) if refusal is None else CarriedOut(refusal, 0)
         )
@@ -134,12 +127,5 @@ def compare(plans: Mapping[str, Plan]) -> DataFrame:
 def _rows(name: str, plan: Plan) -> Iterator[_Row]:
     for topic in sorted({p.topic for p in plan.partitions}):
         own = [p for p in plan.partitions if p.topic == topic]
-        cleaned = sum(p.acts for p in own)
-        yield (
-            name,
-            topic,
-            len(own),
-            cleaned,
-            sum(p.bytes_before or 0 for p in own),
-            freed_bytes(own),
-        )
+        before = sum(p.bytes_before or 0 for p in own)
+        yield name, topic, len(own), sum(p.acts for p in own), before, freed_bytes(own)

@@ -8,17 +8,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
-
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.words import counted, moment, printable, redacted, size
 
@@ -27,33 +16,16 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 50
 _HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty", "why")
-PARTITIONS = StructType(
-    [
-        StructField("topic", StringType(), nullable=False),
-        StructField("partition", IntegerType(), nullable=False),
-        StructField("log_dir", StringType(), nullable=False),
-        StructField("policy", StringType()),
-        StructField("actions", ArrayType(StringType()), nullable=False),
-        StructField("rule", StringType(), nullable=False),
-        StructField("reason", StringType(), nullable=False),
-        StructField("bytes_before", LongType()),
-        StructField("bytes_after", LongType()),
-        StructField("records_before", LongType()),
-        StructField("records_after", LongType()),
-        StructField("segments_before", IntegerType()),
-        StructField("segments_after", IntegerType()),
-        StructField("segments_unchanged", IntegerType()),
-        StructField("segments_unread", IntegerType()),
-        StructField("dirty_ratio", DoubleType()),
-        StructField("dirty_ratio_after", DoubleType()),
-        StructField("first_dirty_offset_before", LongType()),
-        StructField("first_dirty_offset_after", LongType()),
-        StructField("log_start_offset_before", LongType()),
-        StructField("log_start_offset_after", LongType()),
-        StructField("error", StringType()),
-        StructField("left_alone", BooleanType(), nullable=False),
-    ]
-)
+PARTITIONS = """
+    topic string not null, partition int not null, log_dir string not null, policy string,
+    actions array<string> not null, rule string not null, reason string not null,
+    bytes_before bigint, bytes_after bigint, records_before bigint, records_after bigint,
+    segments_before int, segments_after int, segments_unchanged int, segments_unread int,
+    dirty_ratio double, dirty_ratio_after double,
+    first_dirty_offset_before bigint, first_dirty_offset_after bigint,
+    log_start_offset_before bigint, log_start_offset_after bigint,
+    error string, left_alone boolean not null
+"""
 """docs/python.md describes the columns. A null means that a value is unknown, or that `reason` says
 there is none.
 """
@@ -90,13 +62,13 @@ class Result:
 
     def to_df(self) -> DataFrame:
         """Return one row for each partition, with the columns PARTITIONS."""
-        names = PARTITIONS.fieldNames()
+        names = [column.split()[0] for column in PARTITIONS.split(",")]
         rows = [tuple(_cell(p, name) for name in names) for p in self.partitions]
         return self.spark.createDataFrame(rows, PARTITIONS)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page."""
-        from winnow.report import write_report  # noqa: PLC0415 - it loads Jinja
+        from winnow.report.write import write_report  # noqa: PLC0415 - it loads Jinja
 
         write_report(self.run, path)
 

@@ -51,32 +51,27 @@ class LookOptions(SourceOptions, total=False):
     unclean_shutdown: UncleanShutdown
 
 
-class PlanOptions(LookOptions, total=False):
-    """Options of `plan`, with the meaning that they have in `winnow.api.plan`."""
+class RunOptions(LookOptions, total=False):
+    """Options of `plan` and `clean`, with the meaning that they have in `winnow.api`."""
 
     topics: str | Sequence[str]
     exclude: str | Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
     keep_free: int | None
-    estimate: bool
     progress: Progress | None
 
 
-class CleanOptions(LookOptions, total=False):
-    """Options of `clean`, with the meaning that they have in `winnow.api.clean`."""
+class PlanOptions(RunOptions, total=False):
+    estimate: bool
 
-    topics: str | Sequence[str]
-    exclude: str | Sequence[str]
-    on_corrupt: OnCorrupt
-    max_extra_space: int | None
-    keep_free: int | None
+
+class CleanOptions(RunOptions, total=False):
     keep_replaced: bool
     free_at_least: int | None
     ledger: str | None
     output: str | Sequence[str]
     begin_again: bool
-    progress: Progress | None
 
 
 class ExplainOptions(LookOptions, total=False):

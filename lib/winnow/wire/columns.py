@@ -15,7 +15,7 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.kernels.column import gather, locate, locate_headers
-from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_faults import check_fault
 from winnow.wire.records import record_total
 
 if TYPE_CHECKING:
@@ -95,21 +95,15 @@ def record_places(blocks: RecordBlocks, batches: Rows, parts: Part = Part.ALL) -
     key, value, headers = (
         _room(batch, n if part in parts else 0) for part in (Part.KEY, Part.VALUE, Part.HEADERS)
     )
-    fault, i, position = locate(
+    found = locate(
         *blocks.areas,
         rows,
         batch,
         offset,
         timestamp,
-        key.at,
-        key.size,
-        value.at,
-        value.size,
-        headers.at,
-        headers.size,
+        *(array for part in (key, value, headers) for array in (part.at, part.size)),
     )
-    if fault:
-        raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+    check_fault(found, rows, blocks.begin)
     return RecordPlaces(
         batch=batch, offset=offset, timestamp=timestamp, key=key, value=value, headers=headers
     )

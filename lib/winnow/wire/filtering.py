@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from winnow.wire import legacy
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import compress
@@ -31,7 +30,7 @@ from winnow.wire.kernels.filter import (
 )
 from winnow.wire.kernels.writing import GROWTH
 from winnow.wire.legacy import OldBatches, retained_only
-from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_faults import check_fault
 from winnow.wire.records import record_total
 from winnow.wire.sink import Sink
 
@@ -176,7 +175,7 @@ def filter_batches(
     fault, i, position, count, size = assemble(
         blocks.raw, choice, verdict, payloads, starts, out, out_rows
     )
-    _check((fault, i, position), choice)
+    check_fault((fault, i, position), rows, blocks.begin)
     return _summary(as_bytes(out[:size]), out_rows[:count], total, verdict)
 
 
@@ -198,15 +197,7 @@ def _by_format(
     parts: list[Filtered] = []
     for start, end in pairwise(edges):
         some = slice(start, end)
-        run = replace(
-            blocks,
-            rows=rows[some],
-            unread=blocks.unread[some],
-            mixed=blocks.mixed[some],
-            compressed=blocks.compressed[some],
-            begin=blocks.begin[some],
-            end=blocks.end[some],
-        )
+        run = blocks.some(some)
         kept = keep[ends[start] : ends[end]]
         if old[start]:
             parts.append(_kept_format(run, kept, retention[some], era))
@@ -244,17 +235,7 @@ def _kept_format(
         _retentions(retention, len(retention)),
         retain_deletes=era.keep_deletes,
     )
-    return Filtered(
-        data=kept.data,
-        batches=kept.rows,
-        records_in=len(keep),
-        records_out=int(kept.retained.sum()),
-        tombstones=kept.nulls[kept.action != legacy.DROP],
-        copied=int((kept.action == legacy.COPY).sum()),
-        rewritten=int((kept.action == legacy.REBUILD).sum()),
-        emptied=int((kept.action == legacy.EMPTY).sum()),
-        dropped=int((kept.action == legacy.DROP).sum()),
-    )
+    return _summary(kept.data, kept.rows, len(keep), kept)
 
 
 def _retentions(array: NDArray[np.int8], size: int) -> NDArray[np.int8]:
@@ -282,12 +263,6 @@ def _no_verdict(size: int) -> Verdict:
         np.empty(size, np.int64),
         np.empty(size, np.int64),
     )
-
-
-def _check(result: tuple[int, int, int], choice: Choice) -> None:
-    fault, i, position = result
-    if fault:
-        raise record_error(Fault(fault), choice.rows[i], position - int(choice.begin[i]))
 
 
 def _largest_size(blocks: RecordBlocks, rows: Rows, payload_sizes: NDArray[np.int64]) -> int:
@@ -318,7 +293,8 @@ def _compressed_payloads(
         return as_bytes(b""), starts
     records = np.empty(int(_largest_areas(blocks, rows)[blocks.compressed].sum()), np.uint8)
     record_starts = np.empty(len(rows) + 1, np.int64)
-    _check(rewrite_compressed(blocks.inflated, choice, verdict, records, record_starts), choice)
+    found = rewrite_compressed(blocks.inflated, choice, verdict, records, record_starts)
+    check_fault(found, rows, blocks.begin)
     chosen = (verdict.action == REWRITE) & blocks.compressed
     if not chosen.any():
         return as_bytes(b""), starts
@@ -341,7 +317,7 @@ def _compressed_payloads(
     return sink.data(), np.cumsum(starts)
 
 
-def _summary(data: Bytes, out_rows: Rows, total: int, verdict: Verdict) -> Filtered:
+def _summary(data: Bytes, out_rows: Rows, total: int, verdict: Verdict | OldBatches) -> Filtered:
     return Filtered(
         data=data,
         batches=out_rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ twice, and so does what is kept of it.
 """
 _USUAL_RATIO = 4
 _ALL = 2**62
+_PER_BATCH = ("compressed", "unread", "mixed", "begin", "end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +66,13 @@ class RecordBlocks:
 
     def __post_init__(self) -> None:
         # Kernels are compiled for read-only arrays, and nobody may change these.
-        for name in ("compressed", "unread", "mixed", "begin", "end"):
+        for name in _PER_BATCH:
             object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    def some(self, chosen: slice | NDArray[np.bool_]) -> RecordBlocks:
+        """Return some of the batches alone."""
+        arrays = {name: getattr(self, name)[chosen] for name in _PER_BATCH}
+        return replace(self, rows=self.rows[chosen], **arrays)
 
     @property
     def areas(self) -> tuple[Bytes, Bytes, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:

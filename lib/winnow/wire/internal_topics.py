@@ -14,6 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from winnow.errors import CorruptLogError
+from winnow.wire.fields import FieldReader, wrong
+
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
@@ -55,13 +58,11 @@ def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
     if types is None or key is None:
         return None
     try:
-        reader = _Reader(key)
-        name, shape = types[reader.int16()]
-        fields = tuple((field, _READ[kind](reader)) for field, kind in shape)
-        return InternalKey(type=name, fields=fields) if reader.at_end else None
-    except _UnreadableError:
-        return None
-    except KeyError:
+        reader = FieldReader(key)
+        name, shape = types[reader.number(2, "a type")]
+        fields = tuple((field, read(reader)) for field, read in shape)
+        return None if reader.left else InternalKey(type=name, fields=fields)
+    except (CorruptLogError, KeyError):
         return None
 
 
@@ -78,104 +79,37 @@ def decode_value(topic: str, key: InternalKey | None, value: bytes | None) -> Fi
     if decode is None:
         return None
     try:
-        reader = _Reader(value)
-        return decode(reader, reader.int16())
-    except _UnreadableError:
+        reader = FieldReader(value)
+        return decode(reader, reader.number(2, "a version"))
+    except CorruptLogError:
         return None
 
 
-class _UnreadableError(Exception):
-    """The bytes are not what their topic says."""
+def _string(reader: FieldReader) -> Field:
+    return reader.string("a string", flexible=False)
 
 
-class _Reader:
-    """Reads fields one by one; each length is checked before use."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    @property
-    def at_end(self) -> bool:
-        return self._at == len(self._data)
-
-    def take(self, size: int) -> bytes:
-        end = self._at + size
-        if size < 0 or end > len(self._data):
-            raise _UnreadableError
-        part = self._data[self._at : end]
-        self._at = end
-        return part
-
-    def int8(self) -> int:
-        return int.from_bytes(self.take(1), signed=True)
-
-    def int16(self) -> int:
-        return int.from_bytes(self.take(2), signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self.take(4), signed=True)
-
-    def int64(self) -> int:
-        return int.from_bytes(self.take(8), signed=True)
-
-    def uvarint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise _UnreadableError
-
-    def text(self, *, flexible: bool = False) -> str | None:
-        size = self.uvarint() - 1 if flexible else self.int16()
-        if size == -1:
-            return None
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError:
-            raise _UnreadableError from None
-
-    def string(self) -> str:
-        found = self.text()
-        if found is None:
-            raise _UnreadableError
-        return found
-
-    def uuid(self) -> str:
-        return self.take(16).hex()
-
-    def count(self, *, flexible: bool) -> int:
-        """Return the length of an array: at most the number of bytes left, 0 for null."""
-        found = (self.uvarint() - 1) if flexible else self.int32()
-        if found > len(self._data) - self._at:
-            raise _UnreadableError
-        return max(found, 0)
-
-    def tags(self) -> None:
-        for _ in range(self.count_of_tags()):
-            self.uvarint()
-            self.take(self.uvarint())
-
-    def count_of_tags(self) -> int:
-        found = self.uvarint()
-        if found > len(self._data) - self._at:
-            raise _UnreadableError
-        return found
+def _int32(reader: FieldReader) -> Field:
+    return reader.number(4)
 
 
-_READ: dict[str, Callable[[_Reader], Field]] = {
-    "string": _Reader.string,
-    "int32": _Reader.int32,
-    "uuid": _Reader.uuid,
-}
+def _uuid(reader: FieldReader) -> Field:
+    return reader.take(16, "a uuid").hex()
 
-_Shape: TypeAlias = tuple[tuple[str, str], ...]
-_OFFSET: _Shape = (("group", "string"), ("topic", "string"), ("partition", "int32"))
-_GROUP: _Shape = (("group", "string"),)
-_MEMBER: _Shape = (("group", "string"), ("member", "string"))
-_SHARE: _Shape = (("group", "string"), ("topicId", "uuid"), ("partition", "int32"))
+
+def _count(reader: FieldReader, *, flexible: bool) -> int:
+    """Return the length of an array: at most the number of bytes left, 0 for null."""
+    found = reader.uvarint("a count") - 1 if flexible else reader.number(4, "a count")
+    if found > reader.left:
+        raise wrong("a count that the value has room for", str(found))
+    return max(found, 0)
+
+
+_Shape: TypeAlias = tuple[tuple[str, Callable[[FieldReader], Field]], ...]
+_OFFSET: _Shape = (("group", _string), ("topic", _string), ("partition", _int32))
+_GROUP: _Shape = (("group", _string),)
+_MEMBER: _Shape = (("group", _string), ("member", _string))
+_SHARE: _Shape = (("group", _string), ("topicId", _uuid), ("partition", _int32))
 
 _KEYS: dict[str, dict[int, tuple[str, _Shape]]] = {
     CONSUMER_OFFSETS: {
@@ -196,7 +130,7 @@ _KEYS: dict[str, dict[int, tuple[str, _Shape]]] = {
         15: ("ShareGroupStatePartitionMetadata", _GROUP),
         16: (
             "ConsumerGroupRegularExpression",
-            (("group", "string"), ("regularExpression", "string")),
+            (("group", _string), ("regularExpression", _string)),
         ),
         17: ("StreamsGroupMetadata", _GROUP),
         19: ("StreamsGroupMemberMetadata", _MEMBER),
@@ -205,26 +139,29 @@ _KEYS: dict[str, dict[int, tuple[str, _Shape]]] = {
         22: ("StreamsGroupCurrentMemberAssignment", _MEMBER),
         23: ("StreamsGroupTopology", _GROUP),
     },
-    TRANSACTION_STATE: {0: ("TransactionLog", (("transactionalId", "string"),))},
+    TRANSACTION_STATE: {0: ("TransactionLog", (("transactionalId", _string),))},
     SHARE_GROUP_STATE: {0: ("ShareSnapshot", _SHARE), 1: ("ShareUpdate", _SHARE)},
 }
 """As of Kafka 4.3 (`CoordinatorRecordType` of the three coordinators)."""
 
 
-def _offset_commit(reader: _Reader, version: int) -> Fields:
-    if not 0 <= version <= 4:
-        raise _UnreadableError
+def _check_version(version: int, most: int) -> None:
+    if not 0 <= version <= most:
+        raise wrong(f"version 0 to {most}", str(version))
+
+
+def _offset_commit(reader: FieldReader, version: int) -> Fields:
+    _check_version(version, 4)
     flexible = version == 4
-    offset = reader.int64()
-    leader_epoch = reader.int32() if version >= 3 else -1
+    offset = reader.number(8)
+    leader_epoch = reader.number(4) if version >= 3 else -1
     metadata = reader.text(flexible=flexible)
-    committed = reader.int64()
+    committed = reader.number(8)
     if version == 1:
-        reader.int64()  # the expiry time, which a broker setting replaced long ago
+        reader.number(8)  # the expiry time, which a broker setting replaced long ago
     if flexible:
-        reader.tags()
-    if not reader.at_end:
-        raise _UnreadableError
+        reader.tagged()
+    reader.end()
     return (
         ("offset", offset),
         ("leaderEpoch", leader_epoch),
@@ -233,43 +170,46 @@ def _offset_commit(reader: _Reader, version: int) -> Fields:
     )
 
 
-def _group_metadata(reader: _Reader, version: int) -> Fields:
-    if not 0 <= version <= 4:
-        raise _UnreadableError
+def _group_metadata(reader: FieldReader, version: int) -> Fields:
+    _check_version(version, 4)
     flexible = version == 4
     protocol_type = reader.text(flexible=flexible)
-    generation = reader.int32()
-    protocol, leader = reader.text(flexible=flexible), reader.text(flexible=flexible)
+    generation = reader.number(4)
+    protocol, leader = (
+        reader.text(flexible=flexible),
+        reader.text(flexible=flexible),
+    )
     if version >= 2:
-        reader.int64()  # when it entered its state
+        reader.number(8)  # when it entered its state
     return (
         ("protocolType", protocol_type),
         ("generation", generation),
         ("protocol", protocol),
         ("leader", leader),
-        ("members", reader.count(flexible=flexible)),
+        ("members", _count(reader, flexible=flexible)),
     )
 
 
-def _transaction(reader: _Reader, version: int) -> Fields:
-    if not 0 <= version <= 1:
-        raise _UnreadableError
+def _transaction(reader: FieldReader, version: int) -> Fields:
+    _check_version(version, 1)
     flexible = version == 1
-    producer_id, epoch = reader.int64(), reader.int16()
-    timeout_ms, state = reader.int32(), reader.int8()
+    producer_id, epoch = reader.number(8), reader.number(2)
+    timeout_ms, state = reader.number(4), reader.number(1)
     if not 0 <= state < len(TRANSACTION_STATES):
-        raise _UnreadableError
+        raise wrong("a known state", str(state))
     partitions = []
-    for _ in range(reader.count(flexible=flexible)):
+    for _ in range(_count(reader, flexible=flexible)):
         topic = reader.text(flexible=flexible)
-        partitions += [f"{topic}-{reader.int32()}" for _ in range(reader.count(flexible=flexible))]
+        partitions += [
+            f"{topic}-{reader.number(4, 'a number')}"
+            for _ in range(_count(reader, flexible=flexible))
+        ]
         if flexible:
-            reader.tags()
-    updated, started = reader.int64(), reader.int64()
+            reader.tagged()
+    updated, started = reader.number(8), reader.number(8)
     if flexible:
-        reader.tags()
-    if not reader.at_end:
-        raise _UnreadableError
+        reader.tagged()
+    reader.end()
     return (
         ("producerId", producer_id),
         ("producerEpoch", epoch),
@@ -281,7 +221,7 @@ def _transaction(reader: _Reader, version: int) -> Fields:
     )
 
 
-_VALUES: dict[tuple[str, str], Callable[[_Reader, int], Fields]] = {
+_VALUES: dict[tuple[str, str], Callable[[FieldReader, int], Fields]] = {
     (CONSUMER_OFFSETS, "LegacyOffsetCommit"): _offset_commit,
     (CONSUMER_OFFSETS, "OffsetCommit"): _offset_commit,
     (CONSUMER_OFFSETS, "GroupMetadata"): _group_metadata,

@@ -17,7 +17,7 @@ from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.kernels.blake2b import DIGEST_SIZE, hash_all
 from winnow.wire.kernels.record import AHEAD, check_area, kernel, parse_record, prefetch, same_bytes
 from winnow.wire.kernels.siphash import siphash
-from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_faults import Fault, check_fault
 from winnow.wire.records import record_total
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
     rows = as_rows(batches)
     n = record_total(blocks, rows)
     found = FoundKeys(np.empty(n, np.int32), np.empty(n, np.int32))
-    fault, i, position = _find(
+    result = _find(
         *blocks.areas,
         rows,
         np.uint64(keys.secret[0]),
@@ -112,8 +112,7 @@ def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
         found.number,
         found.size,
     )
-    if fault:
-        raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+    check_fault(result, rows, blocks.begin)
     return found
 
 

@@ -33,9 +33,10 @@ from winnow.wire.batch import (
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codecs import compress, decompress_into
 from winnow.wire.crc import crc32, crc32c_extended
+from winnow.wire.kernels.filter import COPY, DROP, EMPTY, REWRITE
 from winnow.wire.kernels.legacy import KEY_V0_AT, KEY_V1_AT, LegacyFault, convert, thin_out
 from winnow.wire.kernels.old_entries import join, write_entries
-from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_faults import Fault, check_fault, record_error
 from winnow.wire.sink import Sink
 from winnow.wire.walk import walk_batches
 
@@ -165,11 +166,10 @@ def retained_only(
     """
     out, rows, ends = inflated.copy(), batches.copy(), end.copy()
     kept = np.empty(len(keep), np.bool_)
-    fault, i, position, n = thin_out(
+    *found, n = thin_out(
         inflated, begin, end, batches, keep, retention, retain_deletes, out, rows, ends, kept
     )
-    if fault:
-        raise record_error(Fault(fault), batches[i], position - int(begin[i]))
+    check_fault((found[0], found[1], found[2]), batches, begin)
     return as_bytes(out), ends, as_rows(rows), kept[:n]
 
 
@@ -185,13 +185,10 @@ def _wrong(fault: LegacyFault, position: int) -> CorruptLogError:
 def batch_error(error: CorruptLogError, row: Any) -> CorruptLogError:  # noqa: ANN401 - a row has no type
     """Return the same error with the batch (a BATCH row) named."""
     where = f"batch at byte {row['position']}, base offset {row['base_offset']}"
-    return type(error)(
-        error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
-    )
+    return error.at(where)
 
 
 _DELETE, _RETAIN_EMPTY = 0, 2  # of filtering.Retention
-DROP, COPY, REBUILD, EMPTY = 0, 1, 2, 3
 
 
 class OldBatches:
@@ -228,19 +225,19 @@ class OldBatches:
         self.action[(self.retained == 0) & (retention == _RETAIN_EMPTY)] = EMPTY
         kept = self.retained > 0
         whole = (rows["record_count"] == blocks.rows["record_count"]) & ~blocks.mixed
-        self.action[kept] = np.where(whole[kept], COPY, REBUILD)
-        rebuilt = self.action == REBUILD
+        self.action[kept] = np.where(whole[kept], COPY, REWRITE)
+        rebuilt = self.action == REWRITE
         starts = np.empty(len(rows) + 1, np.int64)
-        self.nulls = np.zeros(len(rows), np.int32)
+        self.tombstones = np.zeros(len(rows), np.int32)
         newest = np.empty(len(rows), np.int64)
         # A record takes at least 7 bytes, its entry at most 34 besides key and value.
         room = int((6 * (ends - blocks.begin))[rebuilt].sum())
         entries = np.empty(room, np.uint8)
-        fault, i, position = write_entries(
-            inflated, blocks.begin, ends, rows, kept, rebuilt, entries, starts, self.nulls, newest
+        found = write_entries(
+            *(inflated, blocks.begin, ends, rows, kept, rebuilt),
+            *(entries, starts, self.tombstones, newest),
         )
-        if fault:
-            raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+        check_fault(found, rows, blocks.begin)
         made = {
             at: _wrapper(rows[at], as_bytes(entries[starts[at] : starts[at + 1]]), int(newest[at]))
             for at in np.flatnonzero(rebuilt).tolist()

@@ -23,17 +23,17 @@ from __future__ import annotations
 
 import base64
 import re
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TypeAlias
 
 from winnow.errors import CorruptLogError
+from winnow.wire.fields import FieldReader, wrong
 
 FRAME_VERSION = 1
 UUID_SIZE = 16
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-MAX_UVARINT_SIZE = 5
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -85,19 +85,12 @@ class RegisterBrokerRecord:
     """Name of a feature -> the highest level that the broker supports."""
 
 
-@dataclass(frozen=True, slots=True)
-class BeginTransactionRecord:
-    """What follows counts only once the transaction has ended."""
+class TransactionRecord(Enum):
+    """What follows the begin of a transaction counts only once the transaction has ended."""
 
-
-@dataclass(frozen=True, slots=True)
-class EndTransactionRecord:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class AbortTransactionRecord:
-    pass
+    BEGIN = auto()
+    END = auto()
+    ABORT = auto()
 
 
 MetadataRecord: TypeAlias = (
@@ -107,9 +100,7 @@ MetadataRecord: TypeAlias = (
     | RemoveTopicRecord
     | FeatureLevelRecord
     | RegisterBrokerRecord
-    | BeginTransactionRecord
-    | EndTransactionRecord
-    | AbortTransactionRecord
+    | TransactionRecord
 )
 
 
@@ -129,10 +120,10 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
         raise CorruptLogError(
             "a metadata record without a value", expected="a frame version", found="null"
         )
-    fields = _Fields(value)
+    fields = FieldReader(value)
     frame = fields.uvarint("frame version")
     if frame != FRAME_VERSION:
-        raise _wrong(f"frame version {FRAME_VERSION}", str(frame))
+        raise wrong(f"frame version {FRAME_VERSION}", str(frame))
     key = fields.uvarint("api key")
     version = fields.uvarint("version")
     kind = _KINDS.get(key)
@@ -164,135 +155,65 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
     return Decoded(record, f"{kind.name} of version {version}" if newer else None)
 
 
-class _Fields:
-    """Reads a value from front to back; every length is checked before use."""
-
-    __slots__ = ("_data", "_pos")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._pos = 0
-
-    def uvarint(self, what: str) -> int:
-        value = 0
-        for i in range(MAX_UVARINT_SIZE):
-            if self._pos >= len(self._data):
-                raise _wrong(what, "the end of the value")
-            byte = self._data[self._pos]
-            self._pos += 1
-            value |= (byte & 0x7F) << (7 * i)
-            if byte < 0x80:
-                return value
-        raise _wrong(f"{what} of at most {MAX_UVARINT_SIZE} bytes", "more")
-
-    def number(self, format_: struct.Struct, what: str) -> int:
-        (value,) = format_.unpack(self._take(format_.size, what))
-        return int(value)
-
-    def uuid(self, what: str) -> str:
-        return uuid_text(self._take(UUID_SIZE, what))
-
-    def string(self, what: str) -> str:
-        text = self.nullable_string(what)
-        if text is None:
-            raise _wrong(what, "null")
-        return text
-
-    def nullable_string(self, what: str) -> str | None:
-        length = self.uvarint(f"the length of {what}") - 1
-        if length < 0:
-            return None
-        data = self._take(length, what)
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise _wrong(f"{what} in UTF-8", f"{error.reason} at its byte {error.start}") from None
-
-    def tagged(self) -> None:
-        """Skip the tagged fields: none of them holds names, ids or settings."""
-        for _ in range(self.uvarint("a count of tagged fields")):
-            self.uvarint("a tag")
-            self._take(self.uvarint("the size of a tagged field"), "a tagged field")
-
-    def end(self) -> None:
-        if self._pos != len(self._data):
-            raise _wrong(
-                "the end of the value after its fields", f"{len(self._data) - self._pos} bytes more"
-            )
-
-    def _take(self, size: int, what: str) -> bytes:
-        if size > len(self._data) - self._pos:
-            raise _wrong(
-                f"{what} of {size} bytes",
-                f"{len(self._data) - self._pos} up to the end of the value",
-            )
-        start, self._pos = self._pos, self._pos + size
-        return self._data[start : self._pos]
-
-
 def uuid_text(raw: bytes) -> str:
     """Return Kafka's spelling of a uuid."""
     return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
 
-def _wrong(expected: str, found: str) -> CorruptLogError:
-    return CorruptLogError("a metadata record can't be read", expected=expected, found=found)
+def _topic_id(fields: FieldReader) -> str:
+    return uuid_text(fields.take(UUID_SIZE, "a topic id"))
 
 
-_INT8, _INT16 = struct.Struct(">b"), struct.Struct(">h")
-_INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
-
-
-def _topic(fields: _Fields, _version: int) -> TopicRecord:
+def _topic(fields: FieldReader, _version: int) -> TopicRecord:
     name = fields.string("a topic name")
     if not _TOPIC_NAME.fullmatch(name):
-        raise _wrong("a topic name", repr(name))
-    return TopicRecord(name=name, topic_id=fields.uuid("a topic id"))
+        raise wrong("a topic name", repr(name))
+    return TopicRecord(name=name, topic_id=_topic_id(fields))
 
 
-def _partition(fields: _Fields, _version: int) -> PartitionRecord:
-    partition = fields.number(_INT32, "a partition id")
+def _partition(fields: FieldReader, _version: int) -> PartitionRecord:
+    partition = fields.number(4, "a partition id")
     if partition < 0:
-        raise _wrong("a partition id of 0 or more", str(partition))
-    return PartitionRecord(partition=partition, topic_id=fields.uuid("a topic id"))
+        raise wrong("a partition id of 0 or more", str(partition))
+    return PartitionRecord(partition=partition, topic_id=_topic_id(fields))
 
 
-def _config(fields: _Fields, _version: int) -> ConfigRecord:
+def _config(fields: FieldReader, _version: int) -> ConfigRecord:
     return ConfigRecord(
-        resource_type=fields.number(_INT8, "a resource type"),
+        resource_type=fields.number(1, "a resource type"),
         resource_name=fields.string("a resource name"),
         name=fields.string("the name of a setting"),
-        value=fields.nullable_string("the value of a setting"),
+        value=fields.text("the value of a setting"),
     )
 
 
-def _remove_topic(fields: _Fields, _version: int) -> RemoveTopicRecord:
-    return RemoveTopicRecord(topic_id=fields.uuid("a topic id"))
+def _remove_topic(fields: FieldReader, _version: int) -> RemoveTopicRecord:
+    return RemoveTopicRecord(topic_id=_topic_id(fields))
 
 
-def _feature_level(fields: _Fields, _version: int) -> FeatureLevelRecord:
+def _feature_level(fields: FieldReader, _version: int) -> FeatureLevelRecord:
     return FeatureLevelRecord(
-        name=fields.string("a feature name"), level=fields.number(_INT16, "a feature level")
+        name=fields.string("a feature name"), level=fields.number(2, "a feature level")
     )
 
 
-def _register_broker(fields: _Fields, version: int) -> RegisterBrokerRecord:
-    node_id = fields.number(_INT32, "a node id")
+def _register_broker(fields: FieldReader, version: int) -> RegisterBrokerRecord:
+    node_id = fields.number(4, "a node id")
     if version >= 2:
-        fields.number(_INT8, "whether the broker migrates")
-    fields.uuid("an incarnation id")
-    fields.number(_INT64, "a broker epoch")
+        fields.number(1, "whether the broker migrates")
+    fields.take(UUID_SIZE, "an incarnation id")
+    fields.number(8, "a broker epoch")
     for _ in range(fields.uvarint("a count of end points") - 1):
         fields.string("the name of an end point")
         fields.string("a host")
-        fields.number(_INT16, "a port")
-        fields.number(_INT16, "a security protocol")
+        fields.number(2, "a port")
+        fields.number(2, "a security protocol")
         fields.tagged()
     features = {}
     for _ in range(fields.uvarint("a count of features") - 1):
         name = fields.string("a feature name")
-        fields.number(_INT16, "the lowest supported level")
-        features[name] = fields.number(_INT16, "the highest supported level")
+        fields.number(2, "the lowest supported level")
+        features[name] = fields.number(2, "the highest supported level")
         fields.tagged()
     return RegisterBrokerRecord(node_id, features)
 
@@ -300,13 +221,13 @@ def _register_broker(fields: _Fields, version: int) -> RegisterBrokerRecord:
 @dataclass(frozen=True, slots=True)
 class _Kind:
     name: str
-    read: Callable[[_Fields, int], MetadataRecord | None] | None = None
+    read: Callable[[FieldReader, int], MetadataRecord | None] | None = None
     """Reads the fields of a version. None: the kind does not matter here."""
     max_version: int = 0
     ids_only: bool = False
     """Only names and ids are read, which other records confirm: a newer version is readable."""
     has_more: bool = False
-    """Fields after those that are read are ignored."""
+    """FieldReader after those that are read are ignored."""
     optional: bool = False
     """No setting and no topic depends on it: a newer version is left out."""
 
@@ -334,9 +255,9 @@ _KINDS: Mapping[int, _Kind] = {
     20: _Kind("NoOpRecord", lambda *_: None),
     21: _Kind("ZkMigrationStateRecord"),
     22: _Kind("RemoveUserScramCredentialRecord"),
-    23: _Kind("BeginTransactionRecord", lambda *_: BeginTransactionRecord()),
-    24: _Kind("EndTransactionRecord", lambda *_: EndTransactionRecord()),
-    25: _Kind("AbortTransactionRecord", lambda *_: AbortTransactionRecord()),
+    23: _Kind("BeginTransactionRecord", lambda *_: TransactionRecord.BEGIN),
+    24: _Kind("EndTransactionRecord", lambda *_: TransactionRecord.END),
+    25: _Kind("AbortTransactionRecord", lambda *_: TransactionRecord.ABORT),
     26: _Kind("RemoveDelegationTokenRecord"),
     27: _Kind("RegisterControllerRecord"),
     28: _Kind("ClearElrRecord"),

@@ -9,6 +9,9 @@ from winnow.errors import CorruptLogError
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
+
+    from winnow.wire.buffers import Rows
 
 
 class Fault(IntEnum):
@@ -61,3 +64,12 @@ def record_error(fault: Fault, row: np.void, position: int) -> CorruptLogError:
         f"{row['record_count']} records",
         hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
     )
+
+
+def check_fault(found: tuple[int, int, int], rows: Rows, begin: NDArray[np.int64]) -> None:
+    """Raise the error for what a kernel returned: a fault or 0, the row of its batch, and the
+    position in the array of the area, which begins at `begin`.
+    """
+    fault, i, position = found
+    if fault:
+        raise record_error(Fault(fault), rows[i], position - int(begin[i]))

@@ -14,7 +14,7 @@ from winnow.wire.buffers import Buffer, Bytes, Rows, as_rows
 from winnow.wire.crc import crc32c
 from winnow.wire.kernels.record import SMALLEST_RECORD, check_area, kernel, parse_record, prefetch
 from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
-from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_faults import Fault, check_fault, record_error
 from winnow.wire.walk import first_bad_crc
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def scan_records(
     )
     if fault == _CRC:
         raise crc_error(rows[i])
-    if fault:
-        raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+    check_fault((fault, i, position), rows, blocks.begin)
     return columns
 
 

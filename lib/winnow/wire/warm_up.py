@@ -14,8 +14,7 @@ from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.key_search import find_keys, key_set_of
 from winnow.wire.names import count_names
-from winnow.wire.record_checks import check_records
-from winnow.wire.record_tally import tally_records
+from winnow.wire.record_checks import check_records, tally_records
 from winnow.wire.records import scan_records
 from winnow.wire.walk import find_batch, first_bad_crc, walk_batches
 

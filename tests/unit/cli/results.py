@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from winnow.cleaning.result import COMPACTED, NONE, PartitionResult, RunResult
@@ -62,3 +63,8 @@ def run_of(*partitions: PartitionResult, verb: str = "clean") -> RunResult:
         partitions=partitions,
         kafka=asked_version("4.4"),
     )
+
+
+def in_json(value: dict[str, Any]) -> Any:
+    """What a program reads."""
+    return json.loads(json.dumps(value))

@@ -12,7 +12,7 @@ import typer.main
 
 from tests.pages import DOCS, blocks
 from winnow.cli.app import app
-from winnow.cli.line.config import Key, keys_of
+from winnow.cli.line.config import keys_of
 from winnow.cli.line.takes import origins_of
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine, parse_settings
@@ -61,9 +61,8 @@ def written(text: str) -> list[str]:
     return ["--config", "w.toml"]
 
 
-def sample(key: Key) -> tuple[Any, list[str]]:
+def sample(one: Any) -> tuple[Any, list[str]]:
     """A value for a file, and the same as words."""
-    one = key.parameter
     if getattr(one, "is_flag", False):
         return True, []
     if one.nargs == -1:
@@ -81,15 +80,15 @@ def test_every_option_means_in_a_file_what_it_means_on_the_command_line(verb: st
     needed = NEEDED.get(verb, [])
     for name, key in VERBS[verb].items():
         value, words = sample(key)
-        if key.parameter.param_type_name == "option":
-            option = key.parameter.opts[0]
+        if key.param_type_name == "option":
+            option = key.opts[0]
             words = [option, *words[:1], *(word for one in words[1:] for word in (option, one))]
         others = [] if words[:1] == needed[:1] else needed
         dirs = ["d"] if "log-dir" in VERBS[verb] and name != "log-dir" else []
         file = written(f"[{verb}]\n{name} = {json.dumps(value)}\n")
         in_file = options(verb, *dirs, *others, *file)
         typed = options(verb, *dirs, *others, *words)
-        parameter = key.parameter.name
+        parameter = key.name
         assert in_file[parameter] == typed[parameter], name
         assert list(in_file["origins"]) == [parameter]
 

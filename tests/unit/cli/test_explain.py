@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.results import in_json
 from winnow.cleaning.result import Setting
-from winnow.cli.explain import Asked, key_bytes, lines, to_json
+from winnow.cli.explain import ExplainOptions, key_bytes, lines, to_json
 from winnow.cli.main import run
 from winnow.errors import UsageError
 from winnow.policy.fate import Fact, Fate, Verdict
@@ -51,7 +51,7 @@ FOUND = Explanation(
         ),
     ),
 )
-WHOLE = Asked(partition="orders-3")
+WHOLE = ExplainOptions(partition="orders-3")
 
 
 def test_key_is_given_as_text_or_hexadecimal() -> None:
@@ -70,7 +70,7 @@ def test_key_is_given_as_text_or_hexadecimal() -> None:
         replace(WHOLE, key_hex="no"),
     ],
 )
-def test_malformed_key_is_refused(asked: Asked) -> None:
+def test_malformed_key_is_refused(asked: ExplainOptions) -> None:
     with pytest.raises(UsageError):
         key_bytes(asked)
 
@@ -109,7 +109,7 @@ def test_older_records_of_the_key_are_counted() -> None:
 
 
 def test_json_has_all_facts_and_times_in_ms_and_iso() -> None:
-    told = json.loads(to_json(replace(FOUND, records=(RECORD,), older=2)))
+    told = in_json(to_json(replace(FOUND, records=(RECORD,), older=2)))
     assert (told["topic"], told["partition"], told["rule"], told["older_records"]) == (
         "orders",
         3,

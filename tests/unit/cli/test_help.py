@@ -11,10 +11,9 @@ import pytest
 import typer.main
 
 from winnow.cli.app import app
-from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
+from winnow.cli.line.command import GROUPS
 from winnow.cli.main import run
-from winnow.cli.text.grouped import GROUPS
-from winnow.cli.text.lessons import LESSONS
+from winnow.cli.text.lessons import IN_SHORT, LESSONS
 
 VERBS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 SPARK_SUBMIT = (Path(__file__).resolve().parents[3] / "spark-submit.sh").read_text(encoding="utf-8")
@@ -27,7 +26,7 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_verb_has_a_lesson_and_is_known_to_the_script() -> None:
-    assert sorted(LESSONS) == sorted(EXIT_CODES) == sorted(VERBS)
+    assert sorted(LESSONS) == sorted(VERBS)
     known = " ".join(re.findall(r"^    ([\w| ]+)\)", SPARK_SUBMIT, re.MULTILINE))
     assert set(VERBS) <= set(known.replace("|", " ").split())
 
@@ -44,7 +43,7 @@ def test_verb_help_has_changes_examples_and_exit_codes(
     assert LESSONS[verb].changes in flat
     for example in LESSONS[verb].examples:
         assert f"    ./spark-submit.sh {example}\n" in told
-    for code, words in EXIT_CODES[verb].items():
+    for code, words in LESSONS[verb].codes.items():
         assert f" {code} {words}" in flat
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.results import NOW
-from winnow.cli.history import run_history, to_json
+from tests.unit.cli.results import NOW, in_json
+from winnow.cli.history import (
+    MOST_PARTITIONS,
+    MOST_RUNS,
+    HistoryOptions,
+    run_history,
+    show,
+    to_json,
+)
 from winnow.cli.options import CommandLine, ledger_of
 from winnow.cli.out import Paper
-from winnow.cli.text.history import MOST_PARTITIONS, MOST_RUNS, show
 from winnow.errors import UsageError
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 
@@ -155,7 +160,7 @@ def test_tables_of_a_history_fit_80_columns() -> None:
 
 
 def test_json_keys_match_the_fields() -> None:
-    told = json.loads(to_json(History("/ledger", (past_run("r"),), (past_partition("a"),))))
+    told = in_json(to_json(History("/ledger", (past_run("r"),), (past_partition("a"),))))
     assert set(told) == {"ledger", "freed_bytes", "runs", "partitions", "erasures"}
     assert set(told["runs"][0]) == {one.name for one in fields(PastRun)}
     assert set(told["partitions"][0]) == {one.name for one in fields(PastPartition)}
@@ -177,5 +182,5 @@ def test_clean_records_in_the_ledger_that_the_options_name(
 
 
 def test_malformed_since_is_found_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_history(CommandLine(ledger="/l", quiet=True), since="yesterday") == 2
+    assert run_history(CommandLine(ledger="/l", quiet=True), HistoryOptions(since="yesterday")) == 2
     assert "--since can't be understood" in capsys.readouterr().err

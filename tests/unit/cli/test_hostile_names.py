@@ -17,13 +17,12 @@ from tests.unit.cli.hostile import FORGED, hostile
 from tests.unit.cli.results import partition, run_of
 from winnow.cleaning.result import PartitionResult, RunResult, Setting
 from winnow.cli import doctor, erase, explain, history, recover
-from winnow.cli.explain import Asked
+from winnow.cli.explain import ExplainOptions
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Errors, Guarded, Paper, complain
+from winnow.cli.out import Errors, Guarded, Paper, as_json, complain
 from winnow.cli.text import compare as compare_text
 from winnow.cli.text import erase as erase_text
-from winnow.cli.text import history as history_text
 from winnow.cli.text import table
 from winnow.cli.text import verify as verify_text
 from winnow.cli.text.json_output import to_json
@@ -85,13 +84,13 @@ SHOWN: dict[str, Callable[[Paper], object]] = {
     "plan": lambda paper: table.show(run_result("plan"), paper),
     "clean": lambda paper: table.show(run_result("clean"), paper),
     "explain": lambda paper: paper.lines(
-        explain.lines(hostile(Explanation), Asked(partition=OSC, offset=1), 100)
+        explain.lines(hostile(Explanation), ExplainOptions(partition=OSC, offset=1), 100)
     ),
     "verify": lambda paper: verify_text.show(hostile(SweepResult), paper),
     "compare": lambda paper: compare_text.show(hostile(CompareResult), paper),
-    "history": lambda paper: history_text.show(hostile(History), paper, now=10),
+    "history": lambda paper: history.show(hostile(History), paper, now=10),
     "erase": lambda paper: paper.lines(erase_text.lines(hostile(EraseResult))),
-    "doctor": lambda paper: doctor.show(hostile(Diagnosis), REQUEST, paper),
+    "doctor": lambda paper: paper.page(doctor.page(hostile(Diagnosis), REQUEST, paper.width)),
     "recover": lambda paper: paper.lines(
         recover._lines(
             hostile(
@@ -113,7 +112,7 @@ def test_text_of_verb_has_no_control_characters(verb: str) -> None:
 
 
 def test_json_of_verbs_escapes_control_characters_and_keeps_values() -> None:
-    texts = {
+    values = {
         "plan": to_json(run_result("plan")),
         "explain": explain.to_json(hostile(Explanation)),
         "verify": verify_text.to_json(hostile(SweepResult)),
@@ -122,7 +121,8 @@ def test_json_of_verbs_escapes_control_characters_and_keeps_values() -> None:
         "erase": erase.to_json(hostile(EraseResult)),
         "doctor": doctor.to_json(hostile(Diagnosis), REQUEST),
     }
-    for verb, text in texts.items():
+    for verb, value in values.items():
+        text = as_json(value)
         assert printable(text) == text, verb
         assert OSC in "".join(strings(json.loads(text))), verb
 

@@ -1,9 +1,11 @@
 import io
+import subprocess
+import time
 from contextlib import nullcontext
 
 import pytest
 
-from winnow.cli.profile import Clock, table
+from winnow.cli.profile import Clock, began_ms, table
 from winnow.runtime.profile import Phase, Profile
 
 PROFILE = Profile(
@@ -65,3 +67,13 @@ def test_clock_prints_nothing_unless_asked(capsys: pytest.CaptureFixture[str]) -
 
 def test_run_of_zero_seconds_has_no_shares() -> None:
     assert "share" not in io.StringIO("\n".join(table(Profile(0.0, ())))).read()
+
+
+def test_begin_of_a_process_is_exact_to_a_few_hundredths_of_a_second() -> None:
+    before = time.time() * 1000
+    with subprocess.Popen(["sleep", "60"]) as process:
+        after = time.time() * 1000
+        time.sleep(0.3)
+        began = began_ms(process.pid)
+        process.kill()
+    assert before - 30 <= began <= after + 30

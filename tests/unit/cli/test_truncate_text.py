@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from winnow.cli.text.truncate import lines, to_json
+from winnow.cli.recover import cut_lines, cuts_to_json
 from winnow.policy.versions import ANY_VERSION
 from winnow.recovery.logs.values import RecoveredDir, TruncateResult
 
@@ -16,10 +16,10 @@ RESULT = TruncateResult(
 
 
 def test_last_line_names_the_version() -> None:
-    assert list(lines(RESULT))[-1] == f"By the {ANY_VERSION}."
+    assert list(cut_lines(RESULT))[-1] == f"By the {ANY_VERSION}."
 
 
 def test_json_has_the_version_and_how_it_is_known() -> None:
-    (value,) = to_json(RESULT)
+    (value,) = cuts_to_json(RESULT)
     assert value["kafka_version"] == ANY_VERSION.versions
     assert value["kafka_version_source"] == ANY_VERSION.how

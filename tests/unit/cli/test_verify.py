@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import io
-import json
 
+from tests.unit.cli.results import in_json
 from winnow.cli.out import Paper
 from winnow.cli.text.verify import MOST, show, to_json
 from winnow.verbs.verify.findings import Checked, Finding, Scope
@@ -87,7 +87,7 @@ def test_findings_have_no_control_characters() -> None:
 
 
 def test_json_has_exactly_these_keys() -> None:
-    told = json.loads(to_json(result(CRC)))
+    told = in_json(to_json(result(CRC)))
     assert told["checked"] == {
         "partitions": 2,
         "segments": 1,

@@ -16,7 +16,8 @@ from tests.unit.kafka_log.reading import offsets, rows
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, segment_file
-from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
+from winnow.logdir.snapshots import encode_snapshot
+from winnow.state import ProducerEntry
 from winnow.wire.control import ControlType
 from winnow.wire.plain import Record
 

@@ -11,7 +11,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.twins.encoding import encode_batch
-from winnow.logdir.damage import Damage, damage_in, find_damage, whole_rows
+from winnow.logdir.batches import HeaderWalk
+from winnow.logdir.damage import Damage, damage_in, find_damage
 from winnow.wire.batch import CRC_AT, FRAME_SIZE
 from winnow.wire.buffers import as_bytes
 from winnow.wire.plain import Record
@@ -113,7 +114,7 @@ def test_log_without_its_damage_is_sound(counts: list[int], garbage: bytes, plac
         left, position = left + damaged[position:begin], stop
     left += damaged[position:]
     assert damages(left, end) == []
-    rows = [row for rows in whole_rows(as_bytes(left), 0, BASE) for row in rows]
+    rows = [row for rows in HeaderWalk(as_bytes(left), BASE) for row in rows]
     assert sum(int(row["size"]) for row in rows) == len(left)
     edges = edges_of(batches)
     told = told_end(damaged, max(edge for edge in edges if edge <= start))

@@ -5,8 +5,6 @@ errors.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,21 +16,11 @@ from winnow.recovery.runs.run import recover_log_dirs
 from winnow.recovery.runs.values import Action
 
 
-@pytest.fixture
-def memory() -> Iterator[Path]:
-    """A directory in memory, if there is one: each of these runs syncs dozens of times."""
-    place = Path("/dev/shm")  # noqa: S108 - a place, not a name of a file
-    with tempfile.TemporaryDirectory(
-        prefix="winnow-foreign-", dir=place if place.is_dir() else None
-    ) as path:
-        yield Path(path)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_outside_is_read_or_changed(memory: Path, name: str, kind: str) -> None:
+def test_nothing_outside_is_read_or_changed(tmp_path: Path, name: str, kind: str) -> None:
     for verb, act in VERBS.items():
-        home = memory / verb
+        home = tmp_path / verb
         log_dir = make(home)
         put(log_dir, name, kind)
         before = state_of(home / "outside")
@@ -48,14 +36,24 @@ def test_nothing_outside_is_read_or_changed(memory: Path, name: str, kind: str) 
             assert UNREADABLE not in f"{told!r} {told}", verb
 
 
-def test_link_in_place_of_a_partition_does_not_stop_other_purges(memory: Path) -> None:
-    log_dir = make(memory)
-    (log_dir / "a-0").symlink_to(memory / "outside" / "below")
-    before = state_of(memory / "outside")
+def test_link_in_place_of_a_partition_does_not_stop_other_purges(tmp_path: Path) -> None:
+    log_dir = make(tmp_path)
+    (log_dir / "a-0").symlink_to(tmp_path / "outside" / "below")
+    before = state_of(tmp_path / "outside")
     (purged,) = recover_log_dirs([str(log_dir)], purge_run=RUN).partitions
     assert (purged.error, purged.actions) == (None, (Action.RECOVERED, Action.PURGED))
     assert not (log_dir / "t-0" / f".winnow-kept-{RUN}").exists()
-    assert state_of(memory / "outside") == before
+    assert state_of(tmp_path / "outside") == before
     linked, _ = recover_log_dirs([str(log_dir)], purge_run="all").partitions
     assert "symbolic link" in (linked.error or "")
-    assert state_of(memory / "outside") == before
+    assert state_of(tmp_path / "outside") == before
+
+
+def test_purge_finds_what_only_one_of_two_brokers_keeps(tmp_path: Path) -> None:
+    keeping = make(tmp_path)
+    other = tmp_path / "other"
+    (other / "t-0").mkdir(parents=True)
+    (other / "meta.properties").write_text("version=1\nnode.id=9\ncluster.id=c\n")
+    purged = recover_log_dirs([str(keeping), str(other)], purge_run=RUN).partitions
+    assert [Path(found.log_dir) for found in purged] == [keeping]
+    assert not (keeping / "t-0" / f".winnow-kept-{RUN}").exists()

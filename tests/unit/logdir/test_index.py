@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,18 +11,16 @@ from hypothesis import strategies as st
 
 from tests.twins.files import index_plain
 from winnow.errors import CorruptLogError
+from winnow.logdir.batches import Piece
+from winnow.logdir.indexes.checks import check_offset_index, columns_of
 from winnow.logdir.indexes.index import (
-    OFFSET_ENTRY,
     IndexBuilder,
-    check_index_against,
-    read_offset_index,
-    read_time_index,
+    decode_offset_index,
+    decode_time_index,
     warm_up,
 )
-from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH
 
-STORAGE = LocalStorage()
 BASE = 1000
 
 
@@ -138,18 +135,16 @@ def test_log_larger_than_an_entry_can_address_is_refused() -> None:
         _build(_batches([2**30, 2**30], [1, 2]), 0)
 
 
-def _offset_index(tmp_path: Path, data: bytes) -> np.ndarray:
-    (tmp_path / "x.index").write_bytes(data)
-    return read_offset_index(
-        STORAGE, f"{tmp_path}/x.index", base_offset=BASE, log_bytes=400, end_offset=BASE + 10
+def _offset_index(data: bytes) -> np.ndarray:
+    return decode_offset_index(
+        data, "x.index", base_offset=BASE, log_bytes=400, end_offset=BASE + 10
     )
 
 
-def test_index_reads_back_as_built(tmp_path: Path) -> None:
+def test_index_reads_back_as_built() -> None:
     index, timeindex = _build(_batches([100, 100, 100, 100], [5, 9, 7, 12]), 100)
-    assert _offset_index(tmp_path, index).tolist() == [(BASE + 2, 200)]
-    (tmp_path / "x.timeindex").write_bytes(timeindex)
-    entries = read_time_index(STORAGE, f"{tmp_path}/x.timeindex", base_offset=BASE)
+    assert _offset_index(index).tolist() == [(BASE + 2, 200)]
+    entries = decode_time_index(timeindex, "x.timeindex", base_offset=BASE)
     assert entries.tolist() == [(9, BASE + 1), (12, BASE + 3)]
 
 
@@ -176,35 +171,36 @@ def test_index_reads_back_as_built(tmp_path: Path) -> None:
         "negative",
     ],
 )
-def test_malformed_index_tail_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
+def test_malformed_index_tail_is_refused(entries: list[tuple[int, int]]) -> None:
     with pytest.raises(CorruptLogError, match="at byte"):
-        _offset_index(tmp_path, b"".join(struct.pack(">ii", *entry) for entry in entries))
+        _offset_index(b"".join(struct.pack(">ii", *entry) for entry in entries))
 
 
-def test_torn_index_is_refused(tmp_path: Path) -> None:
+def test_torn_index_is_refused() -> None:
     with pytest.raises(CorruptLogError, match="multiple of 8"):
-        _offset_index(tmp_path, struct.pack(">iii", 2, 200, 3))
+        _offset_index(struct.pack(">iii", 2, 200, 3))
 
 
 @pytest.mark.parametrize(
     "entries", [[(5, 1), (0, 0)], [(5, 1), (5, 2)], [(5, 2), (6, 1)], [(5, -1)], [(-1, 1)]]
 )
-def test_malformed_time_index_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
-    (tmp_path / "x").write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
+def test_malformed_time_index_is_refused(entries: list[tuple[int, int]]) -> None:
+    data = b"".join(struct.pack(">qi", *entry) for entry in entries)
     with pytest.raises(CorruptLogError, match="at byte"):
-        read_time_index(STORAGE, f"{tmp_path}/x", base_offset=BASE)
+        decode_time_index(data, "x", base_offset=BASE)
 
 
-def _entries(*pairs: tuple[int, int]) -> np.ndarray:
-    return np.array([(BASE + offset, position) for offset, position in pairs], OFFSET_ENTRY)
+def _check(rows: np.ndarray, *pairs: tuple[int, int]) -> None:
+    data = b"".join(struct.pack(">ii", *pair) for pair in pairs)
+    batches = columns_of(Piece(np.empty(0, np.uint8), rows, 0))
+    check_offset_index(data, "f", batches, base_offset=BASE, log_bytes=1000)
 
 
 def test_entries_may_name_first_or_last_offsets() -> None:
     rows = _batches([100] * 6, [1] * 6)
-    check_index_against(_entries((2, 200), (4, 400)), rows, file="f")
-    check_index_against(_entries((3, 200), (5, 400)), rows, file="f")
-    check_index_against(_entries(), rows, file="f")
-    check_index_against(_entries((3, 200)), rows[["position", "last_offset"]].copy(), file="f")
+    _check(rows, (2, 200), (4, 400))
+    _check(rows, (3, 200), (5, 400))
+    _check(rows)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +208,14 @@ def test_entries_may_name_first_or_last_offsets() -> None:
 )
 def test_contradicting_entries_are_refused(pairs: list[tuple[int, int]]) -> None:
     with pytest.raises(CorruptLogError):
-        check_index_against(_entries(*pairs), _batches([100] * 6, [1] * 6), file="f")
+        _check(_batches([100] * 6, [1] * 6), *pairs)
 
 
 def test_entry_with_an_offset_inside_a_batch_is_refused() -> None:
     with pytest.raises(CorruptLogError, match="last offset of a batch"):
-        check_index_against(_entries((2, 100)), _batches([100] * 2, [1] * 2, [2, 2]), file="f")
+        _check(_batches([100] * 2, [1] * 2, [2, 2]), (2, 100))
     with pytest.raises(CorruptLogError):
-        check_index_against(_entries((2, 100)), _batches([], []), file="f")
+        _check(_batches([], []), (2, 100))
 
 
 def test_warm_up_runs() -> None:

@@ -7,7 +7,8 @@ import crcmod.predefined
 import pytest
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.snapshots import ProducerEntry, decode_snapshot, encode_snapshot, read_snapshot
+from winnow.logdir.snapshots import decode_snapshot, encode_snapshot, read_snapshot
+from winnow.state import ProducerEntry
 from winnow.storage.local import LocalStorage
 
 ENTRIES = (

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from winnow.errors import CorruptLogError
@@ -8,9 +6,7 @@ from winnow.logdir.indexes.txnindex import (
     AbortedTransaction,
     decode_txn_index,
     encode_txn_index,
-    read_txn_index,
 )
-from winnow.storage.local import LocalStorage
 
 ENTRIES = (
     AbortedTransaction(producer_id=7, first_offset=100, last_offset=110, last_stable_offset=105),
@@ -18,11 +14,10 @@ ENTRIES = (
 )
 
 
-def test_index_reads_back_as_written(tmp_path: Path) -> None:
-    path = tmp_path / "00000000000000000100.txnindex"
-    path.write_bytes(encode_txn_index(ENTRIES))
-    assert path.stat().st_size == 68
-    assert read_txn_index(LocalStorage(), str(path), base_offset=100, end_offset=121) == ENTRIES
+def test_index_reads_back_as_written() -> None:
+    data = encode_txn_index(ENTRIES)
+    assert len(data) == 68
+    assert decode_txn_index(data, "f", base_offset=100, end_offset=121) == ENTRIES
 
 
 def test_layout_is_kafkas() -> None:

@@ -65,7 +65,7 @@ def test_whole_segment_is_read_to_its_end(tmp_path: Path) -> None:
     data = batch(100, records=3, timestamp=5_000) + batch(103) + batch(110)
     found = read(tmp_path, data, interval=0)
     assert (found.valid_bytes, found.next_offset, found.stopped) == (len(data), 111, None)
-    assert (found.max_timestamp, found.offset_of_max) == (5_102, 102)
+    assert found.max_timestamp == 5_102
     assert found.first_batch_max_timestamp == 5_102
     # The first batch never has an entry; the time index has one more, for the newest record.
     assert (found.index_bytes, found.timeindex_bytes) == (16, 12)
@@ -116,21 +116,6 @@ def test_valid_batches_that_a_broker_would_not_cut_are_refused(
     assert segment_file(BASE, LOG) in str(error.value)
 
 
-def test_valid_batches_are_given_away_in_order_and_once(tmp_path: Path) -> None:
-    data = b"".join(batch(at) for at in range(100, 200))
-    path = tmp_path / segment_file(BASE, LOG)
-    path.write_bytes(data + bytes(100))
-    offsets: list[int] = []
-    read_segment(
-        str(tmp_path),
-        BASE,
-        len(data) + 100,
-        index_interval_bytes=4096,
-        seen=lambda _buf, rows: offsets.extend(rows["base_offset"].tolist()),
-    )
-    assert offsets == [*range(100, 200)]
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_any_change_is_read_as_by_the_plain_twin(tmp_path: Path, data: st.DataObject) -> None:
@@ -170,7 +155,6 @@ def a_read(base: int, *, size: int = 100, valid: int = 100, end: int | None = No
         next_offset=base + 10 if end is None else end,
         stopped=None if valid == size else "torn",
         max_timestamp=-1,
-        offset_of_max=-1,
         first_batch_max_timestamp=-1,
         index_bytes=0,
         timeindex_bytes=0,

@@ -21,7 +21,8 @@ from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.snapshots import ProducerEntry, read_snapshot
+from winnow.logdir.snapshots import read_snapshot
+from winnow.state import ProducerEntry
 from winnow.storage.local import LocalStorage
 from winnow.wire.plain import Record
 

@@ -12,7 +12,8 @@ from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
 from tests.unit.metrics.listener import listening
 from winnow.cleaning.result import ALL_CODES, Output, RecordsRemoved, RunResult, SegmentFate
 from winnow.errors import UsageError, WinnowError
-from winnow.metrics import gauges_of, gauges_of_end, tell_prometheus
+from winnow.metrics.gauges import gauges_of, gauges_of_end
+from winnow.metrics.prometheus import tell_prometheus
 
 STARTED, ENDED = 1_795_300_001_000, 1_795_300_003_500
 COMPACTED = partition(

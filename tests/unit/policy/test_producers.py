@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from winnow.policy.producers import (
-    CompletedTransaction,
     Marker,
     Producer,
     ProducerState,
+    Transaction,
     expire,
     from_entries,
     last_records,
@@ -118,9 +118,7 @@ def test_case_41_marker_at_the_high_watermark_decides_nothing_yet() -> None:
         ]
     )
     state = replay(EMPTY, rows, markers={2: marker(2, 1, aborted=True)})
-    assert state.completed == (
-        CompletedTransaction(producer_id=1, first_offset=0, marker_offset=2, aborted=True),
-    )
+    assert state.completed == (Transaction(producer_id=1, first_offset=0, marker_offset=2),)
     assert state.producers[1].current_txn_first_offset is None
     assert (state.producers[1].timestamp, state.producers[1].coordinator_epoch) == (2, 7)
     assert stable(state, 2) == 0

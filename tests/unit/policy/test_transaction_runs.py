@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.policy.txn_logs import ABORT, COMMIT, FAR, Log, runs_of, sound_logs
 from winnow.errors import CorruptLogError
-from winnow.policy.producers import Undecided
+from winnow.policy.producers import Transaction
 from winnow.policy.transaction_runs import Fold, fold
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
@@ -71,7 +71,7 @@ def test_case_33_transaction_spans_data_and_marker_segments() -> None:
     log.abort(7, first)
     found = folded(log)
     assert [carried.open_producers for carried in found.carried] == [set(), {7}, {7, 8}]
-    assert found.undecided == Undecided(first_offset=1, producer_id=8, marker_offset=None)
+    assert found.undecided == Transaction(first_offset=1, producer_id=8, marker_offset=None)
     assert "producer 8 has a transaction open since offset 1" in str(found.undecided)
 
 
@@ -135,7 +135,7 @@ def test_aborted_data_at_the_log_start_needs_an_entry_from_there(*, roll: bool) 
     for log_start in (second, second + 1):
         assert folded(log, log_start_offset=log_start).undecided is None
         undecided = folded(log, log_start_offset=log_start, high_watermark=4).undecided
-        assert undecided == Undecided(first_offset=second, producer_id=7, marker_offset=4)
+        assert undecided == Transaction(first_offset=second, producer_id=7, marker_offset=4)
     log.aborted = []
     with pytest.raises(CorruptLogError, match="from offset 1 to its ABORT marker at 4"):
         folded(log, log_start_offset=second + 1)

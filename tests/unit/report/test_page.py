@@ -5,7 +5,7 @@ import pytest
 from tests.unit.cli.results import idle, partition, run_of
 from tests.unit.report.runs import HOSTILE, everything, many
 from winnow.cleaning.result import RunResult
-from winnow.report import render
+from winnow.report.write import render
 
 
 def text_of(page: str) -> str:

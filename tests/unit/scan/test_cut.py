@@ -63,10 +63,10 @@ def test_kernel_agrees_with_twin(
     rows = random_rows(rng)
     start, in_split = int(rows["position"][0]) - rng.randrange(500), rng.randrange(50)
     cuts = np.empty((len(rows), 4), np.int64)
-    wild, count, *state, records, attributes, flags = sum_up(
+    wild, count, *state, records, flags = sum_up(
         as_rows(rows), DENSEST, split_bytes, split_records, start, in_split, plain, cuts
     )
-    found = wild, [tuple(one) for one in cuts[:count].tolist()], tuple(state), records, attributes
+    found = wild, [tuple(one) for one in cuts[:count].tolist()], tuple(state), records
     *told, (legacy, guessed) = sum_up_plain(
         rows,
         split_bytes=split_bytes,

@@ -223,7 +223,7 @@ def expected_of(*segments: int) -> Expected:
 
 def test_no_prefetch_if_one_segment_dominates(tmp_path: Path) -> None:
     def asked(**partitions: Expected) -> set[str]:
-        return set(prefetch_of(partitions, secret=SECRET, spool=str(tmp_path), parallelism=2))
+        return set(prefetch_of(partitions, SECRET, str(tmp_path), 2))
 
     assert asked(a=expected_of(2**30, 2**30)) == set()
     assert asked(a=expected_of(*[2**28] * 8)) == {"a"}
@@ -237,7 +237,7 @@ def test_bucket_count_grows_with_bytes(tmp_path: Path) -> None:
         partitions = {
             str(number): expected_of(*[size // 16] * 16) for number, size in enumerate(sizes)
         }
-        made = prefetch_of(partitions, secret=SECRET, spool=str(tmp_path), parallelism=2)
+        made = prefetch_of(partitions, SECRET, str(tmp_path), 2)
         return [made[name].wanted.buckets for name in partitions]
 
     assert buckets(2**20) == [1]

@@ -92,6 +92,7 @@ ALLOWED = {
     "verbs/output/clean.py": "work directories, removed by descriptors, and whether a destination "
     "is there",
     "worker/archives.py": "Winnow's own code and Spark's",
+    "worker/standby.py": "the private directory of the run, and /dev/null",
     "worker/package.py": "Winnow's own code, and the archive that is asked for",
     "worker/offline.py": "the checkout's own files, and the archive that is asked for",
     "compiled.py": "compiled kernels, which belong to the installation",
@@ -104,8 +105,8 @@ ALLOWED = {
     "logdir/lock_reach.py": "/proc",
     "values/settings.py": "a file that the user names",
     "cli/options.py": "files and directories that the user names",
-    "cli/keys.py": "a file that the user names",
     "cli/line/typed.py": "the private directory of the run",
+    "cli/profile.py": "/proc",
     "cli/line/saved.py": "files and directories that the user names",
     "report/read_certificate.py": "whether a file is beside one that the user names",
     "api.py": "whether the user names a file",

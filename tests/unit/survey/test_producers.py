@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.cleaning.partitions import NOW, batch, make_partition, record, segments_of
 from winnow.logdir.names import LOG, SNAPSHOT, segment_file
-from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
-from winnow.state import PartitionState, TopicPartition
+from winnow.logdir.snapshots import encode_snapshot
+from winnow.state import PartitionState, ProducerEntry, TopicPartition
 from winnow.storage.local import LocalStorage
 from winnow.survey.transactions import known_producers, newest_snapshot
 from winnow.survey.walk import walk_segment

@@ -28,13 +28,12 @@ from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir import batches
 from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
-from winnow.logdir.snapshots import ProducerEntry
 from winnow.policy.versions import asked_version
 from winnow.scan import cut
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.resolve import Survivors, resolve_bucket
 from winnow.scan.scan import scan_split
-from winnow.state import PartitionState, TopicPartition
+from winnow.state import PartitionState, ProducerEntry, TopicPartition
 from winnow.survey.transactions import Snapshot, Transactions, settle
 from winnow.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.wire.plain import Record

@@ -74,15 +74,14 @@ def test_last_batch_of_each_producer_is_found_across_chunks(
     ]
 
 
-def test_transactions_and_control_batches_are_flagged(tmp_path: Path) -> None:
+def test_split_with_transactional_data_or_markers_is_not_plain(tmp_path: Path) -> None:
     plain = walked(make_partition(tmp_path / "plain-0", {0: [batch(record(0))]}))
-    assert (plain.control, plain.transactional, plain.legacy) == (False, False, False)
+    assert ([split.plain for split in plain.splits], plain.legacy) == ([True], False)
     data = encode_batch([record(0)], transactional=True, producer_id=3)
     marker = encode_batch([record(1, b"\0\0\0\1")], transactional=True, control=True, producer_id=3)
-    walk = walked(make_partition(tmp_path / "u-0", {0: [data]}))
-    assert walk.transactional
-    assert not walk.control
-    assert walked(make_partition(tmp_path / "v-0", {0: [data, marker]})).control
+    for name, log in (("data-0", [data]), ("both-0", [data, marker]), ("marker-0", [marker])):
+        walk = walked(make_partition(tmp_path / name, {0: log}))
+        assert [split.plain for split in walk.splits] == [False]
 
 
 LOG_OF_TWO = [batch(record(0), record(1)), batch(record(2))]

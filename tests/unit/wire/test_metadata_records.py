@@ -23,16 +23,14 @@ from tests.unit.wire.metadata_values import (
 )
 from winnow.errors import CorruptLogError
 from winnow.wire.metadata_records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
     ConfigRecord,
     Decoded,
-    EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
+    TransactionRecord,
     decode_metadata_record,
 )
 
@@ -50,10 +48,10 @@ DECODED: list[tuple[bytes, MetadataRecord | None]] = [
     (remove_topic(), RemoveTopicRecord(ID)),
     (feature("metadata.version", 30), FeatureLevelRecord("metadata.version", 30)),
     (no_op(), None),
-    (begin(), BeginTransactionRecord()),
-    (begin(None), BeginTransactionRecord()),
-    (end(), EndTransactionRecord()),
-    (abort(), AbortTransactionRecord()),
+    (begin(), TransactionRecord.BEGIN),
+    (begin(None), TransactionRecord.BEGIN),
+    (end(), TransactionRecord.END),
+    (abort(), TransactionRecord.ABORT),
 ]
 NAMES = [f"{value[1]}-{number}" for number, (value, _) in enumerate(DECODED)]
 

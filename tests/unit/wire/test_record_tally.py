@@ -15,7 +15,7 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.inflate import RecordBlocks, inflate
-from winnow.wire.record_tally import RecordTally, tally_records
+from winnow.wire.record_checks import RecordTally, tally_records
 
 
 def columns(tally: RecordTally) -> dict[str, list[int]]:

@@ -18,11 +18,10 @@ from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.commit.journal import Journal, write_journal
 from winnow.logdir.commit.keeping import begin_keeping, end_keeping
 from winnow.logdir.commit.kept import kept_path, read_kept
-from winnow.logdir.commit.retain import follow_log_start, retain
+from winnow.logdir.commit.retain import follow_log_start
 from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.commit.unchanged import check_unchanged
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
-from winnow.policy.plan import RetentionPlan
 from winnow.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.storage.contract import Storage
 
@@ -81,20 +80,6 @@ def commit_cleaner_checkpoint(
     """
     if offsets:
         update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
-
-
-def commit_retention(
-    storage: Storage, state: PartitionState, plan: RetentionPlan, entries: Entries
-) -> None:
-    """Delete whole segments, lowest first, then update side files and checkpoints (S6.6, S7.6)."""
-    retain(
-        storage,
-        state,
-        deleted=plan.deleted,
-        roll=plan.roll,
-        log_start_offset=plan.log_start_offset,
-        entries=entries,
-    )
 
 
 def commit_log_start(storage: Storage, state: PartitionState, entries: Entries) -> None:

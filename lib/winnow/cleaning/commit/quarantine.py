@@ -6,12 +6,14 @@ not if the damaged bytes may contain a marker whose loss changes the outcome of 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import kept_by
@@ -22,20 +24,18 @@ from winnow.logdir.commit.set_aside import staging_path
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.damage import Damage, find_damage
 from winnow.logdir.listing import SegmentListing, list_segments, resolve
-from winnow.logdir.names import LOG, QUARANTINE_PREFIX, TXNINDEX, segment_file
+from winnow.logdir.names import LOG, QUARANTINE_PREFIX, segment_file
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
-from winnow.policy.transaction_runs import SegmentRuns, fold
+from winnow.policy.transaction_runs import fold
 from winnow.runtime.failed_job import cause_of
-from winnow.runtime.failure import Failure, failure
-from winnow.runtime.throttle import in_task
+from winnow.runtime.failure import Failure, all_or_failure
+from winnow.runtime.spread import spread
 from winnow.state import PartitionState, Segment, TopicPartition
 from winnow.storage.places import free_bytes
-from winnow.survey.walk import TransactionsWanted, walk_segment
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+from winnow.survey.walk import TransactionsWanted, index_and_log, walk_segment
+from winnow.words import counted
 
 WHAT_IT_MEANS = (
     "the log has lost the records in these bytes: an older value of a key may be its newest now, "
@@ -156,16 +156,18 @@ def _find(
     sc: SparkContext, state: PartitionState, request: Request
 ) -> list[tuple[Segment, tuple[Damage, ...]]]:
     """Return the segments with damage, ascending."""
-    directory = state.directory
-    ends = [segment.base_offset for segment in state.segments[1:]] + [state.log_end_offset]
-
-    def find(segment: Segment, end_offset: int) -> tuple[Damage, ...]:
-        path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
-        return find_damage(
-            path, segment.log_bytes, base_offset=segment.base_offset, end_offset=end_offset
+    ends = [*(segment.base_offset for segment in state.segments[1:]), state.log_end_offset]
+    pieces = [
+        partial(
+            find_damage,
+            f"{state.directory}/{segment_file(segment.base_offset, LOG)}",
+            segment.log_bytes,
+            base_offset=segment.base_offset,
+            end_offset=end_offset,
         )
-
-    found = _each(sc, find, list(zip(state.segments, ends, strict=True)), request)
+        for segment, end_offset in zip(state.segments, ends, strict=True)
+    ]
+    found = _each(sc, pieces, request)
     return [
         (segment, damages)
         for segment, damages in zip(state.segments, found, strict=True)
@@ -173,26 +175,17 @@ def _find(
     ]
 
 
-def _each(
-    sc: SparkContext,
-    function: Callable[..., _T],
-    items: Sequence[tuple[Any, ...]],
-    request: Request,
-) -> list[_T]:
-    """Apply the function to each item, in tasks. Raises CorruptLogError for the first failure."""
+def _each(sc: SparkContext, pieces: Sequence[Callable[[], _T]], request: Request) -> list[_T]:
+    """Call each piece in a task of its own. Raises CorruptLogError for the first failure."""
     request.stop.check()
-
-    def guarded(item: tuple[Any, ...]) -> _T | Failure:
-        try:
-            return function(*item)
-        except FAILS_ONE_PARTITION as error:
-            return failure(error)
-
     try:
-        collected = (
-            sc.parallelize(list(items), len(items))
-            .mapPartitions(in_task(partial(map, guarded)))
-            .collect()
+        outcomes = spread(
+            sc,
+            operator.call,
+            pieces,
+            per_task=1,
+            name=f"reading {counted(len(pieces), 'segment')}",
+            progress=request.progress,
         )
     except (Py4JError, PySparkException) as error:
         request.stop.check()
@@ -201,12 +194,10 @@ def _each(
             found=cause_of(error),
             hint="See the driver's log for the rest. Run again.",
         ) from error
-    outcomes: list[_T] = []
-    for outcome in collected:
-        if isinstance(outcome, Failure):
-            raise CorruptLogError(outcome.message)
-        outcomes.append(outcome)
-    return outcomes
+    done = all_or_failure(outcomes)
+    if isinstance(done, Failure):
+        raise CorruptLogError(done.message)
+    return done
 
 
 def _stage(
@@ -251,33 +242,24 @@ def _check_transactions(
     case is data without any later marker.
     """
     rewritten = {item.source.base_offset: item for item in staged}
-    items = [
-        (segment, following, rewritten.get(segment.base_offset))
-        for segment, following in zip(state.segments, [*state.segments[1:], None], strict=True)
-    ]
     directory, start = state.directory, state.log_start_offset
-
-    def runs(
-        segment: Segment, following: Segment | None, item: StagedQuarantine | None
-    ) -> SegmentRuns:
+    walks = []
+    for segment, following in zip(state.segments, [*state.segments[1:], None], strict=True):
         wanted = TransactionsWanted(
             high_watermark=_NEVER,
             log_start_offset=start,
             end_offset=None if following is None else following.base_offset,
             txn_index=segment.txnindex_bytes is not None,
         )
+        item = rewritten.get(segment.base_offset)
         home, size = (directory, segment.log_bytes) if item is None else (staging, item.log_bytes)
-        return walk_segment(home, segment.base_offset, size, transactions=wanted).runs
-
-    def files(number: int) -> tuple[str, str]:
-        base = state.segments[number].base_offset
-        return (
-            f"{directory}/{segment_file(base, TXNINDEX)}",
-            f"{directory}/{segment_file(base, LOG)}",
-        )
+        walks.append(partial(walk_segment, home, segment.base_offset, size, transactions=wanted))
 
     folded = fold(
-        _each(sc, runs, items, request), high_watermark=_NEVER, log_start_offset=start, where=files
+        [walk.runs for walk in _each(sc, walks, request)],
+        high_watermark=_NEVER,
+        log_start_offset=start,
+        where=lambda number: index_and_log(directory, state.segments[number].base_offset),
     )
     last = max(damage.end_offset for item in staged for damage in item.damages)
     producer, first = min(folded.opened.items(), key=lambda opened: opened[1], default=(None, last))

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
-from winnow.cleaning.commit.commit import (
-    commit_cleaner_checkpoint,
-    commit_log_start,
-    commit_retention,
-    kept_by,
-)
+from winnow.cleaning.commit.commit import commit_cleaner_checkpoint, commit_log_start, kept_by
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.logdir.commit.retain import lags_behind
-from winnow.logdir.listing import resolve
+from winnow.logdir.commit.retain import lags_behind, retain
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
@@ -29,29 +24,22 @@ from winnow.survey.survey import list_partition
 
 def retain_only(item: PartitionWork, request: Request, *, run_id: str) -> PartitionResult:
     """Carry out the retention of a partition that is not compacted."""
-    plan = item.plan.retention
+    plan, reset = item.plan.retention, item.plan.checkpoint_reset
     began = time.monotonic()
+    keeping = kept_by(request, item.state, run_id=run_id, cleaner_checkpoint_after=reset)
     try:
-        if plan is None:
+        with keeping if plan is not None else nullcontext():
             after = retain_from(item, item.state, plan, request)
-        else:
-            reset = item.plan.checkpoint_reset
-            with kept_by(request, item.state, run_id=run_id, cleaner_checkpoint_after=reset):
-                after = retain_from(item, item.state, plan, request)
-        if item.plan.checkpoint_reset is not None:
+        if reset is not None:
             # A checkpoint outside the log is rewritten even if nothing is cleaned (S3.2).
-            offset = max(item.plan.checkpoint_reset, after.log_start_offset)
-            commit_cleaner_checkpoint(
-                request.storage, item.place.log_dir, {item.place.topic_partition: offset}
-            )
+            offsets = {item.place.topic_partition: max(reset, after.log_start_offset)}
+            commit_cleaner_checkpoint(request.storage, item.place.log_dir, offsets)
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     return report.done(
         item,
         after=after,
-        groups=(),
         retention=plan,
-        first_dirty_offset=None,
         now=request.now,
         duration_ms=ms_since(began),
     )
@@ -65,7 +53,14 @@ def retain_from(
     """
     entries = checkpoint_entries(state.topic_partition.topic, item.config)
     if plan is not None:
-        commit_retention(request.storage, state, plan, entries)
+        retain(
+            request.storage,
+            state,
+            deleted=plan.deleted,
+            roll=plan.roll,
+            log_start_offset=plan.log_start_offset,
+            entries=entries,
+        )
     elif _may_follow(item, request) and not entries.remote and lags_behind(state):
         commit_log_start(request.storage, state, entries)
     else:
@@ -89,14 +84,5 @@ def state_now(item: PartitionWork, placed: Sequence[Segment] = ()) -> PartitionS
     """
     segments = {segment.base_offset: segment for segment in (*item.state.segments, *placed)}
     known = replace(item.state, segments=tuple(segments[base] for base in sorted(segments)))
-    listed = list_partition(item.place, known=known)
-    state = resolve(
-        listed.listing,
-        log_dir=item.place.log_dir,
-        topic_partition=item.place.topic_partition,
-        checkpoints=item.log_dir.checkpoints,
-        log_end_offset=item.state.log_end_offset,
-        trusted_end=item.place.trusted_end,
-        lost_bytes=listed.lost_bytes,
-    )
+    state = item.state_of(list_partition(item.place, known=known), item.state.log_end_offset)
     return replace(state, high_watermark=min(state.high_watermark, item.state.high_watermark))

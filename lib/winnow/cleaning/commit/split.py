@@ -8,12 +8,13 @@ surveys the partition again.
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import kept_by
@@ -28,24 +29,13 @@ from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.runtime.failed_job import failed_job
-from winnow.runtime.failure import Failure, failure
-from winnow.runtime.throttle import in_task
+from winnow.runtime.failure import Failure, all_or_failure, failure
+from winnow.runtime.spread import spread
 from winnow.state import Segment
 from winnow.storage.places import Places
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+from winnow.words import counted
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    directory: str
-    staging: str
-    segment: Segment
-    index_interval_bytes: int
-    segment_index_bytes: int
 
 
 def split_first(
@@ -85,80 +75,68 @@ def split_bytes(prepared: Sequence[Prepared]) -> int:
 
 
 def _bytes(item: PartitionWork) -> int:
-    return sum(
-        segment.log_bytes
-        for segment in item.state.segments
-        if segment.base_offset in item.overflowed
-    )
+    return sum(segment.log_bytes for segment in _chosen(item))
+
+
+def _chosen(item: PartitionWork) -> list[Segment]:
+    return [s for s in item.state.segments if s.base_offset in item.overflowed]
 
 
 def _stage_all(
     sc: SparkContext, item: PartitionWork, request: Request, run_id: str
-) -> list[StagedSplit | Failure]:
+) -> list[StagedSplit] | Failure:
     needed, room = _bytes(item), room_for(request).at(item.state.directory)
     if needed > room:
-        return [no_space(needed, room, request)]
-    works = _works(item, run_id)
-    try:
-        request.storage.mkdir(_staging(item, run_id))
-        return (
-            sc.parallelize(works, len(works)).mapPartitions(in_task(partial(map, _stage))).collect()
-        )
-    except FAILS_ONE_PARTITION as error:
-        return [failure(error)]
-    except (Py4JError, PySparkException) as error:  # no log has been changed
-        _log.exception("the Spark job failed")
-        return [failed_job(error)]
-
-
-def _works(item: PartitionWork, run_id: str) -> list[_Work]:
-    return [
-        _Work(
-            directory=item.state.directory,
-            staging=_staging(item, run_id),
-            segment=segment,
+        return no_space(needed, room, request)
+    staging = _staging(item, run_id)
+    pieces = [
+        partial(
+            stage_split,
+            Places(),
+            item.state.directory,
+            segment,
+            staging,
             index_interval_bytes=item.config.index_interval_bytes,
             segment_index_bytes=item.config.segment_index_bytes,
         )
-        for segment in item.state.segments
-        if segment.base_offset in item.overflowed
+        for segment in _chosen(item)
     ]
+    try:
+        request.storage.mkdir(staging)
+        staged = spread(
+            sc,
+            operator.call,
+            pieces,
+            per_task=1,
+            name=f"splitting {counted(len(pieces), 'segment')}",
+            progress=request.progress,
+        )
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+    except (Py4JError, PySparkException) as error:  # no log has been changed
+        _log.exception("the Spark job failed")
+        return failed_job(error)
+    return all_or_failure(staged)
 
 
 def _staging(item: PartitionWork, run_id: str) -> str:
     return f"{item.state.directory}/{STAGING_PREFIX}{run_id}-split"
 
 
-def _stage(work: _Work) -> StagedSplit | Failure:
-    try:
-        return stage_split(
-            Places(),
-            work.directory,
-            work.segment,
-            work.staging,
-            index_interval_bytes=work.index_interval_bytes,
-            segment_index_bytes=work.segment_index_bytes,
-        )
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
-
-
 def _commit(
-    item: PartitionWork, staged: Sequence[StagedSplit | Failure], request: Request, *, run_id: str
+    item: PartitionWork, staged: list[StagedSplit] | Failure, request: Request, *, run_id: str
 ) -> PartitionWork | PartitionResult:
     """Commit one split after the other, ascending: no two may be half done (S6.4)."""
     storage, directory = request.storage, item.state.directory
-    why = next((outcome for outcome in staged if isinstance(outcome, Failure)), None)
     stopped = request.stop.reason
     try:
-        if why is None and stopped is None:
+        if stopped is None and not isinstance(staged, Failure):
             with kept_by(request, item.state, run_id=run_id):
                 for split in staged:
-                    if isinstance(split, StagedSplit):
-                        swap_split(storage, directory, split)
+                    swap_split(storage, directory, split)
         remove_staging(storage, _staging(item, run_id))
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     if stopped is not None:
         return report.stopped(item, stopped)
-    return item if why is None else report.failed(item, why)
+    return report.failed(item, staged) if isinstance(staged, Failure) else item

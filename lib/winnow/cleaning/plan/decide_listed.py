@@ -1,4 +1,6 @@
-"""Decide about partitions whose files are listed: first without a walk, then with one."""
+"""Decide about partitions whose files are listed: first without a walk, then with one, or again
+with other settings.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from winnow.cleaning.plan.leftovers import rest_of_round, what_was_left
 from winnow.cleaning.plan.prepared import (
     NOTHING_BELOW,
     UNREADABLE,
@@ -19,17 +20,22 @@ from winnow.cleaning.plan.prepared import (
 )
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.commit.journal import Journal
+from winnow.logdir.commit.roll_forward import open_round
 from winnow.logdir.commit.split import is_overflowed
-from winnow.logdir.listing import resolve
+from winnow.logdir.listing import SegmentListing
 from winnow.policy.decide import decide
-from winnow.policy.plan import PartitionPlan, Reason
+from winnow.policy.plan import CompactionPlan, PartitionPlan, Reason
 from winnow.policy.retention import is_tiered
+from winnow.policy.sources import Unknown
+from winnow.runtime.failed_job import each_survived
 from winnow.runtime.failure import Failure, failure
-from winnow.runtime.suspects import each_survived
 from winnow.state import PartitionState
+from winnow.storage.contract import Storage
 from winnow.survey.place import Listed
 from winnow.survey.transactions import Snapshot, newest_snapshot, settle
 from winnow.survey.walk import SegmentWalk
+from winnow.words import counted
 
 
 class Walk(Protocol):
@@ -41,63 +47,64 @@ class Walk(Protocol):
 
 
 def decide_listed(known: Known, listed: Listed | Failure, request: Request) -> Prepared:
-    try:
-        return _decide(known, listed, request)
-    except FAILS_ONE_PARTITION as error:
-        return LeftAlone(known.place, known.config.policy, UNREADABLE, error=failure(error).message)
-
-
-def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepared:
-    place, log_dir, config = known.place, known.log_dir, known.config
     if isinstance(listed, Failure):
-        return LeftAlone(place, config.policy, UNREADABLE, error=listed.message)
-    if listed.active is None:
-        words = what_was_left(request.storage, listed.listing)
-        return LeftAlone(place, config.policy, Reason("S6.3", words))
-    state = resolve(
-        listed.listing,
-        log_dir=log_dir.path,
-        topic_partition=place.topic_partition,
-        checkpoints=log_dir.checkpoints,
-        log_end_offset=listed.active.next_offset,
-        trusted_end=place.trusted_end,
-        lost_bytes=listed.lost_bytes,
-    )
-    return partition_work(known, state, request)
+        return known.left_alone(UNREADABLE, error=listed.message)
+    try:
+        if listed.active is None:
+            words = what_was_left(request.storage, listed.listing)
+            return known.left_alone(Reason("S6.3", words))
+        return partition_work(known, known.state_of(listed, listed.active.next_offset), request)
+    except FAILS_ONE_PARTITION as error:
+        return known.left_alone(UNREADABLE, error=failure(error).message)
 
 
 def partition_work(known: Known, state: PartitionState, request: Request) -> Prepared:
     """Return the plan of a partition, as far as the rules can decide without a walk."""
     place, config = known.place, known.config
     if state.trusted_end is not None and _nothing_trusted(state, state.trusted_end):
-        return LeftAlone(place, config.policy, NOTHING_BELOW, state=state)
+        return known.left_alone(NOTHING_BELOW, state=state)
     plan = _with_limit(decide(state, config, now=request.now, only=request.only))
     if known.goes_on is not None:
         plan = rest_of_round(plan, known.goes_on.journal)
     if is_tiered(place.topic_partition.topic, config):
-        return LeftAlone(place, config.policy, Reason(plan.rule, plan.reason), state=state)
+        return known.left_alone(Reason(plan.rule, plan.reason), state=state)
     if request.touch and has_work(plan):
         unwritable = why_unwritable(place, [segment.base_offset for segment in state.segments])
         if unwritable is not None:
-            return LeftAlone(place, config.policy, unwritable, state=state)
+            return known.left_alone(unwritable, state=state)
     snapshot = Snapshot(state.log_end_offset, ())
     if needs_walk(plan):
         try:
             snapshot = newest_snapshot(request.storage, state)
         except FAILS_ONE_PARTITION as error:
-            return LeftAlone(
-                place, config.policy, UNREADABLE, error=failure(error).message, state=state
-            )
+            return known.left_alone(UNREADABLE, error=failure(error).message, state=state)
     return PartitionWork(
         place,
         known.log_dir,
         config,
-        state,
-        plan,
-        snapshot,
-        finished=known.finished,
-        goes_on=known.goes_on,
+        known.finished,
+        known.goes_on,
+        state=state,
+        plan=plan,
+        snapshot=snapshot,
     )
+
+
+def rethink(prepared: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
+    """Return what `prepare` would return with the settings of `request`, all else being equal.
+
+    Skipped partitions stay skipped: too little is known of their files or their policy.
+    """
+    decided = [item if isinstance(item, LeftAlone) else _anew(item, request) for item in prepared]
+    return with_walks(decided, request, walk)
+
+
+def _anew(item: PartitionWork, request: Request) -> Prepared:
+    topic, node_id = item.place.topic_partition.topic, item.log_dir.meta.node_id
+    config = request.settings.resolve(topic, node_id=node_id)
+    if isinstance(config, Unknown):
+        return LeftAlone(item.place, None, Reason("S9.2", config.reason), state=item.state)
+    return partition_work(Known(item.place, item.log_dir, config), item.state, request)
 
 
 def has_work(plan: PartitionPlan) -> bool:
@@ -136,18 +143,14 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
     result = list(decided)
     for (number, item), walks in zip(chosen, walked, strict=True):
         request.progress.advance(1)
-        if isinstance(walks, Failure):
-            result[number] = LeftAlone(
-                item.place, item.config.policy, UNREADABLE, error=walks.message, state=item.state
-            )
-            continue
-        try:
-            result[number] = _with_walks(item, walks, request)
-        except FAILS_ONE_PARTITION as error:
-            why = failure(error).message
-            result[number] = LeftAlone(
-                item.place, item.config.policy, UNREADABLE, error=why, state=item.state
-            )
+        why = walks
+        if not isinstance(why, Failure):
+            try:
+                result[number] = _with_walks(item, why, request)
+                continue
+            except FAILS_ONE_PARTITION as error:
+                why = failure(error)
+        result[number] = item.left_alone(UNREADABLE, error=why.message, state=item.state)
     return result
 
 
@@ -206,3 +209,46 @@ def _with_overflowed(item: PartitionWork, walks: Sequence[SegmentWalk]) -> Parti
         walk.base_offset for walk in walks if is_overflowed(walk.base_offset, walk.next_offset)
     )
     return replace(item, overflowed=tuple(base for base in overflowed if base in cleaned))
+
+
+def what_was_left(storage: Storage, listing: SegmentListing) -> str:
+    """Describe what `clean` would repair."""
+    left = f"an interrupted run left {counted(len(listing.leftovers), 'file')} here"
+    interrupted = open_round(storage, listing.directory, storage.list_dir(listing.directory))
+    if interrupted is None:
+        return f"{left}; `clean` repairs that first"
+    journal = interrupted.journal
+    replaced = sum(not group.unchanged for group in journal.groups)
+    return (
+        f"{left}: {journal.run_id} was replacing {counted(replaced, 'group')} of "
+        f"segments below offset {journal.end_offset}; `clean` finishes that first, "
+        "or abandons it if something has changed since"
+    )
+
+
+def rest_of_round(plan: PartitionPlan, journal: Journal) -> PartitionPlan:
+    """Return the plan with the rest of the round that an earlier run began at the same clock
+    (docs/decisions/0012).
+
+    A new plan would differ because of what is done already: other groups, another dirty ratio.
+    """
+    if journal.rest is None:
+        return plan
+    segments = {segment.base_offset: segment for segment in plan.state.segments}
+    groups = tuple(
+        tuple(segments[base] for base in group.source_bases) for group in journal.waiting
+    )
+    first_dirty = journal.rest.first_dirty_offset
+    compaction = CompactionPlan(
+        first_dirty_offset=first_dirty,
+        end_offset=journal.end_offset,
+        cleanable_bytes=sum(segment.log_bytes for group in groups for segment in group),
+        groups=groups,
+    )
+    reason = (
+        f"continues the cleaning up to {journal.end_offset} that {journal.run_id} began: "
+        f"{counted(len(groups), 'group')} of {len(journal.groups)}"
+    )
+    return replace(
+        plan, compaction=compaction, reason=reason, rule="S5.1", first_dirty_offset=first_dirty
+    )

@@ -6,7 +6,8 @@ import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.rounds import Round
@@ -19,13 +20,10 @@ from winnow.errors import CorruptLogError
 from winnow.policy.decide import retention_reason
 from winnow.policy.plan import after_round
 from winnow.policy.retention import retention_plan
-from winnow.runtime.failure import Failure
+from winnow.runtime.failed_job import each_survived
+from winnow.runtime.failure import Failure, all_or_failure
 from winnow.runtime.progress import Progress
-from winnow.runtime.suspects import each_survived
 from winnow.scan.job import CompactionJob, PartitionJob
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 Weighed = list[WeighedGroup] | Failure
 """The groups of a partition, ascending, or the failure that would prevent its cleaning."""
@@ -48,7 +46,7 @@ def weigh(
         return run_weighing(sc, CompactionJob(now, secret, tuple(some)), progress)
 
     return [
-        outcomes if isinstance(outcomes, Failure) else _together(outcomes)
+        outcomes if isinstance(outcomes, Failure) else all_or_failure(outcomes)
         for wave in waves(jobs, lambda: Room(None, free=lambda _directory: sys.maxsize))
         for outcomes in each_survived(wave, weighed)
     ]
@@ -87,9 +85,3 @@ def estimated(round_: Round, weighed: Weighed, request: Request) -> PartitionRes
         afterwards=words,
     )
     return replace(result, settings=report.settings_of(item.config))
-
-
-def _together(outcomes: Sequence[WeighedGroup | Failure]) -> Weighed:
-    why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
-    groups = [outcome for outcome in outcomes if isinstance(outcome, WeighedGroup)]
-    return why or sorted(groups, key=lambda group: group.base_offset)

@@ -8,25 +8,17 @@ from typing import Any
 
 from winnow.cleaning.plan.counted import (
     bases_replaced,
+    counts_of,
     holdings_after,
     holdings_before,
     records_after,
     records_counted,
     records_removed,
     segment_fates,
-    segments_unchanged,
-    segments_unread,
     tombstones_left,
 )
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
-from winnow.cleaning.result import (
-    COMPACTED,
-    NONE,
-    RETAINED,
-    Output,
-    PartitionResult,
-    Setting,
-)
+from winnow.cleaning.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, Setting
 from winnow.cleaning.rewrite.output import CleanedGroup
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
@@ -39,7 +31,11 @@ from winnow.state import PartitionState
 
 
 def left_alone(item: LeftAlone) -> PartitionResult:
-    state = item.state
+    known: dict[str, Any] = {}
+    if (state := item.state) is not None:
+        segments, size = len(state.segments), state.log_bytes
+        known = {"segments_before": segments, "segments_after": segments}
+        known |= {"bytes_before": size, "bytes_after": size, "segments": segment_fates(state)}
     return PartitionResult(
         topic=item.place.topic_partition.topic,
         partition=item.place.topic_partition.partition,
@@ -48,13 +44,9 @@ def left_alone(item: LeftAlone) -> PartitionResult:
         actions=(NONE,),
         rule=item.reason.rule,
         reason=item.reason.words,
-        segments_before=len(state.segments) if state else None,
-        segments_after=len(state.segments) if state else None,
-        bytes_before=state.log_bytes if state else None,
-        bytes_after=state.log_bytes if state else None,
-        segments=segment_fates(state) if state else (),
         error=item.error,
         left_alone=True,
+        **known,
     )
 
 
@@ -67,56 +59,40 @@ def previewed(
     predicted.
     """
     plan, state = item.plan, item.state
-    compaction = plan.compaction
-    retention = plan.retention
+    compaction, retention = plan.compaction, plan.retention
+    following = after_retention(plan, now=now, only=only)
+    cleaned = compaction.segments if compaction else ()
+    deleted = [segment.base_offset for segment in plan.deleted]
     predicted: dict[str, Any] = {
-        "actions": _actions(compacted=compaction is not None, retained=retention is not None),
+        "actions": _actions(compacted=bool(compaction or following), retained=bool(retention)),
         "first_dirty_offset_after": _first_dirty(
             item, compaction.end_offset if compaction else None
         ),
         "records_before": records_counted(item),
-        "records_removed": None if compaction else records_removed(item, (), retention),
+        "records_removed": None if compaction or following else records_removed(item, (), deleted),
         "settings": settings_of(item.config) if settings is None else settings,
         "segments": segment_fates(
             state,
-            compacted=[segment.base_offset for segment in compaction.segments]
-            if compaction
-            else (),
-            deleted=[segment.base_offset for segment in retention.deleted] if retention else (),
+            compacted=[segment.base_offset for segment in cleaned],
+            deleted=deleted,
         ),
     }
     if compaction or retention:
-        predicted["dirty_ratio_after"] = None
-    if compaction:
+        predicted |= {"dirty_ratio_after": None, "bytes_after": None, "segments_after": None}
+    if compaction and not plan.afterwards and not item.overflowed:
         # It changes the sizes on which retention depends, so their combined result can't be
-        # predicted.
-        segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
-        # Nor can the number of parts of a split segment.
-        known = not plan.afterwards and not item.overflowed
-        predicted |= {"bytes_after": None, "segments_after": segments if known else None}
-        if plan.afterwards:
-            predicted |= {"log_start_offset_after": None, "first_dirty_offset_after": None}
-    elif retention:
-        predicted["log_start_offset_after"] = retention.log_start_offset
-    if retention and not compaction:
-        segments = len(state.segments) - len(retention.deleted) + int(retention.roll)
-        deleted = sum(segment.log_bytes for segment in retention.deleted)
-        predicted |= {"bytes_after": state.log_bytes - deleted, "segments_after": segments}
-    following = after_retention(plan, now=now, only=only)
-    reason = _reason(item)
-    if following is not None:
-        reason = f"{reason}; then {following.reason}"
+        # predicted. Nor can the number of parts of a split segment.
+        predicted["segments_after"] = len(state.segments) - len(cleaned) + len(compaction.groups)
+    if following or (compaction and plan.afterwards):
+        predicted |= {"log_start_offset_after": None, "first_dirty_offset_after": None}
+    elif retention and not compaction:
         predicted |= {
-            "actions": _actions(compacted=True, retained=True),
-            "segments_after": None,
-            "bytes_after": None,
+            "log_start_offset_after": retention.log_start_offset,
+            "segments_after": len(state.segments) - len(deleted) + int(retention.roll),
+            "bytes_after": state.log_bytes - sum(segment.log_bytes for segment in plan.deleted),
         }
-        predicted |= {
-            "first_dirty_offset_after": None,
-            "log_start_offset_after": None,
-            "records_removed": None,
-        }
-    return _as_it_is(item, item.plan.rule, reason, **predicted)
+    then = f"; then {following.reason}" if following else ""
+    return _as_it_is(item, plan.rule, f"{_reason(item)}{then}", **predicted)
 
 
 def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
@@ -161,9 +137,7 @@ def partly(
     groups: int,
     duration_ms: int,
 ) -> PartitionResult:
-    """Describe a round that ended between two of its waves. `done`: those of its `groups` that are
-    in place.
-    """
+    """Describe a round that ended between two of its waves. `done`: groups that are in place."""
     return _as_it_is(
         item,
         "S6.2",
@@ -172,8 +146,7 @@ def partly(
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
         dirty_ratio_after=None,
-        segments_unchanged=segments_unchanged(done),
-        segments_unread=segments_unread(done),
+        **counts_of(done),
         segments=segment_fates(item.state, compacted=bases_replaced(done)),
         tombstones=tombstones_left(done),
         duration_ms=duration_ms,
@@ -203,36 +176,32 @@ def done(
     item: PartitionWork,
     *,
     after: PartitionState,
-    groups: Sequence[CleanedGroup],
+    groups: Sequence[CleanedGroup] = (),
     retention: RetentionPlan | None,
-    first_dirty_offset: int | None,
+    first_dirty_offset: int | None = None,
     now: int,
     duration_ms: int | None,
     afterwards: str = "",
 ) -> PartitionResult:
-    """Describe what was done, with the state read again. `afterwards`: what retention did after a
-    compaction.
-    """
+    """Describe what was done. `afterwards`: what retention did after a compaction."""
     sources = {group.base_offset: group.source_bases for group in groups}
     deleted = [segment.base_offset for segment in retention.deleted] if retention else []
-    acted = bool(groups) or item.finished is not None or retention is not None
+    compacted = bool(groups) or item.finished is not None
     first_dirty = _first_dirty(item, first_dirty_offset)
-    holders, _ = top_holders(holdings_before(item), holdings_after(item, groups, retention))
+    holders, _ = top_holders(holdings_before(item), holdings_after(item, groups, deleted))
     return _as_it_is(
         item,
         item.plan.rule,
         _reason(item, afterwards),
-        actions=_actions(
-            compacted=bool(groups) or item.finished is not None, retained=retention is not None
-        ),
+        actions=_actions(compacted=compacted, retained=retention is not None),
         dirty_ratio_after=_dirty_ratio(item, replace(after, cleaner_checkpoint=first_dirty), now),
         first_dirty_offset_after=first_dirty,
         log_start_offset_after=after.log_start_offset,
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
         records_before=records_counted(item, groups),
-        records_after=records_after(item, groups, retention),
-        oldest_dirty_timestamp=_oldest_dirty(item, after, _first_dirty(item, first_dirty_offset)),
+        records_after=records_after(item, groups, deleted),
+        oldest_dirty_timestamp=_oldest_dirty(item, after, first_dirty),
         holders=holders,
         segments=segment_fates(
             item.state,
@@ -253,11 +222,10 @@ def done(
             for group in sorted(groups, key=lambda group: group.base_offset)
             if not group.unchanged
         ),
-        segments_unchanged=segments_unchanged(groups),
-        segments_unread=segments_unread(groups),
-        records_removed=records_removed(item, groups, retention),
+        **counts_of(groups),
+        records_removed=records_removed(item, groups, deleted),
         tombstones=tombstones_left([group for group in groups if group.base_offset not in deleted]),
-        duration_ms=duration_ms if acted else None,
+        duration_ms=duration_ms if compacted or retention else None,
     )
 
 
@@ -275,8 +243,6 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
     holders, holders_total = top_holders(holdings_before(item), None)
     replaced = item.finished.groups if item.finished else ()
     log_bytes, segments = state.log_bytes, len(state.segments)
-    if "segments" not in changed:
-        changed["segments"] = segment_fates(state)
     unchanged: dict[str, Any] = {
         "topic": item.place.topic_partition.topic,
         "partition": item.place.topic_partition.partition,
@@ -301,7 +267,9 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
         "max_compaction_lag_ms": _lag(item.config),
         "oldest_dirty_timestamp": _oldest_dirty(item, state, plan.first_dirty_offset),
     }
-    return PartitionResult(**{**unchanged, **changed})
+    if "segments" not in changed:
+        unchanged["segments"] = segment_fates(state)
+    return PartitionResult(**unchanged | changed)
 
 
 def _lag(config: TopicConfig) -> int | None:

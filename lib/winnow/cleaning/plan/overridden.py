@@ -13,9 +13,7 @@ from winnow.policy.sources import Settings
 def overridden(
     prepared: Sequence[Prepared], settings: Settings
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return, by log directory and topic, the settings that let more be deleted. Only of topics
-    that the run changes.
-    """
+    """Return, by log directory and topic that the run changes, what lets more be deleted."""
     if not settings.sets and not settings.topic_sets:
         return {}
     found: dict[tuple[str, str], tuple[str, ...]] = {}

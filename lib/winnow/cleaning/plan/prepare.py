@@ -1,15 +1,14 @@
-"""Prepare a run: list the partitions, apply Kafka's rules to each, and say which are skipped, and
-why.
-"""
+"""Prepare a run: list the partitions, apply Kafka's rules to each, and say why some are skipped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
-from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
+from pyspark import SparkContext
+
+from winnow.cleaning.plan.decide_listed import Walk, decide_listed, with_walks
 from winnow.cleaning.plan.prepared import (
     UNREADABLE,
     Known,
@@ -29,19 +28,13 @@ from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.earlier_listing import read_earlier
 from winnow.logdir.names import PARTITION_METADATA
 from winnow.logdir.survey import LogDir
-from winnow.policy.config import TopicConfig
-from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
-from winnow.storage.places import learn_listed, read_ahead
+from winnow.storage.places import learn, read_ahead
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
 from winnow.survey.survey import list_partitions, walk_partitions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
 
 _READ_AHEAD = 500
 """Partitions whose topic ids are read side by side. Of more, the first listings would be too old.
@@ -70,7 +63,7 @@ def requested(log_dirs: Sequence[LogDir], request: Request) -> list[LeftAlone | 
     """Return every requested partition with its settings, or why it is skipped."""
     found: list[LeftAlone | Known] = []
     for log_dir in log_dirs:
-        config_of = _configs(log_dir, request)
+        config_of = cache(partial(request.settings.resolve, node_id=log_dir.meta.node_id))
         places = [
             place_of(log_dir, topic_partition, request)
             for topic_partition in log_dir.partitions
@@ -92,16 +85,14 @@ def _read_topic_ids_ahead(places: Sequence[Place]) -> None:
         earlier = None if place.kept is None else read_earlier(place.kept)
         if earlier is not None:
             whole = (one for one in earlier.objects if one.data is not None)
-            learn_listed(place.directory, whole)
+            learn(place.directory, whole)
     read_ahead(f"{place.directory}/{PARTITION_METADATA}" for place in places)
 
 
 def _with_gathered_entries(
     prepared: Sequence[LeftAlone | Known], log_dirs: Sequence[LogDir], request: Request
 ) -> list[LeftAlone | Known]:
-    """Move cleaner entries to the log directory of their partition, before anything else is
-    written.
-    """
+    """Move cleaner entries to their partition's log directory, before anything else is written."""
     misplaced = {
         (entry.home, entry.topic_partition): entry for entry in misplaced_entries(log_dirs)
     }
@@ -119,50 +110,28 @@ def _with_gathered_entries(
         except LogDirInUseError:
             raise
         except FAILS_ONE_PARTITION as error:
-            result[number] = LeftAlone(
-                item.place, item.config.policy, UNREADABLE, error=failure(error).message
-            )
+            result[number] = item.left_alone(UNREADABLE, error=failure(error).message)
     return result
 
 
 def look_again(
     sc: SparkContext, items: Sequence[PartitionWork], request: Request
 ) -> list[Prepared]:
-    """Plan again for partitions whose files this run has changed. Settings and checkpoints are
-    those from before.
-    """
-    known = [
-        Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items
-    ]
-    return _walk(
-        sc, [decide_listed(*found, request) for found in list_known(sc, known, request)], request
-    )
-
-
-def _configs(log_dir: LogDir, request: Request) -> Callable[[str], TopicConfig | Unknown]:
-    """Return a function that resolves a topic's settings, once for all its partitions."""
-    return cache(partial(request.settings.resolve, node_id=log_dir.meta.node_id))
+    """Plan again for partitions that this run changed, with the same settings and checkpoints."""
+    decided = [decide_listed(*found, request) for found in list_known(sc, items, request)]
+    return _walk(sc, decided, request)
 
 
 def list_known(
     sc: SparkContext, known: Sequence[Known], request: Request
 ) -> list[tuple[Known, Listed | Failure]]:
-    """List the partitions. If the run may change them, recover those that a crash interrupted
-    first.
-    """
-    found = dict(
-        enumerate(
-            zip(
-                known,
-                list_partitions(sc, [item.place for item in known], request.progress),
-                strict=True,
-            )
-        )
-    )
+    """List the partitions. If the run may change them, first recover what a crash interrupted."""
+    first = list_partitions(sc, [item.place for item in known], request.progress)
+    found = list(zip(known, first, strict=True))
     if not request.touch:
-        return [*found.values()]
+        return found
     again: dict[int, Known] = {}
-    for number, (item, listed) in found.items():
+    for number, (item, listed) in enumerate(found):
         if isinstance(listed, Listed) and listed.listing.leftovers:
             request.stop.check()
             unwritable = why_unwritable(item.place)
@@ -176,13 +145,14 @@ def list_known(
             except FAILS_ONE_PARTITION as error:
                 found[number] = item, failure(error)
     relisted = list_partitions(sc, [item.place for item in again.values()], request.progress)
-    found |= dict(zip(again, zip(again.values(), relisted, strict=True), strict=True))
-    return [*found.values()]
+    for (number, item), listed in zip(again.items(), relisted, strict=True):
+        found[number] = item, listed
+    return found
 
 
 def _put_right(item: Known, request: Request) -> Known:
     """Recover one partition. Finish its interrupted round only if this run would compact it too."""
-    place, config, log_dir = item.place, item.config, item.log_dir
+    place, config = item.place, item.config
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
     done = put_right(
         request.storage,
@@ -197,9 +167,7 @@ def _put_right(item: Known, request: Request) -> Known:
         return replace(item, place=place, goes_on=done.goes_on)
     if done.finished is None:
         return item
-    cleaner = {**log_dir.checkpoints.cleaner, place.topic_partition: done.finished.end_offset}
-    log_dir = replace(log_dir, checkpoints=replace(log_dir.checkpoints, cleaner=cleaner))
-    return replace(item, log_dir=log_dir, finished=done.finished)
+    return replace(item.cleaned_to(done.finished.end_offset), finished=done.finished)
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
@@ -246,33 +214,22 @@ def _walk_with(
     known: Mapping[str, KnownSegments],
     request: Request,
 ) -> list[Prepared]:
-    if request.spool is None:
-        return with_walks(decided, request, partial(walk_partitions, sc, progress=request.progress))
-    expected = _expected(decided, known)
-    prefetch = prefetch_of(
-        expected, secret=request.secret, spool=request.spool, parallelism=sc.defaultParallelism
-    )
-    if not known:
+    walk: Walk = partial(walk_partitions, sc, progress=request.progress)
+    if request.spool is not None:
+        expected = _expected(decided, known)
+        how = request.secret, request.spool, sc.defaultParallelism
+        prefetch = prefetch_of(expected, *how)
         walk = partial(walk_partitions, sc, prefetch=prefetch, progress=request.progress)
-        return with_walks(decided, request, walk)
-    scans = requests_of(
-        {directory: expected[directory] for directory in known},
-        secret=request.secret,
-        spool=request.spool,
-        parallelism=sc.defaultParallelism,
-    )
-    return with_walks(
-        decided,
-        request,
-        partial(
-            walk_what_may_change,
-            sc,
-            known=known,
-            prefetch=prefetch | scans if prefetch else {},
-            scans=scans,
-            progress=request.progress,
-        ),
-    )
+        if known:
+            walk = partial(
+                walk_what_may_change,
+                sc,
+                known=known,
+                prefetch=prefetch,
+                scans=requests_of(expected, *how),
+                progress=request.progress,
+            )
+    return with_walks(decided, request, walk)
 
 
 def _expected(

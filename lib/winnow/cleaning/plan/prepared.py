@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Self
 
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries import store
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.roll_forward import Finished, OpenRound
+from winnow.logdir.listing import resolve
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
     LEADER_EPOCHS,
@@ -26,7 +28,7 @@ from winnow.runtime.failure import failure
 from winnow.state import PartitionState, TopicPartition
 from winnow.storage.permissions import why_not_replaceable
 from winnow.storage.urls import is_remote
-from winnow.survey.place import Place
+from winnow.survey.place import Listed, Place
 from winnow.survey.transactions import Snapshot, Transactions
 from winnow.survey.walk import SegmentWalk
 from winnow.words import counted, size
@@ -70,12 +72,46 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionWork:
-    """A partition with a plan. If the plan compacts it, also the results of the walk."""
+class Known:
+    """A partition with known settings that may be read."""
 
     place: Place
     log_dir: LogDir
     config: TopicConfig
+    finished: Finished | None = None
+    """The round of an earlier run that this run finished before it made the plan."""
+    goes_on: OpenRound | None = None
+    """The unfinished round of an earlier run at the same clock. The plan compacts its rest."""
+
+    def left_alone(
+        self, reason: Reason, *, error: str | None = None, state: PartitionState | None = None
+    ) -> LeftAlone:
+        return LeftAlone(self.place, self.config.policy, reason, error=error, state=state)
+
+    def cleaned_to(self, offset: int) -> Self:
+        """Return the same with this cleaner checkpoint."""
+        checkpoints = self.log_dir.checkpoints
+        cleaner = {**checkpoints.cleaner, self.place.topic_partition: offset}
+        checkpoints = replace(checkpoints, cleaner=cleaner)
+        return replace(self, log_dir=replace(self.log_dir, checkpoints=checkpoints))
+
+    def state_of(self, listed: Listed, log_end_offset: int) -> PartitionState:
+        """Return the state of the partition, with the checkpoints from the start of the run."""
+        return resolve(
+            listed.listing,
+            log_dir=self.place.log_dir,
+            topic_partition=self.place.topic_partition,
+            checkpoints=self.log_dir.checkpoints,
+            log_end_offset=log_end_offset,
+            trusted_end=self.place.trusted_end,
+            lost_bytes=listed.lost_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWork(Known):
+    """A partition with a plan. If the plan compacts it, also the results of the walk."""
+
     state: PartitionState
     plan: PartitionPlan
     snapshot: Snapshot
@@ -84,27 +120,10 @@ class PartitionWork:
     transactions: Transactions | None = None
     """Set if `walks` is."""
     overflowed: tuple[int, ...] = ()
-    """Base offsets of segments that span too many offsets for an index. They are split before the
-    round (S6.5).
-    """
-    finished: Finished | None = None
-    """The round of an earlier run that this run finished before it made the plan."""
-    goes_on: OpenRound | None = None
-    """The unfinished round of an earlier run at the same clock. The plan compacts its rest."""
+    """Bases of segments that span too many offsets for an index: split before the round (S6.5)."""
 
 
 Prepared = LeftAlone | PartitionWork
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A partition with known settings that may be read."""
-
-    place: Place
-    log_dir: LogDir
-    config: TopicConfig
-    finished: Finished | None = None
-    goes_on: OpenRound | None = None
 
 
 def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> Place:
@@ -124,20 +143,20 @@ def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request)
 def known_or_left_alone(
     place: Place, log_dir: LogDir, config: TopicConfig | Unknown, request: Request
 ) -> LeftAlone | Known:
+    policy = None if isinstance(config, Unknown) else config.policy
     if log_dir.error is not None:
-        return LeftAlone(place, _policy(config), UNREADABLE, error=str(log_dir.error))
+        return LeftAlone(place, policy, UNREADABLE, error=str(log_dir.error))
     if not log_dir.clean_shutdown and request.unclean_shutdown == "refuse":
-        return LeftAlone(place, _policy(config), UNCLEAN)
+        return LeftAlone(place, policy, UNCLEAN)
     try:
         foreign = _why_foreign(place, request)
     except FAILS_ONE_PARTITION as error:
-        return LeftAlone(place, _policy(config), UNREADABLE, error=failure(error).message)
+        return LeftAlone(place, policy, UNREADABLE, error=failure(error).message)
     if foreign is not None:
-        return LeftAlone(place, _policy(config), foreign)
+        return LeftAlone(place, policy, foreign)
     if isinstance(config, Unknown):
         return LeftAlone(place, None, Reason("S9.2", config.reason))
-    place = replace(place, index_interval_bytes=config.index_interval_bytes)
-    return Known(place, log_dir, config)
+    return Known(replace(place, index_interval_bytes=config.index_interval_bytes), log_dir, config)
 
 
 def _why_foreign(place: Place, request: Request) -> Reason | None:
@@ -150,9 +169,8 @@ def _why_foreign(place: Place, request: Request) -> Reason | None:
     if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
         return None
     topic_id = read_topic_id(request.storage, place.directory)
-    why = settings.metadata.why_foreign(
-        place.topic_partition.topic, place.topic_partition.partition, topic_id
-    )
+    known = place.topic_partition
+    why = settings.metadata.why_foreign(known.topic, known.partition, topic_id)
     return None if why is None else Reason("S9.3", why)
 
 
@@ -168,10 +186,6 @@ def why_unwritable(place: Place, bases: Iterable[int] = ()) -> Reason | None:
         place.log_dir, checkpoints
     )
     return None if why is None else Reason("S8.5", why)
-
-
-def _policy(config: TopicConfig | Unknown) -> str | None:
-    return None if isinstance(config, Unknown) else config.policy
 
 
 def after_unclean_shutdown(state: PartitionState) -> str | None:

@@ -14,14 +14,12 @@ from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.policy.cleanable import segments_between
-from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.producers import last_records
 from winnow.policy.survival import emptied_end
 from winnow.policy.transactions import Carried
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.prefetch import with_usable_keys
-from winnow.state import PartitionState
 from winnow.storage.urls import is_remote
 from winnow.survey.transactions import Transactions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
@@ -46,40 +44,34 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
     state, config, transactions = item.state, item.config, item.transactions
     if transactions is None:
         raise ValueError("a plan was made without a walk")
-    staging = (
-        item.goes_on.staging if item.goes_on else f"{state.directory}/{STAGING_PREFIX}{run_id}"
+    if item.goes_on:
+        staging, journal = item.goes_on.staging, item.goes_on.journal
+    else:
+        staging = f"{state.directory}/{STAGING_PREFIX}{run_id}"
+        journal = _new_journal(item, plan, transactions, now=now, run_id=run_id)
+    walks = item.walks or ()
+    splits = with_usable_keys(
+        [s for walk in walks if walk.base_offset < plan.end_offset for s in walk.splits],
+        first_dirty_offset=plan.first_dirty_offset,
     )
-    journal = (
-        item.goes_on.journal
-        if item.goes_on
-        else _new_journal(item, plan, transactions, now=now, run_id=run_id)
-    )
-    walked = [
-        split
-        for walk in item.walks or ()
-        if walk.base_offset < plan.end_offset
-        for split in walk.splits
-    ]
-    splits = with_usable_keys(walked, first_dirty_offset=plan.first_dirty_offset)
     numbers: dict[int, list[int]] = {}
     for number, split in enumerate(splits):
         numbers.setdefault(split.base_offset, []).append(number)
-    legacy = {walk.base_offset for walk in item.walks or () if walk.legacy}
-    stays = {walk.base_offset: walk.stays for walk in item.walks or () if walk.stays}
+    legacy = {walk.base_offset for walk in walks if walk.legacy}
+    stays = {walk.base_offset: walk.stays for walk in walks if walk.stays}
     from_journal = {group.base_offset: group for group in journal.groups}
     groups = []
     for group in plan.groups:
-        log_bytes = most_log_bytes(group, legacy)
+        base, log_bytes = group[0].base_offset, most_log_bytes(group, legacy)
+        known = from_journal[base]
         groups.append(
             GroupJob(
                 group,
-                tuple(
-                    number for segment in group for number in numbers.get(segment.base_offset, ())
-                ),
-                _carried(from_journal[group[0].base_offset]),
+                tuple(number for s in group for number in numbers.get(s.base_offset, ())),
+                Carried(frozenset(known.open_producers), frozenset(known.lingering)),
                 most_log_bytes=log_bytes,
                 most_index_bytes=most_index_bytes(group, log_bytes, config),
-                stays=stays.get(group[0].base_offset),
+                stays=stays.get(base),
             )
         )
     rest = journal.rest
@@ -124,30 +116,22 @@ def summed_up(round_: Round, request: Request) -> Round:
     unique = item.goes_on is None and has_unique_keys(
         read_list(place), item.state, job.first_dirty_offset
     )
-    return replace(
-        round_,
-        job=replace(
-            job,
-            summaries=place,
-            unique_keys=unique,
-            least_summed_up=request.least_summed_up,
-        ),
-    )
-
-
-def _carried(group: JournalGroup) -> Carried:
-    return Carried(frozenset(group.open_producers), frozenset(group.lingering))
+    least = request.least_summed_up
+    job = replace(job, summaries=place, unique_keys=unique, least_summed_up=least)
+    return replace(round_, job=job)
 
 
 def _new_journal(
     item: PartitionWork, plan: CompactionPlan, transactions: Transactions, *, now: int, run_id: str
 ) -> Journal:
-    number = {segment.base_offset: at for at, segment in enumerate(item.state.segments)}
+    state, rules = item.state, item.config.rules
+    number = {segment.base_offset: at for at, segment in enumerate(state.segments)}
+    clean = segments_between(state.segments, 0, plan.first_dirty_offset)
     return Journal(
         run_id=run_id,
         now=now,
         end_offset=plan.end_offset,
-        checkpoint_before=item.state.cleaner_checkpoint,
+        checkpoint_before=state.cleaner_checkpoint,
         groups=tuple(
             JournalGroup(
                 sources=group,
@@ -159,13 +143,17 @@ def _new_journal(
         ),
         rest=Rest(
             first_dirty_offset=plan.first_dirty_offset,
-            legacy_delete_horizon_ms=_legacy_delete_horizon_ms(item.state, plan, item.config),
-            delete_horizons=item.config.rules.delete_horizons,
-            converts=item.config.rules.converts_old_formats,
+            # From the age of the last segment cleaned before (S5.1). A file's time may be before
+            # 1970. Java's difference then overflows, and Kafka drops all such tombstones.
+            legacy_delete_horizon_ms=clamped(
+                clean[-1].log_mtime_ms - item.config.delete_retention_ms
+            )
+            if clean
+            else 0,
+            delete_horizons=rules.delete_horizons,
+            converts=rules.converts_old_formats,
             emptied_end=emptied_end(
-                item.config.rules,
-                end_offset=plan.end_offset,
-                high_watermark=item.state.high_watermark,
+                rules, end_offset=plan.end_offset, high_watermark=state.high_watermark
             ),
             last_records=tuple(
                 (producer, offset, epoch)
@@ -178,15 +166,3 @@ def _new_journal(
 def dirtiest_first(rounds: Mapping[int, Round]) -> list[int]:
     """Return the keys, in the order in which a broker picks the partitions (S3.4)."""
     return sorted(rounds, key=lambda number: -(rounds[number].item.plan.dirty_ratio or 0.0))
-
-
-def _legacy_delete_horizon_ms(
-    state: PartitionState, plan: CompactionPlan, config: TopicConfig
-) -> int:
-    """Compute the horizon from the age of the last segment cleaned before (S5.1); 0 if there is
-    none.
-    """
-    clean = segments_between(state.segments, 0, plan.first_dirty_offset)
-    # A file's time may be before 1970. Java's difference then overflows, and Kafka drops all such
-    # tombstones.
-    return clamped(clean[-1].log_mtime_ms - config.delete_retention_ms) if clean else 0

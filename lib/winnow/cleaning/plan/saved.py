@@ -58,9 +58,7 @@ class SavedPlan:
     """The versions whose rules were used."""
     kafka_version_source: str
     partitions: Mapping[str, Mapping[str, Any]]
-    """By directory: what was found (`facts_of`), and what was decided (`decision_of`). Only
-    compared, never used.
-    """
+    """By directory: what was found (`facts_of`) and decided (`decision_of`). Only compared."""
 
     def check_files(self, prepared: Sequence[Prepared], request: Request) -> None:
         """Raise WinnowError unless these are the log directories of the plan, and unchanged."""
@@ -105,10 +103,7 @@ def _other_decision(before: object, now: Plain) -> str:
 
 def found_and_decided(prepared: Iterable[Prepared]) -> dict[str, Plain]:
     return {
-        item.place.directory: {
-            "found": None if item.state is None else facts_of(item.state),
-            "decided": decision_of(item),
-        }
+        item.place.directory: {"found": facts_of(item), "decided": decision_of(item)}
         for item in prepared
     }
 

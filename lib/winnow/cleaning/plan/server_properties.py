@@ -1,6 +1,4 @@
-"""Check that a `server.properties` belongs to the broker whose log directories were given
-(S9.2).
-"""
+"""Check that a `server.properties` is of the broker whose log directories were given (S9.2)."""
 
 from __future__ import annotations
 

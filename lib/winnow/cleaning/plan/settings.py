@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from winnow.cleaning.plan.server_properties import check_server_properties
@@ -92,10 +92,8 @@ def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
     of its brokers. None: no limit.
     """
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
-    return min(
-        (rate for node in nodes if (rate := settings.io_rate(node_id=node)) is not None),
-        default=None,
-    )
+    rates = (settings.io_rate(node_id=node) for node in nodes)
+    return min((rate for rate in rates if rate is not None), default=None)
 
 
 def _find(
@@ -133,9 +131,7 @@ def _find(
 
 
 def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
-    """Return why the metadata log of metadata.log.dir is not that of the broker that owns
-    `log_dir`, or None.
-    """
+    """Return why metadata.log.dir is not that of the broker that owns `log_dir`, or None."""
     if not storage.exists(directory):
         return f"it has no {METADATA_DIR}"
     try:
@@ -163,5 +159,5 @@ def _as_settings(metadata: ClusterMetadata) -> MetadataSettings:
     )
 
 
-def _texts(configs: Configs) -> Mapping[str, tuple[str, str]]:
+def _texts(configs: Configs) -> dict[str, tuple[str, str]]:
     return {key: (config.value, config.where) for key, config in configs.items()}

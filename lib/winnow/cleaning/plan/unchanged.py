@@ -14,7 +14,6 @@ from winnow.errors import WinnowError
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan, RetentionPlan
-from winnow.state import PartitionState, Segment
 
 Plain = dict[str, Any]
 """An object of JSON."""
@@ -41,10 +40,14 @@ _OF_STATE = (
 _SETTINGS = tuple(one.name for one in fields(TopicConfig) if one.name not in {"sources", "rules"})
 
 
-def facts_of(state: PartitionState) -> Plain:
+def facts_of(item: Prepared) -> Plain | None:
     """Return all that decides about a partition, besides the settings, the clock and the bytes of
-    its segments. Those are the same if the inode, the mtime and the ctime of the `.log` are.
+    its segments. Those are the same if the inode, the mtime and the ctime of the `.log` are. None:
+    nothing is known of it.
     """
+    state = item.state
+    if state is None:
+        return None
     facts: Plain = {name: getattr(state, name) for name in _OF_STATE}
     if state.trusted_end is not None:
         # was lowered to the last stable offset, if that was read
@@ -56,13 +59,9 @@ def facts_of(state: PartitionState) -> Plain:
         "recovered": None
         if recovered is None
         else asdict(recovered) | {"removed": list(recovered.removed)},
-        "segments": [_segment(segment) for segment in state.segments],
+        # the number of the device may change when the machine starts
+        "segments": [[*_SEGMENT(one), *one.log_stamp[1:]] for one in state.segments],
     }
-
-
-def _segment(segment: Segment) -> list[Any]:
-    # the number of the device may change when the machine starts
-    return [*_SEGMENT(segment), *segment.log_stamp[1:]]
 
 
 def decision_of(item: Prepared) -> Plain:
@@ -73,8 +72,8 @@ def decision_of(item: Prepared) -> Plain:
     return {
         "rule": plan.rule,
         "reason": plan.reason,
-        "compaction": None if plan.compaction is None else _compaction(plan.compaction),
-        "retention": None if plan.retention is None else _retention(plan.retention),
+        "compaction": plan.compaction and _compaction(plan.compaction),
+        "retention": plan.retention and _retention(plan.retention),
         "checkpoint_reset": plan.checkpoint_reset,
         "split": list(item.overflowed),
         "settings": {name: getattr(item.config, name) for name in _SETTINGS},
@@ -101,14 +100,14 @@ def check_same(before: Sequence[Prepared], now: Sequence[Prepared]) -> None:
     """Raise WinnowError unless every partition is unchanged. Data that was not read before may
     differ.
     """
-    check_facts(_facts_by_directory(before), now)
+    check_facts({item.place.directory: facts_of(item) for item in before}, now)
 
 
 def check_facts(before: Mapping[str, Any], now: Sequence[Prepared]) -> None:
     """The same for `facts_of` by the partition's directory; None: unknown. Each of these may come
     from a file that anybody wrote: it is only compared.
     """
-    found = _facts_by_directory(now)
+    found = {item.place.directory: facts_of(item) for item in now}
     unread = {item.place.directory: item for item in now if isinstance(item, LeftAlone)}
     for directory, facts in before.items():
         if directory not in found:
@@ -123,13 +122,6 @@ def check_facts(before: Mapping[str, Any], now: Sequence[Prepared]) -> None:
     for directory in found:
         if directory not in before:
             raise changed(directory, "it is new")
-
-
-def _facts_by_directory(prepared: Sequence[Prepared]) -> dict[str, Plain | None]:
-    return {
-        item.place.directory: None if item.state is None else facts_of(item.state)
-        for item in prepared
-    }
 
 
 def changed(where: str, what: str) -> WinnowError:

@@ -37,9 +37,7 @@ class Assignment:
 
 
 def assign(job: CompactionJob, parallelism: int, spool: str | None) -> Assignment:
-    """Assign each split, bucket and group. `parallelism`: cores. `spool`: see
-    `winnow.runtime.spool`.
-    """
+    """Assign all work to tasks. `parallelism`: cores. `spool`: see `winnow.runtime.spool`."""
     splits, buckets, groups, written = {}, {}, {}, {}
     for number, partition in enumerate(job.partitions):
         for at, split in enumerate(partition.splits):

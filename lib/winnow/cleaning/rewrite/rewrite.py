@@ -11,8 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
-from winnow.cleaning.rewrite.sum_up import sum_up
-from winnow.cleaning.rewrite.unread import counts_unread
+from winnow.cleaning.rewrite.sum_up import counts_unread, sum_up
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.clock import ms_since
 from winnow.java_long import delete_horizon
@@ -42,15 +41,15 @@ class RewrittenGroup(CleanedGroup):
 
     sources: tuple[Segment, ...]
     """As they were when they were listed."""
-    staged: StagedGroup | None
+    staged: StagedGroup | None = None
     """None if the group is `unchanged`."""
-    segment: Segment | None
+    segment: Segment | None = None
     """The staged segment once it is in place. None if the group is `unchanged`, and on a disk or
     HDFS, where a new name changes the stamp of a file.
     """
-    bytes_staged: int
+    bytes_staged: int = 0
     """Including its index files."""
-    duration_ms: int
+    duration_ms: int = 0
     """From the first byte read to the last one verified."""
 
 
@@ -77,14 +76,7 @@ def rewrite_group(
     """
     began = time.monotonic()
     if group.stays is not None:
-        unread = RewrittenGroup(
-            **counts_unread(group, group.stays),
-            sources=group.segments,
-            staged=None,
-            segment=None,
-            bytes_staged=0,
-            duration_ms=0,
-        )
+        unread = RewrittenGroup(**counts_unread(group, group.stays), sources=group.segments)
         return lambda: unread
     survivors = list(survivors)
     output = GroupOutput(job, group, survivors, now=now, cores=cores)
@@ -97,14 +89,9 @@ def rewrite_group(
     piece = next(pieces, None)
     if piece is None and output.source.is_all(*output.indexes()):
         unchanged = RewrittenGroup(
-            **output.counts(
-                _holdings(first, output.log_bytes, group.base_offset, job.topic), unchanged=True
-            ),
+            **output.counts(_holdings(first, output, group, job), unchanged=True),
             summary=sum_up(job, group, output, survivors),
             sources=group.segments,
-            staged=None,
-            segment=None,
-            bytes_staged=0,
             duration_ms=ms_since(began),
         )
         return lambda: unchanged
@@ -144,10 +131,7 @@ def rewrite_group(
                 checksums = verify_staged(staged.paths, meant)
             entries = staged.entries()
             return RewrittenGroup(
-                **output.counts(
-                    _holdings(staged.paths[LOG], output.log_bytes, group.base_offset, job.topic),
-                    unchanged=False,
-                ),
+                **output.counts(_holdings(staged.paths[LOG], output, group, job), unchanged=False),
                 summary=sum_up(job, group, output, survivors),
                 sources=group.segments,
                 staged=StagedGroup(
@@ -215,8 +199,10 @@ def _beginning(path: str, end: int) -> Iterator[Bytes]:
             yield buf
 
 
-def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdings | None:
-    if topic not in INTERNAL_TOPICS:
+def _holdings(
+    path: str, output: GroupOutput, group: GroupJob, job: PartitionJob
+) -> Holdings | None:
+    if job.topic not in INTERNAL_TOPICS:
         return None
-    with map_range(path, 0, log_bytes, gradually=True) as buf:
-        return holdings_of(buf, base_offset, topic)
+    with map_range(path, 0, output.log_bytes, gradually=True) as buf:
+        return holdings_of(buf, group.base_offset, job.topic)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from winnow.cleaning.result import RecordsRemoved
 from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.summaries.store import MOST_KEYS, write_keys
+from winnow.cleaning.tally import none_of_any_age
 from winnow.runtime.spool import joined
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.resolve import Survivors
@@ -41,3 +44,22 @@ def sum_up(
         index_interval_bytes=job.index_interval_bytes,
         segment_index_bytes=job.segment_index_bytes,
     )
+
+
+def counts_unread(group: GroupJob, known: SegmentSummary) -> dict[str, Any]:
+    """Return the fields of `CleanedGroup` for a segment that stays as it is, unread."""
+    return {
+        "base_offset": group.base_offset,
+        "source_bases": (group.base_offset,),
+        "unchanged": True,
+        "records_before": known.records,
+        "records_after": known.records,
+        "bytes_after": group.segments[0].log_bytes,
+        "removed": RecordsRemoved(),
+        "tombstones": tuple(none_of_any_age().tolist()),
+        "checksum": known.checksum,
+        "source_checksums": {group.base_offset: known.checksum},
+        "holdings": None,
+        "unread": True,
+        "summary": known,
+    }

@@ -8,6 +8,7 @@ transaction index is compared with the markers that were read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.indexes.txnindex import read_txn_index
+from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places, read_ahead
@@ -86,10 +87,8 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
                 _abort_markers(buf, seen, path) if meant.same_txn_index is None else seen[:0]
             )
             found += int(seen["record_count"].astype(np.int64).sum())
-            try:
+            with _as_verification(path):
                 index.append(seen)
-            except CorruptLogError as error:
-                raise VerificationError(str(error), where=path, hint="Run again.") from error
     if found != meant.records:
         raise _mismatch("records in the staged log", meant.records, found, path)
     last_offset = walk.least_offset - 1
@@ -105,6 +104,14 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
     if TXNINDEX in paths:
         checksums[TXNINDEX] = crc32c_extended(0, Places().read_bytes(paths[TXNINDEX]))
     return checksums
+
+
+@contextmanager
+def _as_verification(path: str) -> Iterator[None]:
+    try:
+        yield
+    except CorruptLogError as error:
+        raise VerificationError(str(error), where=path, hint="Run again.") from error
 
 
 def _whole(walk: HeaderWalk, path: str) -> Iterator[Array]:
@@ -134,14 +141,10 @@ def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
 
 def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
     control: Array = rows[(rows["attributes"] & CONTROL) != 0]
-    if not len(control):
-        return control
-    try:
-        types = control_columns(buf, control, path).type
-    except CorruptLogError as error:
-        raise VerificationError(str(error), where=path, hint="Run again.") from error
-    aborting: Array = control[types == ControlType.ABORT]
-    return aborting
+    if len(control):
+        with _as_verification(path):
+            control = control[control_columns(buf, control, path).type == ControlType.ABORT]
+    return control
 
 
 def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> dict[str, int]:
@@ -176,16 +179,16 @@ def _check_txn_index(
     base_offset, end_offset = bounds
     entries: Array = np.empty(0, ABORTED)
     if path is not None:
-        try:
+        with _as_verification(path):
             entries = aborted_rows(
-                read_txn_index(Places(), path, base_offset=base_offset, end_offset=end_offset)
+                decode_txn_index(
+                    Places().read_bytes(path), path, base_offset=base_offset, end_offset=end_offset
+                )
             )
-        except CorruptLogError as error:
-            raise VerificationError(str(error), where=path, hint="Run again.") from error
-    ends = set(zip(entries["last_offset"].tolist(), entries["producer_id"].tolist(), strict=True))
-    found = set(zip(markers["base_offset"].tolist(), markers["producer_id"].tolist(), strict=True))
+    ends = set(entries[["last_offset", "producer_id"]].tolist())
+    found = set(markers[["base_offset", "producer_id"]].tolist())
     bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0] if horizons else markers[:0]
-    needed = set(zip(bare["base_offset"].tolist(), bare["producer_id"].tolist(), strict=True))
+    needed = set(bare[["base_offset", "producer_id"]].tolist())
     if not needed <= ends <= found or (path is not None and not ends):
         wrong = min(needed - ends, default=None) or min(ends - found, default=None)
         raise VerificationError(

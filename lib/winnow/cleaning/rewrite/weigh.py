@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
-from winnow.cleaning.rewrite.sum_up import sum_up
-from winnow.cleaning.rewrite.unread import counts_unread
+from winnow.cleaning.rewrite.sum_up import counts_unread, sum_up
 from winnow.logdir.indexes.index import decode_time_index
 from winnow.logdir.names import TIMEINDEX, segment_file
 from winnow.runtime.cores import Cores
@@ -53,10 +52,7 @@ def weigh_group(
     path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
     times = decode_time_index(timeindex, path, base_offset=group.base_offset)
     return WeighedGroup(
-        **output.counts(
-            added(held) if job.topic in INTERNAL_TOPICS else None,
-            unchanged=unchanged,
-        ),
+        **output.counts(added(held) if job.topic in INTERNAL_TOPICS else None, unchanged=unchanged),
         summary=sum_up(job, group, output, survivors) if unchanged else None,
         # The output inherits the age of its last source (S5.9).
         segment=replace(

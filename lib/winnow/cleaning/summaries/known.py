@@ -12,7 +12,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
-from winnow.survey.walk import SegmentWalk, not_walked
+from winnow.survey.walk import SegmentWalk
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ def has_unique_keys(kept: Kept, state: PartitionState, first_dirty_offset: int) 
 
 def as_walk(summary: SegmentSummary) -> SegmentWalk:
     """Return what a walk would find in a segment that is not read."""
-    return replace(
-        not_walked(summary.base_offset),
-        next_offset=summary.next_offset,
+    return SegmentWalk(
+        summary.base_offset,
+        summary.next_offset,
         batches=summary.batches,
         records=summary.records,
         first_live=summary.first_batch,

@@ -14,9 +14,9 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pyspark import SparkContext
 
 from winnow.cleaning.summaries.known import KnownSegments, as_walk
 from winnow.cleaning.summaries.store import read_keys
@@ -34,9 +34,6 @@ from winnow.state import PartitionState
 from winnow.survey.survey import together, walk_segments
 from winnow.survey.walk import SegmentWalk
 from winnow.words import counted
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _At = tuple[int, int]
 """Number of a partition, and of a segment in it."""
@@ -77,24 +74,10 @@ class _Search:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A summary, and the keys that it is asked for: uint64[n] each, ascending."""
-
-    place: str
-    summary: SegmentSummary
-    unsettled: Spooled
-    tombstones: Spooled
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """How many of the keys seem to be in a segment."""
-
-    unsettled: int
-    tombstones: int
-
-
+_Answer = tuple[int, int] | None
+"""How many unsettled keys, and how many tombstones, seem to be in a segment. None: its summary
+can't be read.
+"""
 _Walk = Callable[[Sequence[_At]], dict[_At, SegmentWalk | Failure]]
 
 
@@ -161,17 +144,18 @@ def _search(
         for at in search.walks
         if at not in search.asked
     ]
+
+    def read(some: Sequence[_At]) -> None:
+        for (number, at), found in walk(some).items():
+            searches[number].walks[at] = found
+
     for _ in range(_ROUNDS):
         vain = _settle(sc, open_, new, progress)
         answers = _ask(sc, {n: s for n, s in open_.items() if n not in vain}, progress)
         new, last = [], [(number, at) for number in vain for at in open_.pop(number).unread()]
         for number, search in [*open_.items()]:
             maybe = {at: answers[number, at] for at in search.asked}
-            search.asked = [
-                at
-                for at, answer in maybe.items()
-                if answer is None or answer.unsettled or answer.tombstones
-            ]
+            search.asked = [at for at, answer in maybe.items() if answer != (0, 0)]
             sure = [at for at in search.asked if _surely(maybe[at], search.walks[at], search)]
             if sure and len(sure) <= len(maybe) // 2:
                 new += [(number, at) for at in sure]
@@ -179,13 +163,10 @@ def _search(
             else:
                 last += [(number, at) for at in search.asked]
                 del open_[number]
-        for (number, at), found in walk([*new, *last]).items():
-            searches[number].walks[at] = found
+        read([*new, *last])
         if not open_:
             return
-    rest = [(number, at) for number, search in open_.items() for at in search.asked]
-    for (number, at), found in walk(rest).items():
-        searches[number].walks[at] = found
+    read([(number, at) for number, search in open_.items() for at in search.asked])
 
 
 def _settle(
@@ -303,14 +284,14 @@ def _without(hashes: Hashes, others: Hashes) -> Hashes:
 
 def _ask(
     sc: SparkContext, searches: Mapping[int, _Search], progress: Progress
-) -> dict[_At, _Answer | None]:
-    """Ask the summaries; None for one that can't be read."""
-    questions: dict[_At, _Question] = {}
-    answers: dict[_At, _Answer | None] = {}
+) -> dict[_At, _Answer]:
+    questions: dict[_At, Callable[[], _Answer]] = {}
+    answers: dict[_At, _Answer] = {}
+    weights = []
     for number, search in searches.items():
         counts = len(search.unsettled), len(search.tombstones)
         if not any(counts):
-            answers |= {(number, at): _Answer(0, 0) for at in search.asked}
+            answers |= {(number, at): (0, 0) for at in search.asked}
             continue
         spool = search.prefetch.spool
         upper = np.ascontiguousarray(search.unsettled[:, 1])
@@ -319,12 +300,13 @@ def _ask(
         parts = (replace(both, size=8 * counts[0]), Spooled(both.path, tombstones, 8 * counts[1]))
         for at in search.asked:
             summary = search.known.segments[search.state.segments[at].base_offset]
-            questions[number, at] = _Question(search.known.place, summary, *parts)
+            questions[number, at] = partial(_answer, search.known.place, summary, *parts)
+            weights.append(size_of(summary.keys))
     told = spread(
         sc,
-        _answered,
+        operator.call,
         [*questions.values()],
-        weights=[size_of(question.summary.keys) for question in questions.values()],
+        weights=weights,
         each=ITEM_BYTES,
         per_task=_ASK_BYTES,
         name=f"asking what is known of {counted(len(questions), 'segment')}",
@@ -335,23 +317,25 @@ def _ask(
     return answers
 
 
-def _answered(question: _Question) -> _Answer | None:
-    words = read_keys(question.place, question.summary)
+def _answer(
+    place: str, summary: SegmentSummary, unsettled: Spooled, tombstones: Spooled
+) -> _Answer:
+    """Ask a summary for keys: uint64[n] each, ascending."""
+    words = read_keys(place, summary)
     if words is None:
         return None
-    count = question.summary.keys
-    found = [
-        len(seemingly_in(joined([keys], np.uint64), words, count))
-        for keys in (question.unsettled, question.tombstones)
-    ]
-    return _Answer(*found)
+
+    def count(keys: Spooled) -> int:
+        return len(seemingly_in(joined([keys], np.uint64), words, summary.keys))
+
+    return count(unsettled), count(tombstones)
 
 
-def _surely(answer: _Answer | None, walk: SegmentWalk | Failure, search: _Search) -> bool:
+def _surely(answer: _Answer, walk: SegmentWalk | Failure, search: _Search) -> bool:
     """Return whether a segment must be read now. That others have dirty keys may be an error."""
-    if answer is None or answer.tombstones:
+    if answer is None or answer[1]:
         return True
     if isinstance(walk, Failure) or walk.stays is None:
         return False
     by_error = len(search.unsettled) * share_seemingly_in(walk.stays.keys)
-    return answer.unsettled > 2 * by_error + _SURE
+    return answer[0] > 2 * by_error + _SURE

@@ -1,9 +1,12 @@
-"""Typer's command, with options from a file (`config`) and `--no-X` for each switch `--X`."""
+"""Typer's command, with options from a file (`config`), `--no-X` for each switch `--X`, and help in
+groups: a verb with thirty options is not read from top to bottom.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from typer.core import TyperCommand
@@ -18,8 +21,54 @@ _MAY_BE_EMPTY = {("explain", "key"), ("explain", "key_hex"), ("erase", "key")}
 """By verb: options that take an empty value, or refuse it with a sentence of their own."""
 
 
-class ConfiguredCommand(TyperCommand):
-    """A verb that takes options from the file of --config, where the command line has none."""
+MOST_UNGROUPED = 16
+"""A verb with more options shows them in groups."""
+GROUPS = MappingProxyType(
+    {
+        "What to clean": (
+            "topics",
+            "exclude",
+            "only",
+            "now",
+            "unclean_shutdown",
+            "on_corrupt",
+            "estimate",
+        ),
+        "Settings": (
+            *("server_properties", "topic_configs", "topic_sets", "sets", "kafka_version"),
+            *("allow_other_broker", "config", "environment"),
+        ),
+        "Safety": ("dry_run", "yes", "keep_replaced", "timeout"),
+        "Space and speed": (
+            *("free_at_least", "max_extra_space", "keep_free", "throttle", "read_everything"),
+        ),
+        "Cleaning into another place": ("output", "begin_again", "work_dir", "work_space"),
+        "Output": (
+            *(
+                "all",
+                "summary",
+                "detailed_exitcode",
+                "log_file",
+                "json",
+                "quiet",
+                "report",
+                "result",
+                "out",
+                "ledger",
+                "no_ledger",
+                "metrics",
+            ),
+            *("openlineage", "profile"),
+        ),
+    }
+)
+"""Names of parameters by title, the common ones first."""
+
+
+class Command(TyperCommand):
+    """A verb. It takes options from the file of --config, where the command line has none, and its
+    help shows them in groups.
+    """
 
     def make_parser(self, ctx: Any) -> Any:  # noqa: ANN401 - click's
         """Add `--no-X` for each switch: what a file switches on, a command line can switch off."""
@@ -61,6 +110,23 @@ class ConfiguredCommand(TyperCommand):
             if parameter.name in given:
                 _check(parameter, given[parameter.name], ctx)
         return given
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's
+        options = [one for one in self.get_params(ctx) if one.param_type_name == "option"]
+        if len(options) <= MOST_UNGROUPED:
+            super().format_options(ctx, formatter)
+            return
+        arguments = [one for one in self.get_params(ctx) if one not in options]
+        rows = {str(one.name): one.get_help_record(ctx) for one in options}
+        parts = {"Arguments": [one.get_help_record(ctx) for one in arguments]}
+        parts |= {
+            title: [rows.pop(name) for name in names if name in rows]
+            for title, names in GROUPS.items()
+        }
+        for title, part in (parts | {"Other": list(rows.values())}).items():
+            if any(part):
+                with formatter.section(title):
+                    formatter.write_dl([row for row in part if row is not None])
 
 
 def _check_typed(command: Any, ctx: Any, typed: Mapping[str, Any], order: Sequence[Any]) -> None:  # noqa: ANN401

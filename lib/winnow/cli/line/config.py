@@ -22,10 +22,11 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime
 from typing import Any
 
+from winnow.cli.options import CommandLine
 from winnow.errors import UsageError
 from winnow.storage.output_file import read_output
 
@@ -33,29 +34,21 @@ MOST_BYTES = 1 << 20
 ENVIRONMENT = "environment"
 _NOT_IN_FILES = {"help", "config", ENVIRONMENT}
 _ARGUMENTS = {"log_dirs": "log-dir"}
+_SHARED = {one.name for one in fields(CommandLine)}
+"""Options of several verbs. Only these may be outside of a verb's table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """An option of a verb as a file names it."""
-
-    parameter: Any
-    """Click's."""
-    shared: bool
-    """Whether the option is one of several verbs. Only these may be outside of a verb's table."""
-
-
-Keys = Mapping[str, Key]
+Keys = Mapping[str, Any]
+"""The options of a verb as a file names them, as click's parameters."""
 
 
 def keys_of(command: Any) -> Keys:  # noqa: ANN401 - typer's
-    shared = getattr(command.callback, "shared", ())
     found = {}
     for one in command.params:
         key = one.opts[0].lstrip("-") if one.param_type_name == "option" else None
         key = _ARGUMENTS.get(one.name) if key is None else key
         if key is not None and key not in _NOT_IN_FILES:
-            found[key] = Key(one, one.name in shared)
+            found[key] = one
     return found
 
 
@@ -134,20 +127,13 @@ def _given(
         takers = {
             name: keys[key]
             for name, keys in verbs.items()
-            if key in keys and (of_verb == name or (of_verb is None and keys[key].shared))
+            if key in keys and (of_verb == name or (of_verb is None and keys[key].name in _SHARED))
         }
         if not takers:
             raise _unknown(key, of_verb, verbs, where, others)
         for name, known in takers.items():
-            yield (
-                name,
-                Given(
-                    known.parameter.name,
-                    known.parameter.opts[0] if known.parameter.opts[0][:1] == "-" else "LOG_DIR",
-                    _typed(key, value, known.parameter, where),
-                    where,
-                ),
-            )
+            option = known.opts[0] if known.opts[0][:1] == "-" else "LOG_DIR"
+            yield name, Given(known.name, option, _typed(key, value, known, where), where)
 
 
 def _unknown(

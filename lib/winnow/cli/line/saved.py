@@ -6,9 +6,8 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from winnow.cli.line.takes import TYPES
 from winnow.cli.options import CommandLine, read_bytes
 from winnow.cli.out import complain
 from winnow.errors import UsageError, WinnowError
@@ -30,8 +29,6 @@ DECIDE = (
 """Options that decide what is done, besides the clock. A saved plan has them; `apply` takes none of
 them.
 """
-_FILES = ("topic_configs", "server_properties")
-"""Those that name files: a plan has their real paths, and a digest of what was in them."""
 
 
 class Saving:
@@ -72,9 +69,10 @@ class Saving:
         from winnow.storage.own_json import Value  # noqa: PLC0415
 
         asked = {name: getattr(self._request, name) for name in DECIDE}
-        for name in _FILES:
-            if asked[name]:
-                asked[name] = _real(asked[name])
+        # A plan has the real paths of files, and a digest of what was in them.
+        asked["server_properties"] = [*map(os.path.realpath, asked["server_properties"])]
+        if asked["topic_configs"]:
+            asked["topic_configs"] = os.path.realpath(asked["topic_configs"])
         plan = SavedPlan(
             now=self._now,
             log_dirs=self._log_dirs,
@@ -90,14 +88,6 @@ class Saving:
         )
         self._file.write(as_json(plan))
         complain(f"note: the plan is in {self._path}: `apply` carries it out")
-
-
-def _real(files: str | Sequence[str]) -> str | list[str]:
-    return (
-        os.path.realpath(files)
-        if isinstance(files, str)
-        else [os.path.realpath(file) for file in files]
-    )
 
 
 def _files(request: CommandLine) -> list[tuple[str, str]]:
@@ -167,7 +157,7 @@ def _typed(name: str, value: Value) -> Any:  # noqa: ANN401 - as the field has i
             found=name,
             where=value.path,
         )
-    kind, raw = TYPES[name], value.raw
+    kind, raw = get_type_hints(CommandLine)[name], value.raw
     if kind is bool:
         fits, expected = isinstance(raw, bool), "true or false"
     elif kind == Sequence[str]:

@@ -1,13 +1,12 @@
-"""Make commands from `CommandLine`: typer gets one parameter for each field, and a verb gets one
+"""Make commands: typer gets one parameter for each field of a command line, and a verb gets one
 value with all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
-from inspect import Parameter, Signature, signature
-from types import EllipsisType
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -16,10 +15,8 @@ from typer.models import ArgumentInfo
 from winnow.cli.line.command import origins_of
 from winnow.cli.options import CommandLine
 
-FIELDS = {one.name: one for one in fields(CommandLine) if "typer" in one.metadata}
 EVERYWHERE = ("config", "environment")
 """Options that every verb takes."""
-TYPES = get_type_hints(CommandLine)
 SETTINGS = (
     "topic_configs",
     "server_properties",
@@ -30,51 +27,48 @@ SETTINGS = (
 )
 
 
-def takes(*names: str | EllipsisType) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Make a command from a function that takes a `CommandLine` and its own parameters.
-
-    `names`: fields of `CommandLine` and the function's own parameters, in the order of `--help`.
-    `...` stands for its other parameters.
+def takes(
+    verb: Callable[..., int], own: type[Any] | None, names: Sequence[str]
+) -> Callable[..., int]:
+    """Make a command from a function that takes a `CommandLine` and, if it has options that no
+    other verb has, its `own` ones. `names`: the fields of both, in the order of `--help`.
     """
+    names = [*names, *(name for name in EVERYWHERE if name not in names)]
+    mine = {} if own is None else _parameters(own)
+    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    listed = [*((_SHARED | mine)[name] for name in names), context]
 
-    def decorate(verb: Callable[..., int]) -> Callable[..., int]:
-        own = dict([*signature(verb, eval_str=True).parameters.items()][1:])
-        rest = [one for name, one in own.items() if name not in names]
-        listed: list[Parameter] = []
-        for name in names:
-            listed += (
-                rest if isinstance(name, EllipsisType) else [own.get(name) or _parameter(name)]
-            )
-        shared = [name for name in names if isinstance(name, str) and name not in own]
-        more = [name for name in EVERYWHERE if name not in names]
-        listed += [_parameter(name) for name in more]
-        shared += more
-        context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-
-        def command(*, context: typer.Context, **typed: Any) -> int:  # noqa: ANN401 - what typer parsed
-            line = {name: typed.pop(name) for name in shared}
-            # typer passes None for a repeatable option that was not given
-            given = {name: value for name, value in line.items() if value is not None}
-            return verb(CommandLine(**given, origins=origins_of(context)), **typed)
-
-        command.__name__, command.__doc__ = verb.__name__, verb.__doc__
-        listed.append(context)
-        command.__annotations__ = {one.name: one.annotation for one in listed} | {"return": int}
-        command.__signature__ = Signature(  # type: ignore[attr-defined]
-            [one.replace(kind=Parameter.KEYWORD_ONLY) for one in listed]
+    def command(*, context: typer.Context, **typed: Any) -> int:  # noqa: ANN401 - what typer parsed
+        # typer passes None for a repeatable option that was not given
+        given = {name: value for name, value in typed.items() if value is not None}
+        of_verb = (
+            []
+            if own is None
+            else [own(**{name: given.pop(name) for name in mine if name in given})]
         )
-        command.shared = frozenset(shared)  # type: ignore[attr-defined]
-        return command
+        return verb(CommandLine(**given, origins=origins_of(context)), *of_verb)
 
-    return decorate
+    command.__annotations__ = {one.name: one.annotation for one in listed} | {"return": int}
+    command.__signature__ = Signature(listed)  # type: ignore[attr-defined]
+    return command
 
 
-def _parameter(name: str) -> Parameter:
-    typed, default, kind = FIELDS[name].metadata["typer"], FIELDS[name].default, TYPES[name]
-    if kind == Sequence[str]:
-        kind, default = list[str] | None, None
-    if isinstance(typed, ArgumentInfo):
-        kind, default = list[str], Parameter.empty
-    return Parameter(
-        name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, typed]
-    )
+def _parameters(line: type[Any]) -> dict[str, Parameter]:
+    kinds, found = get_type_hints(line), {}
+    for one in fields(line):
+        if "typer" in one.metadata:
+            kind, default, typed = kinds[one.name], one.default, one.metadata["typer"](one.name)
+            if isinstance(typed, ArgumentInfo) or default is MISSING:
+                default = Parameter.empty
+            if kind == Sequence[str]:
+                kind = list[str] | None if default == () else list[str]
+                default = None if default == () else default
+            found[one.name] = Parameter(
+                one.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, typed]
+            )
+    return found
+
+
+_SHARED = _parameters(CommandLine)
+FIELDS = tuple(_SHARED)
+"""The options of `CommandLine`, in its order."""

@@ -18,6 +18,11 @@ class Alike:
     names: list[str] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
 
+    def named(self, most: int) -> str:
+        """Return the names; of more than `most`, the first ones and how many others there are."""
+        rest = len(self.names) - most
+        return ", ".join(self.names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
     def words(self, option: str) -> str:
         """Return the reason, and how many are like it. `option` shows each of them."""
         others = len(self.texts) - 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -23,44 +22,35 @@ Row = tuple[str, ...]
 
 
 def show(result: CompareResult, paper: Paper) -> None:
+    paper.page(_page(result, paper.width))
+
+
+def _page(result: CompareResult, width: int) -> Iterator[str | Text]:
     different = [one for one in result.comparisons if one.first is not None]
-    paper.print(_title(result, len(different)))
-    for line in _table(different, paper.width):
-        paper.print(line)
+    yield _title(result, len(different))
+    yield from _table(different, width)
     for kind in dict.fromkeys(one.first.kind for one in different if one.first is not None):
-        paper.print(f"\n  {kind}")
-        paper.print(wrapped(kind.meaning, paper.width))
+        yield f"\n  {kind}"
+        yield wrapped(kind.meaning, width)
     for one in result.comparisons:
+        name = f"{one.topic}-{one.partition}"
         if one.why_not is not None:
-            paper.print(
-                wrapped(f"{one.topic}-{one.partition} not compared: {one.why_not}", paper.width)
-            )
+            yield wrapped(f"{name} not compared: {one.why_not}", width)
         if one.undecided:
             words = (
-                f"{one.topic}-{one.partition}: {counted(one.undecided, 'key')} can't be compared: "
-                f"one replica was cleaned beyond offset {one.end}, where another one ends"
+                f"{name}: {counted(one.undecided, 'key')} can't be compared: one replica was "
+                f"cleaned beyond offset {one.end}, where another one ends"
             )
-            paper.print(wrapped(words, paper.width))
+            yield wrapped(words, width)
+    compared = counted(sum(one.end is not None for one in result.comparisons), "partition")
     records = sum(one.records for one in result.comparisons)
-    paper.print(
-        "Compared: "
-        f"{counted(sum(one.end is not None for one in result.comparisons), 'partition')}, "
-        f"{records} records in all replicas",
-    )
+    yield f"Compared: {compared}, {records} records in all replicas"
 
 
-def to_json(result: CompareResult, more: Mapping[str, Any] | None = None) -> str:
-    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any.
-
-    `more` holds keys that only an option adds.
-    """
-    whole = {
-        "status": result.status,
-        "partitions": [_partition(one) for one in result.comparisons],
-        "notes": result.notes,
-        **(more or {}),
-    }
-    return json.dumps(whole, indent=2)
+def to_json(result: CompareResult) -> dict[str, Any]:
+    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any."""
+    partitions = [_partition(one) for one in result.comparisons]
+    return {"status": result.status, "partitions": partitions, "notes": result.notes}
 
 
 def _partition(one: Comparison) -> dict[str, Any]:

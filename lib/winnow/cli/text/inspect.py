@@ -8,7 +8,7 @@ from typing import Any
 
 from winnow.cli.out import Contents
 from winnow.logdir.indexes.txnindex import AbortedTransaction
-from winnow.logdir.snapshots import ProducerEntry
+from winnow.state import ProducerEntry
 from winnow.verbs.inspect.values import (
     BatchLine,
     CheckpointLine,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from winnow.cleaning.result import NONE, PartitionResult, RunResult, Setting
+from winnow.cli.out import picked
 
 PARTITION_KEYS = (
     "topic",
@@ -68,35 +67,27 @@ replaced anything. In a plan, an upper limit. `short_bytes`: how far retention f
 MORE_KEYS = ("exit_code", "totals", "left_alone", "settings", "notes")
 
 
-def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
-    """Return the JSON object. `more` holds keys that only an option adds."""
-    return _dump(
-        {key: getattr(result, key) for key in RUN_KEYS}
-        | {"partitions": [_partition(partition) for partition in result.partitions]}
-        | {
-            "exit_code": result.exit_code,
-            "totals": totals(result),
-            "left_alone": [_left_alone(p) for p in result.partitions if p.code is not None],
-            "settings": _settings(result),
-            "notes": list(result.notes),
-        }
-        | dict(more or {})
-    )
+def to_json(result: RunResult) -> dict[str, Any]:
+    return picked(result, *RUN_KEYS) | {
+        "partitions": [_partition(partition) for partition in result.partitions],
+        "exit_code": result.exit_code,
+        "totals": totals(result),
+        "left_alone": [_left_alone(p) for p in result.partitions if p.code is not None],
+        "settings": _settings(result),
+        "notes": result.notes,
+    }
 
 
-def failure_to_json(
-    error: str, *, now: int | None, exit_code: int, more: Mapping[str, Any] | None = None
-) -> str:
+def failure_to_json(error: str, *, now: int | None, exit_code: int) -> dict[str, Any]:
     """Return the object of a run that ended without a result."""
-    ended = {"status": "failed", "now": now, "error": error, "exit_code": exit_code}
-    return _dump(_nothing() | ended | dict(more or {}))
+    return _nothing() | {"status": "failed", "now": now, "error": error, "exit_code": exit_code}
 
 
-def running_to_json(*, pid: int, started_at: int) -> str:
+def running_to_json(*, pid: int, started_at: int) -> dict[str, Any]:
     """Return the object of a run that has begun, in the file of --result. `started_at`: in ms since
     the epoch.
     """
-    return _dump(_nothing() | {"status": "running", "pid": pid, "started_at": started_at})
+    return _nothing() | {"status": "running", "pid": pid, "started_at": started_at}
 
 
 def _nothing() -> dict[str, Any]:
@@ -122,8 +113,7 @@ def totals(result: RunResult) -> dict[str, int | None]:
 
 
 def _left_alone(partition: PartitionResult) -> dict[str, Any]:
-    names = ("topic", "partition", "log_dir", "rule", "reason", "error")
-    return {"code": partition.code} | {name: getattr(partition, name) for name in names}
+    return picked(partition, "code", "topic", "partition", "log_dir", "rule", "reason", "error")
 
 
 def _settings(result: RunResult) -> list[dict[str, Any]]:
@@ -138,11 +128,7 @@ def _settings(result: RunResult) -> list[dict[str, Any]]:
 
 
 def _partition(partition: PartitionResult) -> dict[str, Any]:
-    value = {key: getattr(partition, key) for key in PARTITION_KEYS}
+    value = picked(partition, *PARTITION_KEYS)
     if partition.records_removed is not None:
         value["records_removed"] = asdict(partition.records_removed)
     return value | {"holders": [asdict(holder) for holder in partition.holders]}
-
-
-def _dump(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=2)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from winnow.cli.out import Paper, aligned
+from winnow.cli.out import Paper, aligned, picked
 from winnow.verbs.verify.key_hashes import KeyHashResult
 from winnow.words import counted, printable
 
@@ -19,20 +18,13 @@ def show(result: KeyHashResult, paper: Paper) -> None:
     paper.lines(_lines(result))
 
 
-def to_json(result: KeyHashResult, more: Mapping[str, Any] | None = None) -> str:
+def to_json(result: KeyHashResult) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
-    whole = {
-        "status": result.status,
-        "run_id": result.run_id,
-        "keys": result.keys,
-        "topics": result.topics,
-        "records": result.records,
-        "found": result.found,
-        "problems": result.problems,
+    return {
+        **picked(result, "status", "run_id", "keys", "topics", "records", "found", "problems"),
         "segments": [asdict(segment) for segment in result.segments],
         "notes": result.notes,
     }
-    return json.dumps(whole | dict(more or {}), indent=2)
 
 
 def _lines(result: KeyHashResult) -> Iterator[str]:

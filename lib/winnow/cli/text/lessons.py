@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
-
 VERBATIM = "\b"
 """Click does not wrap the lines of a paragraph that begins with this character."""
 WIDTH = 76
@@ -23,9 +21,22 @@ class Lesson:
     """What it does to the log directory, and whether the broker must be stopped."""
     examples: tuple[str, ...]
     """Command lines without the program, short enough for one line of a terminal."""
+    codes: Mapping[int, str]
+    """The meaning of its exit codes. Scripts depend on them: do not change them. A process that a
+    signal ended before it had a result exits with 128 plus the signal's number, as in a shell.
+    """
 
 
 _STOPPED = "The broker must be stopped: Winnow takes its lock."
+
+_FAILED = {
+    1: "failed; the message says why",
+    2: "the command is invalid, or a path is not a Kafka log directory",
+}
+_IN_USE = {5: "the log directory is in use; the message says by whom"}
+_NO_SPACE = "not enough space for any partition"
+_UNVERIFIED = "verification of the new files failed; none of them was committed"
+_LEFT = "some partitions were left alone or failed, each with its reason"
 
 LESSONS: Mapping[str, Lesson] = MappingProxyType(
     {
@@ -37,6 +48,14 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 "plan /var/lib/kafka --topics 'orders*' --estimate --json",
                 "plan /var/lib/kafka --out plan.json",
             ),
+            {
+                0: "every partition is understood, whether there is work to do or not",
+                **_FAILED,
+                3: "some partitions would be left alone, each with its reason",
+                **_IN_USE,
+                6: f"{_NO_SPACE}, or retention allows less than --free-at-least",
+                10: "there is work to do, and this exit code was asked for",
+            },
         ),
         "clean": Lesson(
             "Clean, and show every partition before and after.",
@@ -46,12 +65,29 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 "clean /var/lib/kafka --server-properties FILE",
                 "clean /disk1/kafka /disk2/kafka --free-at-least 20GiB",
             ),
+            {
+                0: "done, or nothing to do",
+                **_FAILED,
+                3: f"done, but {_LEFT}, or damaged batches were quarantined",
+                4: _UNVERIFIED,
+                **_IN_USE,
+                6: f"{_NO_SPACE}, or retention freed less than --free-at-least",
+            },
         ),
         "apply": Lesson(
             "Carry out a saved plan, exactly, or refuse.",
             "Decides again with the plan's clock and settings, and cleans only if every file and "
             f"every decision is still that of the plan. Otherwise it changes nothing. {_STOPPED}",
             ("apply plan.json",),
+            {
+                0: "done as planned, or nothing to do",
+                1: "refused, because something has changed since the plan was made; or failed",
+                2: "the command or the plan is invalid",
+                3: f"done, but {_LEFT}, or damaged batches were quarantined",
+                4: _UNVERIFIED,
+                **_IN_USE,
+                6: f"{_NO_SPACE}, or retention freed less than --free-at-least",
+            },
         ),
         "erase": Lesson(
             "Remove all records of some keys, and prove it.",
@@ -61,6 +97,17 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 "erase /var/lib/kafka --keys keys.txt --dry-run",
                 "erase /var/lib/kafka --keys keys.txt --certificate DIR",
             ),
+            {
+                0: "none of the keys is left in these partitions, and this is proven",
+                **_FAILED,
+                1: f"{_FAILED[1]}; also if everything was done but the certificate",
+                2: f"{_FAILED[2]}, or no record has any of the keys",
+                3: "proven in all rewritable segments, but records are left elsewhere; the output "
+                "lists them",
+                4: "the proof failed",
+                **_IN_USE,
+                6: _NO_SPACE,
+            },
         ),
         "explain": Lesson(
             "Explain what happens to a partition, a record or a key.",
@@ -69,6 +116,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 "explain /var/lib/kafka --partition orders-0 --offset 17",
                 "explain /var/lib/kafka --partition orders-0 --key ann",
             ),
+            {0: "explained", **_FAILED, 3: "the partition can't be understood", **_IN_USE},
         ),
         "verify": Lesson(
             "Read everything and report all that is wrong.",
@@ -77,21 +125,37 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 "verify /var/lib/kafka",
                 "verify /var/lib/kafka --key-hash erasure-RUN_ID.json",
             ),
+            {
+                0: "nothing is wrong",
+                **_FAILED,
+                4: "something is wrong, or an erased key is there (--key-hash); the output lists "
+                "it",
+                **_IN_USE,
+            },
         ),
         "doctor": Lesson(
             "One page: what is wrong, what can be freed, what to run next.",
             f"Changes nothing. {_STOPPED}",
             ("doctor /var/lib/kafka --server-properties FILE",),
+            {
+                0: "no partition is in trouble",
+                **_FAILED,
+                3: "some partitions can't be cleaned in their current state",
+                **_IN_USE,
+                6: "the disk is full, and the topics' own settings allow nothing to be freed",
+            },
         ),
         "history": Lesson(
             "Show what past runs did, and what is due again.",
             "Reads only the ledger, no log directory.",
             ("history --since 2026-11-01",),
+            {0: "shown", **_FAILED},
         ),
         "demo": Lesson(
             "Clean a copy of a small real log directory.",
             "Works on its own copy, in a new temporary directory.",
             ("demo",),
+            {0: "done", **_FAILED, 3: "a partition failed"},
         ),
         "recover": Lesson(
             "Finish what a crash left; recover for a broker; undo a run.",
@@ -99,6 +163,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             "broker's recovery would cut, and --truncate does it. Changes nothing else unless "
             f"asked to. {_STOPPED}",
             ("recover /var/lib/kafka --dry-run", "recover /var/lib/kafka --undo RUN_ID"),
+            {0: "done, or nothing to do", **_FAILED, 3: "some partitions failed", **_IN_USE},
         ),
         "inspect": Lesson(
             "Show and verify what is in Kafka's files.",
@@ -107,6 +172,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 "inspect /var/lib/kafka/orders-0",
                 "inspect /var/lib/kafka/orders-0 --offset 17 --json",
             ),
+            {0: "all that was read is sound", **_FAILED, 3: "some of it is damaged"},
         ),
         "package": Lesson(
             "Pack what the executors of a cluster need, as one archive.",
@@ -115,16 +181,35 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             "yourself to store it where executors fetch it, as in "
             "`--archives hdfs:///winnow.tar.gz#winnow`.",
             ("package --output FILE",),
+            {
+                0: "written",
+                1: "failed; the message says why",
+                2: "the command is invalid",
+            },
         ),
     }
 )
+
+
+IN_SHORT = MappingProxyType(
+    {
+        0: "done, or nothing to do",
+        1: "failed",
+        2: "the command is invalid",
+        3: "some partitions left alone or failed",
+        4: "verification failed and nothing was committed, or findings of verify",
+        5: "the log directory is in use",
+        6: "not enough space",
+    }
+)
+"""The exit codes over all verbs."""
 
 
 def epilog(verb: str, *, program: str = "./spark-submit.sh") -> str:
     """Return the text for click: paragraphs that it wraps, and lines that it does not."""
     lesson = LESSONS[verb]
     examples = [f"{program} {example}" for example in lesson.examples]
-    codes = [f"{code}  {words}" for code, words in EXIT_CODES[verb].items()]
+    codes = [f"{code}  {words}" for code, words in lesson.codes.items()]
     return "\n\n".join(
         (
             lesson.changes,

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from rich.text import Text
 
 from winnow.cleaning.result import PartitionResult, RunResult
-from winnow.cli.out import Paper, aligned, wrapped
+from winnow.cli.out import Paper, Row, aligned, fitted, wrapped
 from winnow.cli.text.alike import alike
-from winnow.cli.text.columns import Row, fitted
+from winnow.cli.text.json_output import totals
 from winnow.cli.text.versions import by_the_rules
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size
@@ -38,95 +38,106 @@ def show(result: RunResult, paper: Paper, *, everything: bool = False) -> None:
     """Print the table. Above MOST partitions, it has the largest ones and counts of the others,
     unless `everything` is wanted.
     """
-    troubled = [p for p in result.partitions if p.failed]
+    paper.page(_page(result, paper.width, everything=everything))
+
+
+def _page(result: RunResult, width: int, *, everything: bool) -> Iterator[str | Text]:
     active = sorted((p for p in result.partitions if p.acts), key=_gain_key)
     idle = sorted((p for p in result.partitions if not (p.acts or p.failed)), key=_name_key)
-    paper.print(_title(result, acting=len(active)))
-    _tell_rules(result, paper)
+    yield _title(result, acting=len(active))
+    if result.verb == "plan" and result.partitions:
+        yield wrapped(by_the_rules(result.kafka), width)
+    few_idle: list[PartitionResult] = []
     if len(active) > MOST and not everything:
-        _show_largest(result, active, paper)
-        few_idle: list[PartitionResult] = []
+        yield from _largest(result, active, width)
     else:
         few_idle = idle if everything or len(idle) <= FEW else []
-        _show_each(result, [*active, *few_idle], paper)
+        yield from _each(result, [*active, *few_idle], width)
     unchanged = sum(p.segments_unchanged or 0 for p in active)
     if unchanged:
         loses = ("loses" if unchanged == 1 else "lose") if result.verb == "plan" else "lost"
         unread = sum(p.segments_unread or 0 for p in active)
-        known = (
-            f" {unread} of them {_were(unread)} not read: their keys were known." if unread else ""
-        )
-        paper.print(f"\n{counted(unchanged, 'segment')} {loses} nothing: not rewritten.{known}")
-    for line in _deletes_more(active):
-        paper.print(line)
-    _show_space(result, active, paper)
+        were = "was" if unread == 1 else "were"
+        known = f" {unread} of them {were} not read: their keys were known." if unread else ""
+        yield f"\n{counted(unchanged, 'segment')} {loses} nothing: not rewritten.{known}"
+    yield from _deletes_more(active)
+    yield from _space(result, active, width)
     if len(few_idle) < len(idle):
-        paper.print(f"{counted(len(idle), 'partition')} {_needs(len(idle))} no work.")
-    _show_left_alone(result, troubled, paper, everything=everything)
+        need = "needs" if len(idle) == 1 else "need"
+        yield f"{counted(len(idle), 'partition')} {need} no work."
+    yield from _left_alone(result, width, everything=everything)
 
 
-def _show_each(result: RunResult, shown: Sequence[PartitionResult], paper: Paper) -> None:
-    for line in _lines(result, shown, paper.width):
-        paper.print(line)
-    for line in _holders([p for p in shown if p.acts]):
-        paper.print(line)
-    for line in _settings(shown):
-        paper.print(line)
+def summary(result: RunResult) -> str:
+    """Return the run in one line, for a mail or a chat: `clean: 12 of 34 partitions, 1.2 GiB
+    freed of 3.0 GiB; 2 left alone (tiered 2)`.
+    """
+    found = totals(result)
+    freed = found["bytes_freed"]
+    would = " would be" if result.verb == "plan" else ""
+    gain = "unknown how much is" if freed is None else f"{size(freed)}{would}"
+    many = counted(len(result.partitions), "partition")
+    before = size(found["bytes_before"])
+    parts = [f"{result.verb}: {found['with_work']:,} of {many}, {gain} freed of {before}"]
+    codes = Counter(code for p in result.partitions if (code := p.code) is not None)
+    if codes:
+        why = ", ".join(f"{code} {count:,}" for code, count in codes.most_common())
+        parts.append(f"{codes.total():,} left alone ({why})")
+    return "; ".join(parts)
 
 
-def _show_largest(result: RunResult, active: Sequence[PartitionResult], paper: Paper) -> None:
-    for line in _lines(result, active[:MOST], paper.width, with_reasons=False):
-        paper.print(line)
-    paper.print(f"{len(active) - MOST:,} more partitions have a line with --all.")
-    for line in _reasons(active):
-        paper.print(line)
-    for line in _holders(active[:MOST]):
-        paper.print(line)
+def _each(result: RunResult, shown: Sequence[PartitionResult], width: int) -> Iterator[Text]:
+    yield from _lines(result, shown, width)
+    yield from _holders([p for p in shown if p.acts])
+    yield from _settings(shown)
+
+
+def _largest(
+    result: RunResult, active: Sequence[PartitionResult], width: int
+) -> Iterator[str | Text]:
+    yield from _lines(result, active[:MOST], width, with_reasons=False)
+    yield f"{len(active) - MOST:,} more partitions have a line with --all."
+    yield from _reasons(active)
+    yield from _holders(active[:MOST])
     if result.verb == "plan":
-        paper.print("\nThe settings of each topic, and where they come from: --all, or `explain`.")
+        yield "\nThe settings of each topic, and where they come from: --all, or `explain`."
 
 
-def _show_space(result: RunResult, active: Sequence[PartitionResult], paper: Paper) -> None:
+def _space(
+    result: RunResult, active: Sequence[PartitionResult], width: int
+) -> Iterator[str | Text]:
     if active and result.verb == "plan" and result.peak_extra_bytes is not None:
-        paper.print(f"\nExtra space needed: up to {size(result.peak_extra_bytes)}.")
+        yield f"\nExtra space needed: up to {size(result.peak_extra_bytes)}."
     kept = sum(p.kept_bytes or 0 for p in result.partitions)
     if kept:
-        paper.print(
+        yield (
             f"{size(kept)} of it is kept: `recover --undo {result.run_id}` restores it, "
-            f"`recover --purge {result.run_id}` frees it.",
+            f"`recover --purge {result.run_id}` frees it."
         )
     replicas = _has_replicas(result)
     for p in sorted((p for p in result.partitions if p.quarantined_bytes), key=_name_key):
-        paper.print(f"\nQuarantined: {_name(p, replicas=replicas)}")
-        paper.print(wrapped(p.reason, paper.width, break_on_hyphens=True))
+        yield f"\nQuarantined: {_name(p, replicas=replicas)}"
+        yield wrapped(p.reason, width, break_on_hyphens=True)
 
 
-def _show_left_alone(
-    result: RunResult, troubled: Sequence[PartitionResult], paper: Paper, *, everything: bool
-) -> None:
+def _left_alone(result: RunResult, width: int, *, everything: bool) -> Iterator[str | Text]:
+    troubled = sorted((p for p in result.partitions if p.failed), key=_name_key)
     if troubled:
-        paper.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
+        yield f"\nLeft alone: {counted(len(troubled), 'partition')}"
     replicas = _has_replicas(result)
     groups = alike(
-        [(p.topic, _name(p, replicas=replicas), p.why) for p in sorted(troubled, key=_name_key)],
+        [(p.topic, _name(p, replicas=replicas), p.why) for p in troubled],
         together=not everything and len(troubled) > FEW,
     )
     shown = groups if everything else groups[:FEW]
     for group in shown:
-        names = _named(group.names)
-        for part in textwrap.wrap(names, paper.width - 2, break_on_hyphens=False):
-            paper.print(Text(f"  {part}", style="yellow"))
-        paper.print(wrapped(group.words("--all"), paper.width, break_on_hyphens=True))
+        many = f"{len(group.names):,} partitions: " if len(group.names) > FEW else ""
+        names = f"{many}{group.named(FEW)}"
+        for part in textwrap.wrap(names, width - 2, break_on_hyphens=False):
+            yield Text(f"  {part}", style="yellow")
+        yield wrapped(group.words("--all"), width, break_on_hyphens=True)
     if len(shown) < len(groups):
-        paper.print(f"  {counted(len(groups) - len(shown), 'more reason')}; --all shows each.")
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
-
-
-def _needs(count: int) -> str:
-    return "needs" if count == 1 else "need"
+        yield f"  {counted(len(groups) - len(shown), 'more reason')}; --all shows each."
 
 
 def _reasons(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
@@ -145,17 +156,6 @@ def _without_numbers(reason: str) -> str:
     """Return the first clause, with `N` for each number and size. Names of settings are kept."""
     clause = re.split(r"; | \(", reason, maxsplit=1)[0]
     return re.sub(r"\b[0-9][0-9.,:TZ-]*( (B|[KMGT]iB|ms|s|min|h|days?))?(?![\w])", "N", clause)
-
-
-def _tell_rules(result: RunResult, paper: Paper) -> None:
-    if result.verb == "plan" and result.partitions:
-        paper.print(wrapped(by_the_rules(result.kafka), paper.width))
-
-
-def _named(names: Sequence[str]) -> str:
-    if len(names) <= FEW:
-        return ", ".join(names)
-    return f"{len(names):,} partitions: {', '.join(names[:FEW])} and {len(names) - FEW:,} more"
 
 
 def _title(result: RunResult, *, acting: int) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -29,35 +28,32 @@ Row = tuple[str, ...]
 
 
 def show(result: SweepResult, paper: Paper) -> None:
-    paper.print(_title(result))
+    paper.page(_page(result, paper.width))
+
+
+def _page(result: SweepResult, width: int) -> Iterator[str | Text]:
+    yield _title(result)
     if result.findings:
-        for line in _table(result.findings, paper.width):
-            paper.print(line)
-        paper.print(Text("\nWhat it means", style="bold"))
+        yield from _table(result.findings, width)
+        yield Text("\nWhat it means", style="bold")
         for kind in dict.fromkeys(finding.kind for finding in result.findings):
-            paper.print(f"  {kind}")
-            paper.print(wrapped(kind.meaning, paper.width))
-        paper.print()
-    paper.print(_checked(result.checked))
+            yield f"  {kind}"
+            yield wrapped(kind.meaning, width)
+        yield ""
+    yield _checked(result.checked)
 
 
-def to_json(result: SweepResult, more: Mapping[str, Any] | None = None) -> str:
-    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any.
-
-    `more` holds keys that only an option adds.
-    """
-    findings = [
-        {**asdict(finding), "damage": finding.is_damage, "meaning": finding.meaning}
-        for finding in result.findings
-    ]
-    whole = {
+def to_json(result: SweepResult) -> dict[str, Any]:
+    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any."""
+    return {
         "status": result.status,
         "checked": asdict(result.checked),
-        "findings": findings,
+        "findings": [
+            {**asdict(finding), "damage": finding.is_damage, "meaning": finding.meaning}
+            for finding in result.findings
+        ],
         "notes": result.notes,
     }
-    whole |= more or {}
-    return json.dumps(whole, indent=2)
 
 
 def _title(result: SweepResult) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 
 from winnow.errors import CorruptLogError
@@ -66,12 +66,8 @@ def bind(storage: Storage, state: PartitionState) -> BoundLog:
     return BoundLog(log_end_offset=state.log_end_offset, closed=tuple(known), active=active)
 
 
-def encode_bound(bound: BoundLog) -> Mapping[str, object]:
-    return asdict(bound)
-
-
 def decode_bound(value: Value) -> BoundLog:
-    """Raises CorruptLogError for a value that `encode_bound` did not write."""
+    """Raises CorruptLogError for a value that is no encoded BoundLog."""
     fields = value.fields({"log_end_offset", "closed", "active"}, None)
     return BoundLog(
         log_end_offset=fields["log_end_offset"].integer(),

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.commit.bound_log import bind, encode_bound
+from winnow.logdir.commit.bound_log import bind
 from winnow.logdir.commit.kept import (
     RUN_JSON,
     STEP_JSON,
@@ -32,7 +32,8 @@ from winnow.logdir.commit.kept import (
     read_kept,
     read_manifest,
 )
-from winnow.logdir.commit.staging import move_aside, remove_staging
+from winnow.logdir.commit.staging import move_aside, remove_staging, staging_run_id
+from winnow.logdir.files import files_in
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, base_offset_of, segment_file
 from winnow.state import PartitionState
 from winnow.storage.contract import Entry, Storage
@@ -72,7 +73,7 @@ def begin_keeping(
         "cleaner_checkpoint": state.cleaner_checkpoint,
         "leader_epochs": state.leader_epochs,
         "cleaner_checkpoint_after": cleaner_checkpoint_after,
-        "log": encode_bound(bind(storage, state)),
+        "log": asdict(bind(storage, state)),
     }
     storage.create(f"{building}/{RUN_JSON}", encode_manifest(before))
     storage.fsync_dir(building)
@@ -178,18 +179,12 @@ def _build(storage: Storage, staging: str) -> str:
 
 def _run_that_keeps(entries: Sequence[Entry]) -> str | None:
     names = (entry.name for entry in entries if entry.is_dir)
-    return next((run_id for run_id in map(run_id_of_keeping, names) if run_id is not None), None)
-
-
-def run_id_of_keeping(name: str) -> str | None:
-    """Return the run id in the name of a staging directory of `begin_keeping`, else None."""
-    if name.startswith(STAGING_PREFIX) and name.endswith(KEEPING_SUFFIX):
-        return name.removeprefix(STAGING_PREFIX).removesuffix(KEEPING_SUFFIX)
-    return None
+    found = (staging_run_id(name, KEEPING_SUFFIX) for name in names)
+    return next((run_id for run_id in found if run_id is not None), None)
 
 
 def _was_done(storage: Storage, directory: str, step: Step) -> bool:
-    there = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
+    there = files_in(storage, directory)
     if step.kind is StepKind.DELETED:
         lowest = min((base_offset_of(name) for name in there if name.endswith(LOG)), default=0)
         return lowest > step.bases[0]

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.set_aside import set_aside, staging_path
 from winnow.logdir.commit.staged_segment import staged_segment
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import check_replaceable, exchange
-from winnow.logdir.damage import Damage, whole_rows
+from winnow.logdir.damage import Damage
+from winnow.logdir.files import files_of
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.names import LOG, SEGMENT_SUFFIXES, TXNINDEX, segment_file
+from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.state import PartitionState, Segment
 from winnow.storage.contract import Storage
 from winnow.storage.segment_io import map_range
@@ -71,7 +73,7 @@ def stage_segment(
             staged.compare(parts, {})
             del parts, data
         with map_range(staged.paths[LOG], 0, writer.size) as written:
-            for rows in whole_rows(written, 0, base):
+            for rows in HeaderWalk(written, base):
                 builder.append(rows)
             del written
         txnindex = None
@@ -105,10 +107,7 @@ def commit_quarantine(
     for item in staged:
         base = item.source.base_offset
         files = _check(storage, directory, item)
-        removed = [
-            name for suffix in SEGMENT_SUFFIXES if (name := segment_file(base, suffix)) in files
-        ]
-        keep(storage, directory, removed, outputs={base: item.paths[LOG]})
+        keep(storage, directory, files_of(files, [base]), outputs={base: item.paths[LOG]})
         exchange(storage, directory, sources=[base], outputs={base: item.paths})
     remove_staging(storage, staging_path(directory, run_id))
     return moved

@@ -7,17 +7,19 @@ lowest of them. The remaining `.swap` files are complete: they replace everythin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.commit.keeping import run_id_of_keeping, settle_kept
-from winnow.logdir.commit.set_aside import run_id_of_quarantine, settle_quarantine
-from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.commit.keeping import settle_kept
+from winnow.logdir.commit.set_aside import QUARANTINE_SUFFIX, settle_quarantine
+from winnow.logdir.commit.staging import remove_staging, staging_run_id
+from winnow.logdir.files import remove_files
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
     INDEX_SUFFIXES,
+    KEEPING_SUFFIX,
     KEPT_PREFIX,
     LOG,
     QUARANTINE_PREFIX,
@@ -56,13 +58,10 @@ class _Steps:
     staging: tuple[str, ...]
 
 
-def leftovers(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Return the names that `recover` would act on; empty if there is nothing to do."""
-    return leftover_names(storage.list_dir(directory))
-
-
 def preview(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Like `leftovers`, but raises CorruptLogError where `recover` would refuse. Read-only."""
+    """Return the names that `recover` would act on; empty if there is nothing to do. Read-only.
+    Raises CorruptLogError where `recover` would refuse.
+    """
     entries = storage.list_dir(directory)
     left = leftover_names(entries)
     if left:
@@ -71,7 +70,7 @@ def preview(storage: Storage, directory: str) -> tuple[str, ...]:
 
 
 def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Like `leftovers`, for a directory that was listed already.
+    """Return the names that `recover` would act on in a directory with these entries.
 
     Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it
     (S1.10).
@@ -134,7 +133,7 @@ def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> Reco
     steps = _plan(storage, directory, entries)
     # Remove .swap first: without the .cleaned beside it, a half-renamed output would look complete.
     for names in (steps.stale_swaps, steps.cleaned, steps.replaced):
-        _remove(storage, directory, names)
+        remove_files(storage, directory, names)
     # Logs first, as in S6.1: while any .log.swap exists, a loader clears the range of everything
     # else again. If there are several, as after a split, each is synced before the next rename: a
     # loader might otherwise clear it for a lower one.
@@ -146,16 +145,16 @@ def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> Reco
     if steps.swap_rest:
         storage.fsync_dir(directory)
     for names in (steps.orphans, steps.snapshots, steps.deleted):
-        _remove(storage, directory, names)
+        remove_files(storage, directory, names)
     links = {entry.name for entry in entries if entry.is_link}
     for name in steps.staging:
         if name in links:
             storage.unlink(f"{directory}/{name}")
             continue
-        run_id = run_id_of_keeping(name)
+        run_id = staging_run_id(name, KEEPING_SUFFIX)
         if run_id is not None:
             settle_kept(storage, directory, run_id=run_id)
-        run_id = run_id_of_quarantine(name)
+        run_id = staging_run_id(name, QUARANTINE_SUFFIX)
         if run_id is not None:
             settle_quarantine(storage, directory, run_id=run_id)
         remove_staging(storage, f"{directory}/{name}")
@@ -175,13 +174,6 @@ def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> Reco
     )
 
 
-def _remove(storage: Storage, directory: str, names: Sequence[str]) -> None:
-    for name in names:
-        storage.unlink(f"{directory}/{name}")
-    if names:
-        storage.fsync_dir(directory)
-
-
 def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
     sizes = {entry.name: entry.size for entry in entries if entry.is_file}
     names = sorted(sizes)
@@ -199,7 +191,9 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
     if logs:
         first = base_offset_of(logs[0])
         handled = {*cleaned, *stale}
-        end = _end_of_range(
+        from winnow.logdir.commit.swap_checks import check_swaps  # noqa: PLC0415 - it loads numba, and is hardly ever needed
+
+        end = check_swaps(
             storage, directory, {name: sizes[name] for name in names if name not in handled}, logs
         )
         replaced = [
@@ -276,12 +270,3 @@ def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
         and entry.name.startswith(STAGING_PREFIX)
         and not entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
     )
-
-
-def _end_of_range(
-    storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]
-) -> int:
-    """See `check_swaps`."""
-    from winnow.logdir.commit.swap_checks import check_swaps  # noqa: PLC0415 - it loads numba, and is hardly ever needed
-
-    return check_swaps(storage, directory, sizes, logs)

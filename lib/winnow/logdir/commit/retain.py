@@ -13,7 +13,8 @@ from winnow.logdir.checkpoints import (
     write_leader_epochs,
 )
 from winnow.logdir.commit.keeping import keep
-from winnow.logdir.commit.unchanged import check_unchanged, log_bases, removable_snapshots
+from winnow.logdir.commit.unchanged import check_unchanged
+from winnow.logdir.files import files_in, files_of, log_bases, removable_snapshots
 from winnow.logdir.names import (
     CLEANED,
     CLEANER_CHECKPOINT,
@@ -21,14 +22,11 @@ from winnow.logdir.names import (
     INDEX,
     LOG,
     LOG_START_CHECKPOINT,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT,
     TIMEINDEX,
     segment_file,
 )
-from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
 from winnow.state import Entries, PartitionState, Segment, TopicPartition
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import Storage
 
 
 def retain(
@@ -39,36 +37,32 @@ def retain(
     roll: bool,
     log_start_offset: int,
     entries: Entries,
-    producers: Sequence[ProducerEntry] | None = None,
 ) -> None:
     """Do all of S7.6 for one partition, in its order. Hold the lock.
 
     `deleted`: the lowest segments of `state`. `roll`: all segments are deleted, so a new empty one
-    is made first. `log_start_offset`: the value afterwards. `producers`: see `roll_active`. A crash
-    in between leaves a log without a hole. Running it again on the state found then gives the same
-    result.
+    is made first. `log_start_offset`: the value afterwards. A crash in between leaves a log without
+    a hole. Running it again on the state found then gives the same result.
     """
     if entries.remote:
         # Raise the entry first. Otherwise a broker would look for the deleted segments in remote
         # storage and serve nothing.
         check_unchanged(storage, state.directory, [*deleted, *([state.active] if roll else [])])
-        raise_log_start_entry(storage, state.log_dir, state.topic_partition, log_start_offset)
+        path = f"{state.log_dir}/{LOG_START_CHECKPOINT}"
+        _raise_entry(storage, path, state.topic_partition, log_start_offset, missing=True)
     with storage.changing(state.directory):
         if roll:
-            roll_active(storage, state, producers=producers)
+            roll_active(storage, state)
         delete_segments(storage, state.directory, deleted)
     follow_log_start(storage, state.log_dir, state.topic_partition, log_start_offset, entries)
 
 
-def roll_active(
-    storage: Storage, state: PartitionState, *, producers: Sequence[ProducerEntry] | None = None
-) -> Segment:
+def roll_active(storage: Storage, state: PartitionState) -> None:
     """Make a new empty active segment at the log end offset (S7.2), so that the log end offset
     survives.
 
-    Its files get the owner and mode of the active segment's files. `producers`: the state at the
-    log end offset, written as its snapshot if there is none yet. None if unknown: a broker then
-    replays from an older snapshot.
+    Its files get the owner and mode of the active segment's files. It gets no producer snapshot: a
+    broker replays from an older one.
 
     Raises CorruptLogError if the active segment is empty or has changed.
     """
@@ -81,33 +75,17 @@ def roll_active(
             found=f"one at {log_bases(files)[-1]}",
             where=directory,
         )
-    contents = {INDEX: b"", TIMEINDEX: b"", LOG: b""}
-    if producers is not None and segment_file(end, SNAPSHOT) not in files:
-        contents = {SNAPSHOT: encode_snapshot(producers), **contents}
     model = f"{directory}/{segment_file(state.active.base_offset, LOG)}"
-    for suffix, data in contents.items():
+    # The log last: loaders also sweep index files without a log.
+    paths = [f"{directory}/{segment_file(end, suffix)}" for suffix in (INDEX, TIMEINDEX, LOG)]
+    for path in paths:
         # Use a name that every loader sweeps until owner and mode are right too.
-        path = f"{directory}/{segment_file(end, suffix)}"
-        storage.create(path + CLEANED, data)
+        storage.create(path + CLEANED, b"")
         storage.copy_attributes(model, path + CLEANED)
         storage.fsync_file(path + CLEANED)
-    # The log last: loaders also sweep index files without a log.
-    for suffix in contents:
-        path = f"{directory}/{segment_file(end, suffix)}"
+    for path in paths:
         storage.rename(path + CLEANED, path)
     storage.fsync_dir(directory)
-    return Segment(
-        base_offset=end,
-        log_bytes=0,
-        log_mtime_ms=next(
-            e for e in storage.list_dir(directory) if e.name == segment_file(end, LOG)
-        ).mtime_ms,
-        index_bytes=0,
-        timeindex_bytes=0,
-        txnindex_bytes=None,
-        last_timeindex_timestamp=-1,
-        first_batch_max_timestamp=-1,
-    )
 
 
 def delete_segments(storage: Storage, directory: str, segments: Sequence[Segment]) -> None:
@@ -133,7 +111,7 @@ def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segmen
             found=str(bases),
             where=directory,
         )
-    to_delete = [_files_to_delete(files, base) for base in bases]
+    to_delete = [[*files_of(files, [base]), *removable_snapshots(files, [base])] for base in bases]
     removed = [name for names in to_delete for name in names]
     keep(storage, directory, removed, next_base=present[len(bases)])
     for names in to_delete:
@@ -160,15 +138,6 @@ def _delete_file(storage: Storage, path: str) -> None:
         storage.unlink(path)
 
 
-def _files_to_delete(files: dict[str, Entry], base: int) -> list[str]:
-    """Return the files deleted with a segment: its own, and the producer snapshot at its base."""
-    names = (
-        *(segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES),
-        *removable_snapshots(files, [base]),
-    )
-    return [name for name in names if name in files]
-
-
 def follow_log_start(
     storage: Storage,
     log_dir: str,
@@ -180,15 +149,17 @@ def follow_log_start(
     directory = f"{log_dir}/{topic_partition}"
     # In this order `lags_behind` detects an interruption: it ignores the cleaner's entry.
     if entries.compacted:
-        raise_cleaner_entry(storage, log_dir, topic_partition, log_start_offset)
+        path = f"{log_dir}/{CLEANER_CHECKPOINT}"
+        _raise_entry(storage, path, topic_partition, log_start_offset, missing=False)
     epochs = read_leader_epochs(storage, directory)
     folded = fold_leader_epochs(epochs, log_start_offset)
     if folded != epochs:
         write_leader_epochs(storage, directory, folded)
     if entries.remote:
-        raise_log_start_entry(storage, log_dir, topic_partition, log_start_offset)
+        path = f"{log_dir}/{LOG_START_CHECKPOINT}"
+        _raise_entry(storage, path, topic_partition, log_start_offset, missing=True)
     else:
-        drop_log_start_entry(storage, log_dir, topic_partition)
+        _drop_log_start_entry(storage, log_dir, topic_partition)
 
 
 def lags_behind(state: PartitionState) -> bool:
@@ -206,33 +177,22 @@ def lags_behind(state: PartitionState) -> bool:
     )
 
 
-def drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition) -> None:
+def _drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition) -> None:
     """Drop the log start entry of a partition if its first segment begins there or later."""
     path = f"{log_dir}/{LOG_START_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
-    files = {
-        item.name: item for item in storage.list_dir(f"{log_dir}/{topic_partition}") if item.is_file
-    }
-    bases = log_bases(files)
+    bases = log_bases(files_in(storage, f"{log_dir}/{topic_partition}"))
     if entry is not None and bases and entry <= bases[0]:
         update_offset_checkpoint(storage, path, {topic_partition: None})
 
 
-def raise_log_start_entry(
-    storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int
+def _raise_entry(
+    storage: Storage, path: str, topic_partition: TopicPartition, offset: int, *, missing: bool
 ) -> None:
-    """Set the log start offset of a partition, unless its entry is at least as high already."""
-    path = f"{log_dir}/{LOG_START_CHECKPOINT}"
+    """Raise the entry of a partition in a checkpoint to this offset, unless it is at least as high
+    already. `missing`: add one that is missing.
+    """
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
-    if entry is None or entry < log_start_offset:
-        update_offset_checkpoint(storage, path, {topic_partition: log_start_offset})
-
-
-def raise_cleaner_entry(
-    storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int
-) -> None:
-    """Raise the first dirty offset of a partition to its log start offset, if lower (S7.6, 5)."""
-    path = f"{log_dir}/{CLEANER_CHECKPOINT}"
-    entry = read_offset_checkpoint(storage, path).get(topic_partition)
-    if entry is not None and entry < log_start_offset:
-        update_offset_checkpoint(storage, path, {topic_partition: log_start_offset})
+    too_low = missing if entry is None else entry < offset
+    if too_low:
+        update_offset_checkpoint(storage, path, {topic_partition: offset})

@@ -9,7 +9,7 @@ since, the rest of the round is given up: it would only have saved space.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -27,20 +27,18 @@ from winnow.logdir.commit.journal import (
 from winnow.logdir.commit.keeping import keeping_path, settle_kept
 from winnow.logdir.commit.recovery import RecoveryReport, recover, staging_names
 from winnow.logdir.commit.swap import StagedGroup, complete, swap_group
-from winnow.logdir.commit.unchanged import difference, log_bases, removable_snapshots
+from winnow.logdir.commit.unchanged import difference
+from winnow.logdir.files import Files, files_in, files_of, log_bases, removable_snapshots
 from winnow.logdir.names import (
     CLEANED,
     CLEANER_CHECKPOINT,
     LOG,
-    SEGMENT_SUFFIXES,
     STAGING_PREFIX,
     SWAP,
     segment_file,
 )
 from winnow.state import Segment, TopicPartition
 from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
-
-Files = Mapping[str, Entry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +199,7 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
     """
     if group.output is None:
         return
-    files, base, staged = _files(storage, directory), group.base_offset, group.output.files
+    files, base, staged = files_in(storage, directory), group.base_offset, group.output.files
     cleaned = [suffix for suffix in staged if segment_file(base, suffix) + CLEANED in files]
     swaps = [suffix for suffix in staged if segment_file(base, suffix) + SWAP in files]
     if cleaned:
@@ -225,10 +223,9 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
 
 def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
     """Do the last step of a swap: remove sources beyond the output (S6.2), and their snapshots."""
-    files = _files(storage, directory)
+    files = files_in(storage, directory)
     others = group.source_bases[1:]
-    left = [segment_file(base, suffix) for base in others for suffix in SEGMENT_SUFFIXES]
-    if removable_snapshots(files, others) or not files.keys().isdisjoint(left):
+    if removable_snapshots(files, others) or files_of(files, others):
         _check_output(storage, directory, group.base_offset, output, ())
         complete(
             storage,
@@ -243,7 +240,7 @@ def _pending(
     storage: Storage, directory: str, staging: str, journal: Journal
 ) -> list[JournalGroup] | None:
     """Return the groups that are staged and not in place. None if anything else has changed."""
-    files, staged = _files(storage, directory), _files(storage, staging)
+    files, staged = files_in(storage, directory), files_in(storage, staging)
     bases = log_bases(files)
     if not bases or bases[-1] < journal.end_offset:
         return None
@@ -339,7 +336,3 @@ def _no_other(files: Files, sources: Sequence[Segment]) -> bool:
     return all(
         log is None or (log.size, log.mtime_ms) == (s.log_bytes, s.log_mtime_ms) for log, s in logs
     )
-
-
-def _files(storage: Storage, directory: str) -> dict[str, Entry]:
-    return {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}

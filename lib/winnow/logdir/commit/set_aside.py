@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from winnow.logdir.damage import Damage  # it loads numba
 
 MANIFEST = "manifest.json"
-STAGING_SUFFIX = "-quarantine"
+QUARANTINE_SUFFIX = "-quarantine"
 
 
 def quarantine_path(directory: str, run_id: str) -> str:
@@ -34,14 +34,7 @@ def quarantine_path(directory: str, run_id: str) -> str:
 
 
 def staging_path(directory: str, run_id: str) -> str:
-    return f"{directory}/{STAGING_PREFIX}{run_id}{STAGING_SUFFIX}"
-
-
-def run_id_of_quarantine(name: str) -> str | None:
-    """Return the run id in the name of a quarantine's staging directory, else None."""
-    if name.startswith(STAGING_PREFIX) and name.endswith(STAGING_SUFFIX):
-        return name.removeprefix(STAGING_PREFIX).removesuffix(STAGING_SUFFIX)
-    return None
+    return f"{directory}/{STAGING_PREFIX}{run_id}{QUARANTINE_SUFFIX}"
 
 
 def set_aside(

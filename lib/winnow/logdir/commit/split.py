@@ -16,19 +16,11 @@ import numpy as np
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.staged_segment import StagedSegment, staged_segment
-from winnow.logdir.commit.swap import check_replaceable, exchange
-from winnow.logdir.commit.unchanged import removable_snapshots
+from winnow.logdir.commit.swap import check_replaceable, exchange, mark_deleted
+from winnow.logdir.files import files_in, files_of, removable_snapshots, remove_files
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
-from winnow.logdir.names import (
-    DELETED,
-    INDEX,
-    LOG,
-    SEGMENT_SUFFIXES,
-    TIMEINDEX,
-    TXNINDEX,
-    segment_file,
-)
+from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
+from winnow.logdir.names import DELETED, INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.contract import Storage
 from winnow.storage.segment_io import Bytes, map_range
@@ -86,7 +78,8 @@ def stage_split(
     aborted: tuple[AbortedTransaction, ...] = ()
     if segment.txnindex_bytes is not None:
         path = f"{directory}/{segment_file(segment.base_offset, TXNINDEX)}"
-        aborted = read_txn_index(storage, path, base_offset=segment.base_offset)
+        entries = storage.read_bytes(path)
+        aborted = decode_txn_index(entries, path, base_offset=segment.base_offset)
     parts: dict[int, StagedSegment] = {}
     with map_range(owner, 0, segment.log_bytes) as data:
         found = list(_parts(data, segment.base_offset, owner))
@@ -145,17 +138,12 @@ def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
         base_offset=min(split.parts),
         outputs=split.parts.values(),
     )
-    removed = [
-        name
-        for name in (segment_file(source, suffix) for suffix in SEGMENT_SUFFIXES)
-        if name in files
-    ]
     parts = {
         base: paths[LOG]
         for base, paths in split.parts.items()
         if base != source or not split.placeholder
     }
-    keep(storage, directory, removed, outputs=parts)
+    keep(storage, directory, files_of(files, [source]), outputs=parts)
     exchange(storage, directory, sources=[source], outputs=split.parts)
     if split.placeholder:
         _remove_placeholder(storage, directory, source)
@@ -163,17 +151,10 @@ def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
 
 def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> None:
     """It holds no record, so it may go at any instant, with the snapshot at its base."""
-    files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
-    removed = [segment_file(base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
-    removed = [
-        name for name in (*removed, *removable_snapshots(files, [base_offset])) if name in files
-    ]
-    for name in removed:
-        storage.rename(f"{directory}/{name}", f"{directory}/{name}{DELETED}")
-    storage.fsync_dir(directory)
-    for name in removed:
-        storage.unlink(f"{directory}/{name}{DELETED}")
-    storage.fsync_dir(directory)
+    files = files_in(storage, directory)
+    removed = [*files_of(files, [base_offset]), *removable_snapshots(files, [base_offset])]
+    mark_deleted(storage, directory, removed)
+    remove_files(storage, directory, [f"{name}{DELETED}" for name in removed])
 
 
 def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:

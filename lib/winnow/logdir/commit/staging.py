@@ -6,9 +6,17 @@ import errno
 import uuid
 
 from winnow.errors import NO_SPACE
+from winnow.logdir.names import STAGING_PREFIX
 from winnow.storage.contract import Storage, entry_if_there
 
 _GONE = ".gone"
+
+
+def staging_run_id(name: str, suffix: str) -> str | None:
+    """Return the run id in the name of a staging directory with this suffix, else None."""
+    if name.startswith(STAGING_PREFIX) and name.endswith(suffix):
+        return name.removeprefix(STAGING_PREFIX).removesuffix(suffix)
+    return None
 
 
 def move_aside(storage: Storage, path: str, staging: str) -> None:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.keeping import keep
-from winnow.logdir.commit.unchanged import check_unchanged, log_bases, removable_snapshots
+from winnow.logdir.commit.unchanged import check_unchanged
+from winnow.logdir.files import files_in, files_of, log_bases, removable_snapshots
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
@@ -77,7 +78,7 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
             outputs=[group.paths],
         )
         removed = [
-            *_files_of(files, group.source_bases),
+            *files_of(files, group.source_bases),
             *removable_snapshots(files, group.source_bases),
         ]
         keep(storage, directory, removed, outputs={group.base_offset: group.paths[LOG]})
@@ -119,8 +120,7 @@ def exchange(
             storage.rename(final[base, suffix] + CLEANED, final[base, suffix] + SWAP)
         storage.fsync_dir(directory)
 
-    files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
-    complete(storage, directory, files, sources=sources, outputs=suffixes)
+    complete(storage, directory, files_in(storage, directory), sources=sources, outputs=suffixes)
 
 
 def complete(
@@ -139,8 +139,8 @@ def complete(
     bases = sorted(outputs)
     begun = not all(f"{segment_file(base, LOG)}{SWAP}" in files for base in bases)
     # Once the first output has its final name, that name belongs to no source any more.
-    removed = _files_of(files, [base for base in sources if not (begun and base in outputs)])
-    _mark_deleted(storage, directory, removed)
+    removed = files_of(files, [base for base in sources if not (begun and base in outputs)])
+    mark_deleted(storage, directory, removed)
 
     for base in bases:
         swaps = [
@@ -157,15 +157,10 @@ def complete(
     storage.fsync_dir(directory)
 
     stale = removable_snapshots(files, [base for base in sources if base not in outputs])
-    _mark_deleted(storage, directory, stale)
+    mark_deleted(storage, directory, stale)
     for name in (*removed, *stale):
         storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
-
-
-def _files_of(files: Mapping[str, Entry], bases: Sequence[int]) -> list[str]:
-    names = [segment_file(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
-    return [name for name in names if name in files]
 
 
 def _strip(storage: Storage, directory: str, names: Iterable[str]) -> None:
@@ -173,7 +168,7 @@ def _strip(storage: Storage, directory: str, names: Iterable[str]) -> None:
         storage.rename(f"{directory}/{name}{SWAP}", f"{directory}/{name}")
 
 
-def _mark_deleted(storage: Storage, directory: str, names: list[str]) -> None:
+def mark_deleted(storage: Storage, directory: str, names: Sequence[str]) -> None:
     for name in names:
         storage.rename(f"{directory}/{name}", f"{directory}/{name}{DELETED}")
     if names:

@@ -11,8 +11,8 @@ again from the recovery point. It must then reach the same log:
    or missing. What made the loader rebuild the indexes of a segment goes last.
 5. Snapshots beyond the end go. No loader reads them, but one of them would make a broker that
    finds the marker remove the one at the end.
-6. Old snapshots go when the marker is there (`remove_snapshots`). A loader that starts again begins
-   with them. With the marker, a broker removes them itself.
+6. Old snapshots go when the marker is there (`recovery.logs.finish`). A loader that starts again
+   begins with them. With the marker, a broker removes them itself.
 
 Nothing needs more space than one new file at a time, and the bytes that are kept aside. Segments
 are kept by renames.
@@ -20,18 +20,18 @@ are kept by renames.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from winnow.logdir.checkpoints import write_checkpoint
+from winnow.logdir.checkpoints import write_leader_epochs
 from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.files import Files, files_in, files_of, remove_files
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
     LOG,
     META_PROPERTIES,
     QUARANTINE_PREFIX,
-    SEGMENT_SUFFIXES,
     STAGING_PREFIX,
     TXNINDEX,
     segment_file,
@@ -76,17 +76,7 @@ class Truncation:
     """None: unchanged."""
 
     def __bool__(self) -> bool:
-        return bool(
-            self.removed_segments
-            or self.cuts
-            or self.created_segment is not None
-            or self.files
-            or self.snapshots
-            or self.orphans
-            or self.snapshots_beyond_end
-            or self.old_snapshots
-            or self.leader_epochs is not None
-        )
+        return replace(self, removed_bytes=0) != Truncation()
 
     @property
     def cut_bytes(self) -> int:
@@ -101,9 +91,10 @@ def truncate_log(
 
     Hold the lock. May be interrupted at any point; then plan and run it again.
     """
-    there = {entry.name: entry.size for entry in storage.list_dir(directory) if entry.is_file}
+    there = files_in(storage, directory)
     if change.leader_epochs is not None:
-        _write_epochs(storage, directory, change.leader_epochs)
+        model = _model(storage, directory, LEADER_EPOCHS)
+        write_leader_epochs(storage, directory, change.leader_epochs, attributes_of=model)
     for name in change.orphans:
         storage.unlink(f"{directory}/{name}")
     aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
@@ -111,7 +102,7 @@ def truncate_log(
     if kept:
         storage.ensure_dir(aside)
         storage.fsync_dir(directory)
-    _remove_segments(storage, directory, change, there=set(there), aside=aside if kept else None)
+    _remove_segments(storage, directory, change, there=there, aside=aside if kept else None)
     for cut in change.cuts:
         log = f"{directory}/{segment_file(cut.base_offset, LOG)}"
         if kept:
@@ -120,19 +111,12 @@ def truncate_log(
         storage.fsync_file(log)
     storage.fsync_dir(directory)
     _write_files(storage, directory, change, there, staging=f"{directory}/{STAGING_PREFIX}{run_id}")
-    remove_snapshots(storage, directory, change.snapshots_beyond_end)
+    remove_files(storage, directory, change.snapshots_beyond_end)
     return aside if kept else None
 
 
-def remove_snapshots(storage: Storage, directory: str, names: Sequence[str]) -> None:
-    for name in names:
-        storage.unlink(f"{directory}/{name}")
-    if names:
-        storage.fsync_dir(directory)
-
-
 def _write_files(
-    storage: Storage, directory: str, change: Truncation, there: Mapping[str, int], *, staging: str
+    storage: Storage, directory: str, change: Truncation, there: Files, *, staging: str
 ) -> None:
     new = {**change.files, **change.snapshots}
     if change.created_segment is not None:
@@ -164,15 +148,13 @@ def _write_files(
         remove_staging(storage, staging)
 
 
-def _begins_with(
-    storage: Storage, directory: str, name: str, data: bytes, there: Mapping[str, int]
-) -> bool:
+def _begins_with(storage: Storage, directory: str, name: str, data: bytes, there: Files) -> bool:
     """Whether cutting the file is enough, as for an index that a broker has preallocated."""
-    size = there.get(name, -1)
+    size = there[name].size if name in there else 0
     return size > len(data) and storage.read_range(f"{directory}/{name}", 0, len(data)) == data
 
 
-def _comes_last(name: str, there: Mapping[str, int]) -> bool:
+def _comes_last(name: str, there: Files) -> bool:
     """Whether a loader rebuilds the indexes of a segment until this file is right: a missing offset
     index, or else a transaction index.
     """
@@ -182,14 +164,11 @@ def _comes_last(name: str, there: Mapping[str, int]) -> bool:
 
 
 def _remove_segments(
-    storage: Storage, directory: str, change: Truncation, *, there: set[str], aside: str | None
+    storage: Storage, directory: str, change: Truncation, *, there: Files, aside: str | None
 ) -> None:
     """Remove whole segments, or move them aside, the highest first and its log first."""
     for base in reversed(change.removed_segments):
-        for suffix in SEGMENT_SUFFIXES:
-            name = segment_file(base, suffix)
-            if name not in there:
-                continue
+        for name in files_of(there, [base]):
             if aside is None:
                 storage.unlink(f"{directory}/{name}")
             else:
@@ -240,9 +219,3 @@ def _model(storage: Storage, directory: str, name: str) -> str:
         if entry.is_file:
             return f"{directory}/{entry.name}"
     return f"{directory.rpartition('/')[0]}/{META_PROPERTIES}"
-
-
-def _write_epochs(storage: Storage, directory: str, epochs: tuple[tuple[int, int], ...]) -> None:
-    path, model = f"{directory}/{LEADER_EPOCHS}", _model(storage, directory, LEADER_EPOCHS)
-    lines = [f"{epoch} {offset}" for epoch, offset in epochs]
-    write_checkpoint(storage, path, lines, attributes_of=model)

@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import leftover_names
-from winnow.logdir.names import (
-    INDEX,
-    LOG,
-    SNAPSHOT,
-    TIMEINDEX,
-    TXNINDEX,
-    base_offset_of,
-    segment_file,
-)
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.contract import Entry, Storage
 
@@ -64,21 +56,6 @@ def difference(files: Mapping[str, Entry], segment: Segment) -> tuple[str, str, 
         if size != expected:
             return name, f"{expected} bytes", f"{size}"
     return None
-
-
-def log_bases(files: Mapping[str, Entry]) -> list[int]:
-    """Return the base offsets of all segments, ascending."""
-    return sorted(base_offset_of(name) for name in files if name.endswith(LOG))
-
-
-def removable_snapshots(files: Mapping[str, Entry], bases: Sequence[int]) -> list[str]:
-    """Return the snapshots at these bases, ascending, but never the newest of all.
-
-    A broker that finds none starts without any producer state (S8.4).
-    """
-    newest = max((name for name in files if name.endswith(SNAPSHOT)), default="")
-    wanted = [segment_file(base, SNAPSHOT) for base in sorted(bases)]
-    return [name for name in wanted if name in files and name != newest]
 
 
 def _changed(expected: str, found: str, where: str) -> CorruptLogError:

@@ -21,7 +21,7 @@ from winnow.logdir.checkpoints import (
 )
 from winnow.logdir.commit.bound_log import BoundLog, check_bound, moved_on
 from winnow.logdir.commit.keeping import in_place
-from winnow.logdir.commit.kept import RUN_JSON, KeptFile, KeptRun, Step, StepKind, identify
+from winnow.logdir.commit.kept import RUN_JSON, KeptRun, Step, StepKind, identify
 from winnow.logdir.commit.staging import move_aside, remove_staging
 from winnow.logdir.commit.swap import exchange
 from winnow.logdir.names import (
@@ -189,7 +189,8 @@ def _plan_replaced(
     stayed = {
         base
         for base in here
-        if base in originals and _is_as_old(storage, log[base], originals[base])
+        if base in originals
+        and in_place({originals[base].name: storage.entry(log[base])}, originals[base])
     }
     if all(
         base in log and identify(storage, base, log[base]) == out for base, out in outputs.items()
@@ -202,10 +203,6 @@ def _plan_replaced(
     expected = ", ".join(f"{out.log_bytes} bytes at {out.base_offset}" for out in step.outputs)
     found = ", ".join(f"{storage.entry(log[base]).size} bytes at {base}" for base in here) or "none"
     raise moved_on(f"segments with {expected}, as the run left them", found, directory)
-
-
-def _is_as_old(storage: Storage, path: str, file: KeptFile) -> bool:
-    return in_place({file.name: storage.entry(path)}, file)
 
 
 def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan) -> None:

@@ -11,7 +11,7 @@ from winnow.logdir.batches import Piece
 from winnow.logdir.indexes.index import (
     TIME_ENTRY_SIZE,
     Array,
-    check_index_against,
+    check_each,
     decode_offset_index,
 )
 from winnow.wire.batch import is_wrapper
@@ -45,22 +45,38 @@ def check_offset_index(
     *,
     base_offset: int,
     log_bytes: int,
-    end_offset: int,
+    end_offset: int | None = None,
     sound_bytes: int | None = None,
 ) -> None:
     """Check the content of a `.index` file against `batches`, dtype COLUMNS, of a log of
     `log_bytes` bytes.
 
-    Raises CorruptLogError for the first entry that is invalid or matches none of these batches.
-    `sound_bytes`: `batches` are all that begin below this position; entries above it are not
-    checked.
+    Kafka 4 names the last offset of the batch at the position. Older versions wrote one entry per
+    append of several batches, with the position of the first one and the offset of the last one. So
+    the position must be the start of a batch, and the offset the last offset of that batch or of a
+    later one before the next entry. Versions before 0.11 named the first offset inside a wrapper.
+
+    Raises CorruptLogError for the first entry that is invalid or breaks this rule. `sound_bytes`:
+    `batches` are all that begin below this position; entries above it are not checked.
     """
     entries = decode_offset_index(
         data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset
     )
     if sound_bytes is not None:
         entries = entries[entries["position"] < sound_bytes]
-    check_index_against(entries, batches, file=path, wrappers=batches["wrapper"])
+    if not len(entries):
+        return
+    starts, lasts = (np.ascontiguousarray(batches[name]) for name in ("position", "last_offset"))
+    at = np.searchsorted(starts, entries["position"])
+    ends = np.searchsorted(lasts, entries["offset"])
+    # An extra row stands for "beyond the last batch".
+    starts, lasts = np.append(starts, -1), np.append(lasts, -1)
+    check_each(starts[at] == entries["position"], entries, path, "the position of a batch")
+    wrapper = np.append(batches["wrapper"], [False])
+    named = (lasts[ends] == entries["offset"]) | ((ends == at) & wrapper[at])
+    check_each(named, entries, path, "the last offset of a batch")
+    same_append = (ends >= at) & (ends < np.append(at[1:], len(batches)))
+    check_each(same_append, entries, path, "the last offset of the batch there or of a later one")
 
 
 def time_index_faults(

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.storage.contract import Storage
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,8 +27,8 @@ _NO_ENTRY_FITS = (
 )
 
 
-def read_offset_index(
-    storage: Storage, path: str, *, base_offset: int, log_bytes: int, end_offset: int | None = None
+def decode_offset_index(
+    data: bytes, path: str, *, base_offset: int, log_bytes: int, end_offset: int | None = None
 ) -> Array:
     """Return all entries of a `.index` file as OFFSET_ENTRY rows.
 
@@ -38,16 +37,6 @@ def read_offset_index(
     a multiple of 8, offsets and positions ascend strictly, positions lie in (0, log_bytes) and
     offsets in [base_offset, end_offset).
     """
-    data = storage.read_bytes(path)
-    return decode_offset_index(
-        data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset
-    )
-
-
-def decode_offset_index(
-    data: bytes, path: str, *, base_offset: int, log_bytes: int, end_offset: int | None = None
-) -> Array:
-    """Like `read_offset_index`, for data already read."""
     raw = _entries(data, OFFSET_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], OFFSET_ENTRY)
     if not raw.shape[0]:
@@ -57,44 +46,22 @@ def decode_offset_index(
     offsets, positions = entries["offset"], entries["position"]
     if _ascend_within(offsets, base_offset, end_offset) and _ascend_within(positions, 1, log_bytes):
         return entries
-    # Find the first bad entry and report what is wrong with it.
-    _check_each(entries["position"] > 0, entries, path, OFFSET_ENTRY_SIZE, "a position above 0")
-    _check_each(
-        entries["position"] < log_bytes,
-        entries,
-        path,
-        OFFSET_ENTRY_SIZE,
-        f"a position below {log_bytes}",
-    )
-    _check_offsets(entries, path, OFFSET_ENTRY_SIZE, base_offset, end_offset)
-    for field in ("offset", "position"):
-        _check_each(
-            _ascends(entries[field], strictly=True),
-            entries,
-            path,
-            OFFSET_ENTRY_SIZE,
-            f"an ascending {field}",
-        )
+    check_each(positions > 0, entries, path, "a position above 0")
+    check_each(positions < log_bytes, entries, path, f"a position below {log_bytes}")
+    _check_bounds(entries, path, base_offset, end_offset)
+    check_each(_ascends(offsets), entries, path, "an ascending offset")
+    check_each(_ascends(positions), entries, path, "an ascending position")
     return entries
 
 
-def read_time_index(
-    storage: Storage, path: str, *, base_offset: int, end_offset: int | None = None
+def decode_time_index(
+    data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
 ) -> Array:
     """Return all entries of a `.timeindex` file as TIME_ENTRY rows.
 
     Raises CorruptLogError unless the size is a multiple of 12, timestamps ascend strictly from 0,
     and offsets do not descend and lie in [base_offset, end_offset).
     """
-    return decode_time_index(
-        storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset
-    )
-
-
-def decode_time_index(
-    data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
-) -> Array:
-    """Like `read_time_index`, for data already read."""
     raw = _entries(data, TIME_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], TIME_ENTRY)
     if not raw.shape[0]:
@@ -106,21 +73,10 @@ def decode_time_index(
         offsets, base_offset, end_offset, strictly=False
     ):
         return entries
-    # Find the first bad entry and report what is wrong with it.
-    _check_each(
-        entries["timestamp"] >= 0, entries, path, TIME_ENTRY_SIZE, "a timestamp of at least 0"
-    )
-    _check_offsets(entries, path, TIME_ENTRY_SIZE, base_offset, end_offset)
-    _check_each(
-        _ascends(timestamps, strictly=True),
-        entries,
-        path,
-        TIME_ENTRY_SIZE,
-        "an ascending timestamp",
-    )
-    _check_each(
-        _ascends(offsets, strictly=False), entries, path, TIME_ENTRY_SIZE, "an ascending offset"
-    )
+    check_each(timestamps >= 0, entries, path, "a timestamp of at least 0")
+    _check_bounds(entries, path, base_offset, end_offset)
+    check_each(_ascends(timestamps), entries, path, "an ascending timestamp")
+    check_each(_ascends(offsets, strictly=False), entries, path, "an ascending offset")
     return entries
 
 
@@ -159,81 +115,33 @@ def _ascend_within(values: Array, least: int, end: int | None, *, strictly: bool
     return bool((values[1:] > values[:-1] if strictly else values[1:] >= values[:-1]).all())
 
 
-def _ascends(values: Array, *, strictly: bool) -> Array:
+def _ascends(values: Array, *, strictly: bool = True) -> Array:
     fine = np.ones(values.shape[0], np.bool_)
     fine[1:] = values[1:] > values[:-1] if strictly else values[1:] >= values[:-1]
     return fine
 
 
-def _check_offsets(
-    entries: Array, path: str, entry_size: int, base_offset: int, end_offset: int | None
-) -> None:
+def _check_bounds(entries: Array, path: str, base_offset: int, end_offset: int | None) -> None:
     offsets = entries["offset"]
-    _check_each(
-        offsets >= base_offset, entries, path, entry_size, f"an offset of at least {base_offset}"
-    )
+    check_each(offsets >= base_offset, entries, path, f"an offset of at least {base_offset}")
     if end_offset is not None:
-        _check_each(
-            offsets < end_offset, entries, path, entry_size, f"an offset below {end_offset}"
-        )
+        check_each(offsets < end_offset, entries, path, f"an offset below {end_offset}")
 
 
-def _check_each(fine: Array, entries: Array, path: str, entry_size: int, expected: str) -> None:
+def check_each(fine: Array, entries: Array, path: str, expected: str) -> None:
+    """Raise CorruptLogError for the first entry that is not fine."""
     if not fine.all():
         row = int(np.argmin(fine))
         found = ", ".join(f"{name} {int(entries[name][row])}" for name in entries.dtype.names or ())
+        at = row * (OFFSET_ENTRY_SIZE if entries.dtype == OFFSET_ENTRY else TIME_ENTRY_SIZE)
         raise CorruptLogError(
             "an invalid index entry",
             expected=expected,
             found=found,
-            where=f"{path} at byte {row * entry_size}",
+            where=f"{path} at byte {at}",
             hint=_NO_ENTRY_FITS,
-            position=row * entry_size,
+            position=at,
         )
-
-
-def check_index_against(
-    index: Array, batches: Array, *, file: str, wrappers: Array | None = None
-) -> None:
-    """Compare the entries of an offset index with all batches of its segment.
-
-    `index`: OFFSET_ENTRY rows of `read_offset_index`. `batches`: rows with at least the `position`
-    and `last_offset` of BATCH, in file order. Kafka 4 names the last offset of the batch at the
-    position. Older versions wrote one entry per append of several batches, with the position of the
-    first one and the offset of the last one. So the position must be the start of a batch, and the
-    offset the last offset of that batch or of a later one before the next entry. `wrappers`, a bool
-    per batch, marks compressed batches of v0 and v1: versions before 0.11 named the first offset
-    inside them.
-
-    Raises CorruptLogError for the first entry that breaks this rule.
-    """
-    if not index.shape[0]:
-        return
-    starts, lasts = (
-        np.ascontiguousarray(batches["position"]),
-        np.ascontiguousarray(batches["last_offset"]),
-    )
-    at = np.searchsorted(starts, index["position"])
-    ends = np.searchsorted(lasts, index["offset"])
-    # An extra row stands for "beyond the last batch".
-    starts, lasts = np.append(starts, -1), np.append(lasts, -1)
-    _check_each(
-        starts[at] == index["position"], index, file, OFFSET_ENTRY_SIZE, "the position of a batch"
-    )
-    inside = np.append(
-        np.zeros(batches.shape[0], np.bool_) if wrappers is None else wrappers, [False]
-    )
-    named = (lasts[ends] == index["offset"]) | ((ends == at) & inside[at])
-    _check_each(named, index, file, OFFSET_ENTRY_SIZE, "the last offset of a batch")
-    before = np.append(at[1:], batches.shape[0])
-    same_append = (ends >= at) & (ends < before)
-    _check_each(
-        same_append,
-        index,
-        file,
-        OFFSET_ENTRY_SIZE,
-        "the last offset of the batch there or of a later one",
-    )
 
 
 class IndexBuilder:

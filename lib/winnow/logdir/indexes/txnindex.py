@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError
-from winnow.storage.contract import Storage
 
 ENTRY = struct.Struct(">hqqqq")
 """version, and the fields of `AbortedTransaction` in its order."""
@@ -35,8 +34,8 @@ class AbortedTransaction:
     last_stable_offset: int
 
 
-def read_txn_index(
-    storage: Storage, path: str, *, base_offset: int, end_offset: int | None = None
+def decode_txn_index(
+    data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
 ) -> tuple[AbortedTransaction, ...]:
     """Return all entries of a `.txnindex` file.
 
@@ -45,15 +44,6 @@ def read_txn_index(
     markers that do not ascend or lie outside [base_offset, end_offset). A broker would rebuild the
     segment's indexes (S1.8).
     """
-    return decode_txn_index(
-        storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset
-    )
-
-
-def decode_txn_index(
-    data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
-) -> tuple[AbortedTransaction, ...]:
-    """Like `read_txn_index`, for data already read."""
     if len(data) % ENTRY.size:
         torn = len(data) - len(data) % ENTRY.size
         raise _corrupt(f"a multiple of {ENTRY.size} bytes", f"{len(data)} bytes", path, torn)

@@ -14,7 +14,7 @@ from winnow.logdir.checkpoints import (
     update_offset_checkpoint,
     write_checkpoint,
 )
-from winnow.logdir.commit.truncation import remove_snapshots
+from winnow.logdir.files import remove_files
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
@@ -59,7 +59,7 @@ def finish_log_dir(
     for log in logs:
         if log.error is None and log.loaded is not None:
             names = log.loaded.truncation.old_snapshots
-            remove_snapshots(storage, f"{path}/{log.name}", names)
+            remove_files(storage, f"{path}/{log.name}", names)
 
 
 def _is_told(log: LoadedLog) -> bool:

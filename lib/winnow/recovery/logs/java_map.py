@@ -55,9 +55,6 @@ class JavaKeys:
         if not self._computed and len(self._hashes) > self._threshold:
             self._grow()
 
-    def __contains__(self, key: int) -> bool:
-        return key in self._hashes
-
     def __iter__(self) -> Iterator[int]:
         """Iterate by bucket; within a bucket, in the order in which `put` added them.
         `computeIfAbsent` adds a key before the others.

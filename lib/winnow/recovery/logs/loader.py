@@ -27,6 +27,7 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
+from winnow.policy.config import TopicConfig
 from winnow.recovery.logs.epochs import LeaderEpochs
 from winnow.recovery.logs.files import PartitionFiles
 from winnow.recovery.logs.producers import ProducerManager, Snapshots
@@ -59,14 +60,14 @@ class _Segment:
     """By suffix: indexes that were built."""
 
 
-def load_log(storage: Storage, log: LogToLoad) -> LoadedLog:
+def load_log(storage: Storage, log: LogToLoad, config: TopicConfig) -> LoadedLog:
     """Return what a loader leaves. CorruptLogError where it fails, and where that can't be told."""
-    return _Loader(storage, log).load()
+    return _Loader(storage, log, config).load()
 
 
 class _Loader:
-    def __init__(self, storage: Storage, log: LogToLoad) -> None:
-        self._storage, self._log, self._directory = storage, log, log.directory
+    def __init__(self, storage: Storage, log: LogToLoad, config: TopicConfig) -> None:
+        self._storage, self._log, self._config = storage, log, config
         self._files = PartitionFiles(storage, log.directory)
         self._entries = self._files.sizes
         self._snapshots = Snapshots(
@@ -78,7 +79,6 @@ class _Loader:
         self._segments: dict[int, _Segment] = {}
         self._removed: list[_Segment] = []
         self._main = self._manager()
-        self._read_bytes = 0
 
     def load(self) -> LoadedLog:
         self._open_segments()
@@ -89,7 +89,11 @@ class _Loader:
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(checkpoint)
         first = min(self._segments)
-        tiered = self._log.settings.tiered
+        # The log of a topic with remote storage may begin below its first segment.
+        config = self._config
+        tiered = (
+            config.remote_storage_enable and config.remote_log_storage_system_enable is not False
+        )
         log_start = checkpoint if tiered else max(checkpoint, first)
         self._main.remove_stray(self._segments)
         self._rebuild(self._main, log_start, end)
@@ -101,7 +105,6 @@ class _Loader:
             log_end_offset=end,
             first_base_offset=first,
             tiered=tiered,
-            read_bytes=self._read_bytes,
         )
 
     # --- the steps of the loader ---
@@ -165,8 +168,8 @@ class _Loader:
         path = self._files.path(segment_file(segment.base, LOG))
         indexes = RecoveredIndexes(
             base_offset=segment.base,
-            interval=self._log.settings.index_interval_bytes,
-            max_bytes=self._log.settings.segment_index_bytes,
+            interval=self._config.index_interval_bytes,
+            max_bytes=self._config.segment_index_bytes,
             where=path,
         )
         aborted: list[AbortedTransaction] = []
@@ -186,12 +189,11 @@ class _Loader:
             goes_back = goes_back or bool((rows["base_offset"] < expected).any())
             size = int(rows[-1]["position"]) + int(rows[-1]["size"])
             next_offset = int(rows[-1]["last_offset"]) + 1
-        self._read_bytes += segment.size
         try:
             index, timeindex = indexes.finish()
         except OffsetOrderError:
             # Cutting a transaction index to nothing leaves an empty file.
-            interval = self._log.settings.index_interval_bytes
+            interval = self._config.index_interval_bytes
             if aborted and is_before_break(
                 path, segment.size, interval=interval, marker=aborted[0].last_offset
             ):
@@ -244,19 +246,17 @@ class _Loader:
                 begin = self._look_up(segment, start)
                 pieces = batches_from(path, segment.size, start, begin)
                 manager.load_batches(((each.rows, each.markers) for each in pieces), path=path)
-                self._read_bytes += segment.size
         manager.map_end = end
         manager.take_snapshot()
 
     # --- smaller parts ---
 
     def _manager(self) -> ProducerManager:
-        settings = self._log.settings
         return ProducerManager(
             self._snapshots,
-            now=settings.now,
-            expiration_ms=settings.producer_expiration_ms,
-            where=self._directory,
+            now=self._log.now,
+            expiration_ms=self._config.producer_id_expiration_ms,
+            where=self._log.directory,
         )
 
     def _assign_epochs(self, rows: Rows) -> None:

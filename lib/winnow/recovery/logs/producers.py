@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.txnindex import AbortedTransaction
-from winnow.logdir.snapshots import ProducerEntry, decode_snapshot, encode_snapshot
+from winnow.logdir.snapshots import decode_snapshot, encode_snapshot
 from winnow.policy.producers import Marker, Producer, ProducerState, expire, from_entries, replay
 from winnow.recovery.logs.java_map import JavaKeys
+from winnow.state import ProducerEntry
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 
 _NONE = -1

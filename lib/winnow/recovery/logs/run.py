@@ -21,9 +21,10 @@ from winnow.logdir.commit.truncation import truncate_log
 from winnow.logdir.lock import locked
 from winnow.logdir.names import DirectoryKind
 from winnow.logdir.survey import LogDir
+from winnow.policy.sources import Unknown
 from winnow.recovery.logs.finish import finish_log_dir
 from winnow.recovery.logs.loader import load_log
-from winnow.recovery.logs.places import LogPlace, places_of
+from winnow.recovery.logs.places import places_of
 from winnow.recovery.logs.values import (
     LoadedLog,
     LogToLoad,
@@ -120,13 +121,10 @@ def recover_dir(
         return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(error))
     progress.stage(f"recovering {len(places)} logs in {log_dir.path}", total_tasks=len(places))
     logs: list[RecoveredLog] = []
-    for some in in_order(places, lambda place: place.to_load.bytes, _ROUND_BYTES):
-        ready = [_put_right(storage, place, request) for place in some]
-        planned = plan([place.to_load for place in some])
-        work = [
-            (place, error or found)
-            for place, error, found in zip(some, ready, planned, strict=True)
-        ]
+    for some in in_order(places, lambda log: log.bytes, _ROUND_BYTES):
+        ready = [_put_right(storage, log, request) for log in some]
+        planned = iter(plan([log for log, error in zip(some, ready, strict=True) if not error]))
+        work = [(log, error or next(planned)) for log, error in zip(some, ready, strict=True)]
         done = _apply_all(storage, work, request=request, run_id=run_id, writers=writers)
         logs += done
         progress.advance(len(done))
@@ -157,24 +155,25 @@ def _plan_all(sc: SparkContext, logs: Sequence[LogToLoad]) -> list[_Planned]:
 
 
 def _plan_one(log: LogToLoad) -> _Planned:
+    if isinstance(log.config, Unknown):
+        return log.config.reason
     try:
-        return load_log(Places(), log)
+        return load_log(Places(), log, log.config)
     except FAILS_ONE_PARTITION as error:
         return failure_of(error)
 
 
-def _put_right(storage: Storage, place: LogPlace, request: TruncateRequest) -> str | None:
+def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> str | None:
     """Finish or roll back what an interrupted cleaning left. Return why that is impossible."""
     try:
-        if place.error is not None:
-            return place.error
+        if log.error is not None:
+            return log.error
         if not request.truncate:
-            preview(storage, place.to_load.directory)
-        elif place.kind is DirectoryKind.CURRENT and place.name == str(place.topic_partition):
-            log_dir = place.to_load.directory.rpartition("/")[0]
-            put_right(storage, log_dir, place.topic_partition, finish=False)
+            preview(storage, log.directory)
+        elif log.kind is DirectoryKind.CURRENT and log.name == str(log.topic_partition):
+            put_right(storage, log.log_dir, log.topic_partition, finish=False)
         else:
-            recover(storage, place.to_load.directory)
+            recover(storage, log.directory)
     except FAILS_ONE_PARTITION as error:
         return failure_of(error)
     return None
@@ -182,7 +181,7 @@ def _put_right(storage: Storage, place: LogPlace, request: TruncateRequest) -> s
 
 def _apply_all(
     storage: Storage,
-    work: Sequence[tuple[LogPlace, _Planned]],
+    work: Sequence[tuple[LogToLoad, _Planned]],
     *,
     request: TruncateRequest,
     run_id: str,
@@ -196,12 +195,12 @@ def _apply_all(
     with ThreadPoolExecutor(writers) as pool:
         first = list(pool.map(apply, ordered) if writers > 1 else map(apply, ordered))
     done = []
-    for (place, _), log in zip(ordered, first, strict=True):
-        if log.is_short_of_space:
-            error = _put_right(storage, place, request)
-            done.append(apply((place, error or _plan_one(place.to_load))))
+    for (log, _), outcome in zip(ordered, first, strict=True):
+        if outcome.is_short_of_space:
+            error = _put_right(storage, log, request)
+            done.append(apply((log, error or _plan_one(log))))
         else:
-            done.append(log)
+            done.append(outcome)
     return done
 
 
@@ -210,33 +209,29 @@ def _cut_bytes(planned: _Planned) -> int:
 
 
 def _apply(
-    storage: Storage, work: tuple[LogPlace, _Planned], *, request: TruncateRequest, run_id: str
+    storage: Storage, work: tuple[LogToLoad, _Planned], *, request: TruncateRequest, run_id: str
 ) -> RecoveredLog:
-    place, planned = work
-    log = RecoveredLog(
-        name=place.name,
-        topic_partition=place.topic_partition,
-        is_counted=place.kind is not DirectoryKind.STRAY,
+    log, planned = work
+    outcome = RecoveredLog(
+        name=log.name,
+        topic_partition=log.topic_partition,
+        is_counted=log.kind is not DirectoryKind.STRAY,
     )
     if isinstance(planned, str):
-        return replace(log, error=planned)
-    log = replace(log, loaded=planned)
+        return replace(outcome, error=planned)
+    outcome = replace(outcome, loaded=planned)
     if not request.truncate or not planned.truncation:
-        return log
+        return outcome
     try:
         kept = truncate_log(
-            storage,
-            place.to_load.directory,
-            planned.truncation,
-            run_id=run_id,
-            keep_cut=request.keep_cut,
+            storage, log.directory, planned.truncation, run_id=run_id, keep_cut=request.keep_cut
         )
     except OSError as error:
         full = error.errno in NO_SPACE
         hint = ". Free some space" if full else ""
         if full and request.keep_cut:
             hint += ", or do not keep what is cut: --discard-cut"
-        return replace(log, error=f"{failure_of(error)}{hint}", is_short_of_space=full)
+        return replace(outcome, error=f"{failure_of(error)}{hint}", is_short_of_space=full)
     except FAILS_ONE_PARTITION as error:
-        return replace(log, error=failure_of(error))
-    return replace(log, kept=kept)
+        return replace(outcome, error=failure_of(error))
+    return replace(outcome, kept=kept)

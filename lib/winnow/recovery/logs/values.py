@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from winnow.logdir.commit.truncation import Truncation
-from winnow.policy.sources import Settings
+from winnow.logdir.names import DirectoryKind
+from winnow.policy.config import TopicConfig
+from winnow.policy.sources import Settings, Unknown
 from winnow.policy.versions import KnownVersion
 from winnow.state import TopicPartition
 
@@ -28,26 +30,24 @@ class TruncateRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadSettings:
-    """What a broker's configuration contributes to loading a log."""
-
-    now: int
-    """The broker's clock, ms."""
-    index_interval_bytes: int
-    segment_index_bytes: int
-    producer_expiration_ms: int
-    tiered: bool = False
-    """The topic has remote storage: the log may begin below its first segment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LogToLoad:
-    directory: str
+    log_dir: str
+    name: str
+    kind: DirectoryKind
+    topic_partition: TopicPartition
     log_start_checkpoint: int
     recovery_point: int
-    settings: LoadSettings
-    bytes: int = 0
+    config: TopicConfig | Unknown
+    now: int
+    """The broker's clock, ms."""
+    bytes: int
     """Of its logs, about: decides which are read first."""
+    error: str | None
+    """Why it can't be recovered, if that is known before it is read."""
+
+    @property
+    def directory(self) -> str:
+        return f"{self.log_dir}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,6 @@ class LoadedLog:
     log_end_offset: int
     first_base_offset: int
     tiered: bool = False
-    read_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

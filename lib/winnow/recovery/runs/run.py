@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
 from winnow.logdir.commit.kept import KeptRun, kept_path, kept_run_ids, read_kept
@@ -18,7 +17,7 @@ from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
 from winnow.logdir.lock import lock_log_dir, lock_to_read
 from winnow.logdir.survey import LogDir, survey_log_dirs
-from winnow.logdir.topic_globs import check_globs
+from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.recovery.runs.undone_log import check_undone_log
 from winnow.recovery.runs.values import Action, Kept, PartitionRecovery, RecoverResult
 from winnow.state import TopicPartition
@@ -77,7 +76,7 @@ def recover_log_dirs(
             (log_dir, topic_partition)
             for log_dir in surveyed
             for topic_partition in log_dir.partitions
-            if not topics or any(fnmatchcase(topic_partition.topic, glob) for glob in topics)
+            if is_wanted(topic_partition.topic, topics)
         ]
         every = {at.topic for log_dir in surveyed for at in log_dir.partitions}
         check_globs(topics, every, option="--topics")
@@ -109,10 +108,10 @@ def recover_log_dirs(
 def _places_of(
     storage: Storage, places: Sequence[tuple[LogDir, TopicPartition]], run_id: str | None
 ) -> list[tuple[LogDir, TopicPartition]]:
-    kept = {place[1]: _kept_run_ids(storage, f"{place[0].path}/{place[1]}") for place in places}
-    chosen = [place for place in places if run_id in kept[place[1]]]
+    kept = [_kept_run_ids(storage, f"{log_dir.path}/{at}") for log_dir, at in places]
+    chosen = [place for place, runs in zip(places, kept, strict=True) if run_id in runs]
     if not chosen:
-        known = sorted({other for runs in kept.values() for other in runs})
+        known = sorted({other for runs in kept for other in runs})
         raise UsageError(
             "no partition keeps anything of this run",
             expected=" or ".join(known) or "a run of `clean --keep-replaced`",

@@ -11,37 +11,24 @@ remain (docs/decisions/0036):
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.commit.bound_log import moved_on
 from winnow.logdir.commit.undo import UndoPlan
-from winnow.logdir.indexes.txnindex import read_txn_index
+from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import LOG, TXNINDEX
 from winnow.policy.transaction_runs import EVENT, SegmentRuns, fold, reduced, summarise
-from winnow.policy.transactions import ABORTED, batch_kinds
 from winnow.storage.contract import Storage
-from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL, is_wrapper
-from winnow.wire.control_records import MAX_CONTROL_BYTES, ControlColumns, decode_control
-from winnow.wire.inflate import inflate_parts
+from winnow.survey.gather import NONE_ABORTED, aborted_rows, events_of
+from winnow.wire.batch import MAX_MAGIC, is_wrapper
 
 _NO_HIGH_WATERMARK = 2**63 - 1
 """Above every offset: it does not matter here whether a transaction is decided."""
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What was read from one segment: dtype EVENT and dtype ABORTED."""
-
-    events: Array
-    aborted: Array
 
 
 def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
@@ -55,15 +42,10 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
     runs: list[SegmentRuns] = []
     damaged = False
     for (base, path), following in zip_longest(paths, paths[1:]):
+        end = following and following[0]
         try:
-            read = _read(
-                storage,
-                path,
-                base,
-                following and following[0],
-                appended,
-                log_start_offset=log_start,
-            )
+            events = _read(storage, path, base, appended, log_start_offset=log_start)
+            aborted = _aborted(storage, path, base, end)
         except CorruptLogError:
             if base >= plan.bound.active.base_offset:
                 raise
@@ -71,8 +53,8 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
         else:
             runs.append(
                 summarise(
-                    read.events,
-                    read.aborted,
+                    events,
+                    aborted,
                     high_watermark=_NO_HIGH_WATERMARK,
                     log_start_offset=log_start,
                     where=_files(path),
@@ -88,44 +70,24 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
 
 
 def _read(
-    storage: Storage,
-    path: str,
-    base: int,
-    end: int | None,
-    appended: _Appended,
-    *,
-    log_start_offset: int,
-) -> _Read:
+    storage: Storage, path: str, base: int, appended: _Appended, *, log_start_offset: int
+) -> NDArray[np.void]:
+    """Return dtype EVENT."""
     appended.check_base(base, path)
     found = [np.empty(0, EVENT)]
     for piece in read_batches(storage, path, size=storage.entry(path).size, least_offset=base):
         appended.check(piece, path)
-        found.append(_events(piece, log_start_offset))
+        found.append(events_of(piece.data, path, piece.rows, log_start_offset=log_start_offset))
+    return reduced(np.concatenate(found))
+
+
+def _aborted(storage: Storage, path: str, base: int, end: int | None) -> NDArray[np.void]:
+    """Return dtype ABORTED."""
     index = _files(path)[0]
-    entries = (
-        read_txn_index(storage, index, base_offset=base, end_offset=end)
-        if storage.exists(index)
-        else ()
-    )
-    return _Read(
-        reduced(np.concatenate(found)), np.array([astuple(entry) for entry in entries], ABORTED)
-    )
-
-
-def _events(piece: Piece, log_start_offset: int) -> Array:
-    rows = piece.rows[(piece.rows["attributes"] & (TRANSACTIONAL | CONTROL)) != 0]
-    if not len(rows):
-        return np.empty(0, EVENT)
-    control = rows[(rows["attributes"] & CONTROL) != 0]
-    parts = inflate_parts(piece.data, control, limit=MAX_CONTROL_BYTES)
-    columns = ControlColumns.joined(decode_control(blocks, blocks.rows) for blocks in parts)
-    events = np.empty(len(rows), EVENT)
-    events["producer_id"], events["offset"] = rows["producer_id"], rows["base_offset"]
-    events["kind"], events["live"] = (
-        batch_kinds(rows, columns.type),
-        rows["last_offset"] >= log_start_offset,
-    )
-    return reduced(events)
+    if not storage.exists(index):
+        return NONE_ABORTED
+    data = storage.read_bytes(index)
+    return aborted_rows(decode_txn_index(data, index, base_offset=base, end_offset=end))
 
 
 class _Appended:

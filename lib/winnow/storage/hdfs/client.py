@@ -7,7 +7,6 @@ HADOOP_USER_NAME, a ticket.
 from __future__ import annotations
 
 import errno
-import os
 import posixpath
 import re
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from functools import cache
 from hdfs_native import Client
 
 from winnow.errors import UsageError
+from winnow.storage.contract import os_error
 
 SCHEME = "hdfs"
 _PATIENCE = {
@@ -82,9 +82,9 @@ def hdfs_errors(where: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), where) from None
+        raise os_error(errno.ENOENT, where) from None
     except FileExistsError:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), where) from None
+        raise os_error(errno.EEXIST, where) from None
     except RuntimeError as error:
         raise refusal(str(error), where) from None
     except OSError as error:

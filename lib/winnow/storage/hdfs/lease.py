@@ -9,14 +9,15 @@ finds such a file does not take a lease that seems to be free.
 from __future__ import annotations
 
 import errno
-import os
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
+from winnow.storage.contract import os_error
 from winnow.storage.hdfs.client import split_url
 from winnow.storage.hdfs.storage import HdfsStorage
-from winnow.storage.lease_file import LEASE, Seen
+from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 
 _MS = 10**6
 
@@ -56,13 +57,13 @@ class HdfsLeaseFile:
             try:
                 self._storage.move(lease, self._at(name))
             except FileNotFoundError:
-                raise _too_late(lease) from None
+                raise os_error(errno.EEXIST, lease) from None
             if self._storage.entry(self._at(name)).mtime_ns != _mtime_ns(expired):
                 with suppress(FileExistsError):
                     self._storage.move(self._at(name), lease)
-                raise _too_late(lease)
+                raise os_error(errno.EEXIST, lease)
         elif name not in self._displaced():
-            raise _too_late(lease)
+            raise os_error(errno.EEXIST, lease)
         try:
             return self._create(data, displaced=name)
         finally:  # it has expired, whoever is next
@@ -80,7 +81,7 @@ class HdfsLeaseFile:
         seen = Seen(data, self._look_at(LEASE).version)
         if not self._displaced() <= {displaced}:
             self.remove(seen)
-            raise _too_late(self._at(LEASE))
+            raise os_error(errno.EEXIST, self._at(LEASE))
         return seen
 
     def _displaced(self) -> set[str | None]:
@@ -103,5 +104,5 @@ def _mtime_ns(seen: Seen) -> int:
     return int(seen.version.rpartition(" ")[2])
 
 
-def _too_late(lease: str) -> FileExistsError:
-    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), lease)
+open_lease: Callable[[str], LeaseFile] = HdfsLeaseFile
+"""For `winnow.storage.places`."""

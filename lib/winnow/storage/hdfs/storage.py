@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from hdfs_native import FileStatus, FileWriter, WriteOptions
 
-from winnow.storage.contract import Entry, NewFile, Volume
+from winnow.storage.contract import Entry, NewFile, Storage, Volume, os_error
 from winnow.storage.hdfs.client import SCHEME, canonical_url, connect, hdfs_errors
 from winnow.storage.io_counters import count_io
 
@@ -40,7 +40,7 @@ class HdfsStorage:
             found = [*self._client.list_status(at)]
         # A file is listed as its own only entry.
         if any(status.path == at and not status.isdir for status in found):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+            raise os_error(errno.ENOTDIR, path)
         return tuple(sorted((_entry(status) for status in found), key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
@@ -111,7 +111,7 @@ class HdfsStorage:
 
     def mkdir(self, path: str) -> None:
         if self.exists(path):  # HDFS accepts an existing one; only the lease holder makes any
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            raise os_error(errno.EEXIST, path)
         with hdfs_errors(path):
             self._client.mkdirs(_path(path), 0o755, False)
 
@@ -206,3 +206,7 @@ def _entry(status: FileStatus) -> Entry:
         size=status.length,
         mtime_ns=status.modification_time * _NS,
     )
+
+
+open_storage: Callable[[str], Storage] = HdfsStorage
+"""For `winnow.storage.places`."""

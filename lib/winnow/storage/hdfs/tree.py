@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from winnow.storage.creating import create_file
-from winnow.storage.file_tree import PIECE_BYTES, StoredFile, size_changed
+from winnow.storage.file_tree import PIECE_BYTES, FileTree, StoredFile, size_changed
 from winnow.storage.guarded import open_file, status_of
 from winnow.storage.hdfs.client import SCHEME, connect, hdfs_errors, split_url
+from winnow.storage.hdfs.storage import HdfsStorage
 from winnow.storage.local import LocalStorage
 
 
@@ -23,6 +24,7 @@ class HdfsTree:
         authority, self._root = split_url(url)
         self._url = f"{SCHEME}://{authority}{self._root}".rstrip("/")
         self._client = connect(authority)
+        self._storage = HdfsStorage(authority)
 
     @property
     def url(self) -> str:
@@ -33,21 +35,12 @@ class HdfsTree:
         return None
 
     def list_tree(self) -> tuple[StoredFile, ...]:
-        return tuple(
-            sorted(
-                (
-                    StoredFile(
-                        name,
-                        status.length,
-                        status.modification_time * 10**6,
-                        str(status.modification_time),
-                    )
-                    for name, status in self._listed(self._root, recursive=True)
-                    if not status.isdir
-                ),
-                key=lambda file: file.name,
-            )
+        found = (
+            StoredFile(name, one.length, one.modification_time * 10**6, str(one.modification_time))
+            for name, one in self._listed(self._root, recursive=True)
+            if not one.isdir
         )
+        return tuple(sorted(found, key=lambda file: file.name))
 
     def list_top(self) -> tuple[str, ...]:
         return tuple(sorted(_names(self._listed(self._root, recursive=False))))[:1000]
@@ -62,9 +55,7 @@ class HdfsTree:
             above = os.path.dirname(above)
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        with hdfs_errors(self._at(name)), self._client.read(self._at(name)) as file:
-            length = min(length, len(file) - start)
-            return file.read_range(start, length) if length > 0 else b""
+        return self._storage.read_range(f"{self._url}/{name}", start, length)
 
     def fetch(self, file: StoredFile, path: str) -> None:
         at = self._at(file.name)
@@ -137,3 +128,7 @@ class HdfsTree:
 
 def _names(listed: Iterable[tuple[str, Any]]) -> Iterator[str]:
     return (name + "/" * status.isdir for name, status in listed)
+
+
+open_tree: Callable[[str], FileTree] = HdfsTree
+"""For `winnow.storage.places`."""

@@ -7,10 +7,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from itertools import islice
 from typing import IO, Any
 
 import obstore
@@ -36,15 +34,6 @@ _CLIENT = {"timeout": timedelta(minutes=2)}
 """S3 answers a copy when it is complete: perhaps after half a minute for a segment of 2 GiB."""
 _RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
 """Not the usual three minutes: a retried change must not outlast its lease."""
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """An object that was requested alone: a listing has no metadata."""
-
-    stored: Stored
-    mtime_ns: int
-    """From its metadata, otherwise the time of its upload."""
 
 
 def inside(directory: str) -> str:
@@ -93,21 +82,12 @@ class S3Bucket:
         listed = self.each(self.list_top, sorted(set(prefixes)))
         return {stored.key: stored for objects, _ in listed for stored in objects}
 
-    def is_prefix(self, prefix: str) -> bool:
-        """Return whether there is an object below it."""
-        with self._request(prefix):
-            found = next(iter(obstore.list(self._store, prefix or None, chunk_size=1)), ())
-            return any(str(meta["path"]) != prefix for meta in islice(found, 2))
-
-    def look(self, key: str) -> Looked:
+    def look(self, key: str) -> tuple[Stored, int]:
+        """Return an object, and the time in its metadata or else of its upload."""
         with self._request(key):
             answer = obstore.get(self._store, key, options={"head": True})
         stored = _stored(answer.meta)
-        return Looked(stored, mtime_of(answer.attributes, stored.modified_ns))
-
-    def look_at_all(self, keys: Iterable[str]) -> list[Looked | None]:
-        """Look at objects, in the order of the keys; None for an object that is gone."""
-        return self.each(self._look_if_there, list(keys))
+        return stored, mtime_of(answer.attributes, stored.modified_ns)
 
     def get(self, key: str) -> tuple[bytes, Stored]:
         with self._request(key):
@@ -130,7 +110,7 @@ class S3Bucket:
             raise
         except OSError:
             # Implementations answer a range beyond the end with different errors.
-            if self.look(key).stored.size > start:
+            if self.look(key)[0].size > start:
                 raise
             return b""
         count_io(read=len(data), files=1)
@@ -175,7 +155,8 @@ class S3Bucket:
         """
         if size < _IN_PARTS_FROM:
             return self.create(key, file.read(), mtime_ns=mtime_ns)
-        if self._look_if_there(key) is not None:
+        with suppress(FileNotFoundError):
+            self.look(key)
             raise FileExistsError(self._url(key))
         return self._parts(key, file, mtime_ns)
 
@@ -197,10 +178,6 @@ class S3Bucket:
         """Copy on the server, with the metadata. Overwrites an object at `target`."""
         with self._request(source):
             obstore.copy(self._store, source, target)
-
-    def copy_all(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Copy each (source, target), in no order."""
-        self.each(lambda pair: self.copy(*pair), list(pairs))
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects. Ignores those that are gone."""
@@ -237,12 +214,6 @@ class S3Bucket:
                 max_concurrency=2,
             )
         return _tag(answer)
-
-    def _look_if_there(self, key: str) -> Looked | None:
-        try:
-            return self.look(key)
-        except FileNotFoundError:
-            return None
 
     def each(self, request: Any, items: list[Any]) -> list[Any]:  # noqa: ANN401 - any request
         """Return the answers for all items, in their order, from several threads."""

@@ -8,13 +8,12 @@ sees the directory with them. The commit record holds the net effect for each na
 from __future__ import annotations
 
 import errno
-import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from winnow.errors import CorruptLogError
-from winnow.storage.contract import COMMIT_RECORD
+from winnow.storage.contract import COMMIT_RECORD, os_error
 from winnow.storage.s3.bucket import S3Bucket, inside, key_of, parent
 from winnow.storage.s3.client import ObjectChangedError
 from winnow.storage.s3.memory import Stored
@@ -90,7 +89,7 @@ class Change:
         node = self.find(source)
         moved = {source: node} if node is not None else self.below(source)
         if not moved:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+            raise os_error(errno.ENOENT, source)
         for key, one in moved.items():
             self.put(key, None)
             self.put(target + key.removeprefix(source), one)
@@ -242,7 +241,7 @@ def roll_forward(
                 pairs.append((source.key, key_of(directory, name)))
             elif target is None or target.size != copies[name].size:
                 raise _lost(bucket, key_of(directory, copies[name].source), copies[name])
-        bucket.copy_all(pairs)
+        bucket.each(lambda pair: bucket.copy(*pair), pairs)
     for name, put in record.puts.items():
         if isinstance(put, Content):
             key = key_of(directory, name)

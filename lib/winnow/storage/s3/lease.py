@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
+from collections.abc import Callable
 
-from winnow.storage.lease_file import LEASE, Seen
+from winnow.storage.contract import os_error
+from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 from winnow.storage.s3.bucket import S3Bucket, key_of
 from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 
@@ -63,5 +64,9 @@ class S3LeaseFile:
         """
         seen = self.look()
         if seen is None or seen.data != data:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self._key)
+            raise os_error(errno.EEXIST, self._key)
         return seen
+
+
+open_lease: Callable[[str], LeaseFile] = S3LeaseFile
+"""For `winnow.storage.places`."""

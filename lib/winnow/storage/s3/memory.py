@@ -115,15 +115,19 @@ class Memory:
         self._since.pop(directory, None)
         self._objects -= len(self._directories.pop(directory, {}))
 
-    def time_of(self, stored: Stored, *, as_listed: bool = False) -> int | None:
-        """Return the time in the metadata, or that of the upload without one. None if unknown.
+    def known_time(self, stored: Stored) -> tuple[int | None, bool]:
+        """Return the time in the metadata, or that of the upload without one, and whether it is
+        known to be of this very upload. None if unknown.
 
         The same bytes may have been written again, with the same tag and another time.
-        `as_listed`: only if it is known to be of this very upload.
         """
         mtime_ns, written_ns = self._times.get(_identity(stored), (None, None))
-        unsure = as_listed if written_ns is None else written_ns != stored.modified_ns
-        return None if unsure else mtime_ns
+        if written_ns is not None and written_ns != stored.modified_ns:
+            return None, False
+        return mtime_ns, written_ns is not None
+
+    def time_of(self, stored: Stored) -> int | None:
+        return self.known_time(stored)[0]
 
     def learn_time(self, stored: Stored, mtime_ns: int, *, listed: bool = False) -> None:
         """`listed`: a listing told when the object was uploaded, unless this process wrote it."""

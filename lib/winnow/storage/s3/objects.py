@@ -8,13 +8,12 @@ again. If the condition fails, the directory is listed again.
 from __future__ import annotations
 
 import errno
-import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from winnow.errors import CorruptLogError
-from winnow.storage.contract import COMMIT_RECORD, Entry, Remembered
+from winnow.storage.contract import COMMIT_RECORD, Entry, Remembered, os_error
 from winnow.storage.s3.bucket import S3Bucket, inside, key_of, parent
 from winnow.storage.s3.change import read_record
 from winnow.storage.s3.client import ObjectChangedError
@@ -91,9 +90,7 @@ class Objects:
             return known
         found = self.list_right_in(parent(key))[0].get(key)
         if found is None:
-            raise FileNotFoundError(
-                errno.ENOENT, os.strerror(errno.ENOENT), f"s3://{self.bucket.name}/{key}"
-            )
+            raise os_error(errno.ENOENT, f"s3://{self.bucket.name}/{key}")
         return found
 
     def read(self, key: str, start: int, length: int | None) -> bytes:
@@ -172,7 +169,7 @@ class Objects:
             if stored.size:
                 self.memory.learn_beginning(stored, self._read_beginning(stored))
             else:
-                mtime_ns = self.bucket.look(stored.key).mtime_ns
+                mtime_ns = self.bucket.look(stored.key)[1]
                 self.memory.learn_time(stored, mtime_ns, listed=True)
         except (FileNotFoundError, ObjectChangedError):
             return stored.modified_ns
@@ -183,14 +180,12 @@ class Objects:
         """Return the time of each object, in ns since the epoch."""
         every = list(objects)
         times = {one: one.modified_ns for one in every if not is_timed(one.key)}
-        unknown = []
-        for one in every:
-            if one not in times:
-                known = self.memory.time_of(one)
-                if known is None:
-                    unknown.append(one)
-                else:
-                    times[one] = known
+        times |= {
+            one: known
+            for one in every
+            if one not in times and (known := self.memory.time_of(one)) is not None
+        }
+        unknown = [one for one in every if one not in times]
         return times | dict(
             zip(unknown, self.bucket.each(self._try_beginning, unknown), strict=True)
         )
@@ -200,7 +195,7 @@ class Objects:
         if not isinstance(found, Stored):
             return found.mtime_ns
         known = self.memory.time_of(found)
-        return self.bucket.look(found.key).mtime_ns if known is None else known
+        return self.bucket.look(found.key)[1] if known is None else known
 
     def entries(self, found: Mapping[str, Found]) -> list[Entry]:
         """Return the entries of `found`, which is by name, in its order."""
@@ -210,35 +205,22 @@ class Objects:
             for name, one in found.items()
         ]
 
-    def learn(self, directory: str, entries: Iterable[Entry]) -> None:
-        """Learn the times that another process has read from the metadata of objects."""
-        for entry in entries:
-            if entry.stamp:
-                self.memory.learn_time_of(key_of(directory, entry.name), entry)
-
-    def known_logs(self, directory: str) -> tuple[Entry, ...]:
-        """Return what `learn` tells another process, without a request."""
-        return tuple(
-            _entry(one.key.rpartition("/")[2], one, mtime_ns)
-            for one in self.memory.known_in(directory)
-            if is_timed(one.key) and (mtime_ns := self.memory.time_of(one)) is not None
-        )
-
     def listed_in(self, directory: str) -> tuple[Remembered, ...]:
         """See `Remembers.listed_in`. Makes no request."""
         found = []
         for one in self.memory.known_in(directory):
             timed = is_timed(one.key)
-            mtime_ns = self.memory.time_of(one, as_listed=True) if timed else one.modified_ns
+            mtime_ns, sure = self.memory.known_time(one) if timed else (one.modified_ns, True)
             if mtime_ns is not None:
-                name = one.key.rpartition("/")[2]
-                found.append(Remembered(_entry(name, one, mtime_ns), one.modified_ns))
+                entry = _entry(one.key.rpartition("/")[2], one, mtime_ns)
+                found.append(Remembered(entry, one.modified_ns if sure else None))
         return tuple(found)
 
-    def learn_listed(self, directory: str, listed: Iterable[Remembered]) -> None:
+    def learn(self, directory: str, listed: Iterable[Remembered]) -> None:
+        """See `Remembers.learn`."""
         for one in listed:
             key = key_of(directory, one.entry.name)
-            if is_timed(key):
+            if is_timed(key) and one.entry.stamp:
                 self.memory.learn_time_of(key, one.entry, one.written_ns)
             if one.data is not None and len(one.data) == one.entry.size:
                 self.memory.learn_data(key, one.entry.stamp[0], one.data)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from winnow.storage.contract import Entry, NewFile, Remembered, Volume
+from winnow.storage.contract import Entry, NewFile, Remembered, Volume, os_error
 from winnow.storage.s3.bucket import S3Bucket, S3NewFile, inside
 from winnow.storage.s3.change import Change, settle
 from winnow.storage.s3.client import bucket_and_key
@@ -89,19 +88,11 @@ class S3Storage:
         """Forget which objects there are. What is known of each object remains true."""
         self._objects.memory.forget()
 
-    def known_logs(self, directory: str) -> tuple[Entry, ...]:
-        """Return the logs of a directory whose times this process knows."""
-        return self._objects.known_logs(_key(directory))
-
-    def learn(self, directory: str, entries: Iterable[Entry]) -> None:
-        """Take over what `known_logs` returned in another process."""
-        self._objects.learn(_key(directory), entries)
-
     def listed_in(self, directory: str) -> tuple[Remembered, ...]:
         return self._objects.listed_in(_key(directory))
 
-    def learn_listed(self, directory: str, listed: Iterable[Remembered]) -> None:
-        self._objects.learn_listed(_key(directory), listed)
+    def learn(self, directory: str, listed: Iterable[Remembered]) -> None:
+        self._objects.learn(_key(directory), listed)
 
     def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
         key = _key(path)
@@ -111,7 +102,7 @@ class S3Storage:
             self._objects.written(key, len(data), etag, mtime_ns)
             return
         if change.find(key) is not None:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            raise os_error(errno.EEXIST, path)
         change.put(key, Content(data, time.time_ns() if mtime_ns is None else mtime_ns))
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
@@ -141,9 +132,9 @@ class S3Storage:
             raise _unsupported("links", target)
         node = change.find(key)
         if node is None:
-            raise _missing(source)
+            raise os_error(errno.ENOENT, source)
         if change.find(other) is not None:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+            raise os_error(errno.EEXIST, target)
         change.put(self._inside(change, other), node)
 
     def unlink(self, path: str) -> None:
@@ -154,7 +145,7 @@ class S3Storage:
             self._bucket.delete([key])
             self._objects.memory.remove([key])
         elif change.find(key) is None:
-            raise _missing(path)
+            raise os_error(errno.ENOENT, path)
         else:
             change.put(key, None)
 
@@ -176,7 +167,7 @@ class S3Storage:
     def rmdir(self, path: str) -> None:
         """Raise OSError if it is not empty. It disappears with its last object."""
         if self.list_dir(path):
-            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+            raise os_error(errno.ENOTEMPTY, path)
 
     def copy_attributes(self, source: str, target: str) -> None:
         """Nothing to do: S3 has no attributes."""
@@ -187,7 +178,7 @@ class S3Storage:
         change = self._change_of(key)
         found = self._objects.find(key) if change is None else change.find(key)
         if found is None:
-            raise _missing(path)
+            raise os_error(errno.ENOENT, path)
         if change is not None and isinstance(found, Content):
             change.put(key, Content(found.data, mtime_ns))
         elif self._objects.time_of(found) != mtime_ns:
@@ -255,7 +246,7 @@ class S3Storage:
         if change is not None:
             found = change.find(key)
             if found is None and not change.is_directory(key):
-                raise _missing(self._url(key))
+                raise os_error(errno.ENOENT, self._url(key))
             return found
         known = self._objects.memory.find(key)
         if known is not None:
@@ -274,14 +265,14 @@ class S3Storage:
             return self._objects.read(key, start, length)
         found = change.find(key)
         if found is None:
-            raise _missing(path)
+            raise os_error(errno.ENOENT, path)
         return self._objects.read_found(key, found, start, length)
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket.name}/{key}".rstrip("/")
 
 
-def open_s3(authority: str) -> S3Storage:
+def open_storage(authority: str) -> S3Storage:
     """Return the storage of a bucket. UsageError if it is not the plain name of a bucket."""
     return S3Storage(S3Bucket(bucket_and_key(f"s3://{authority}")[0]))
 
@@ -292,10 +283,6 @@ def _key(path: str) -> str:
 
 def _directory(name: str) -> Entry:
     return Entry(name=name, is_file=False, is_dir=True, size=0, mtime_ns=0)
-
-
-def _missing(path: str) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def _unsupported(what: str, path: str) -> OSError:

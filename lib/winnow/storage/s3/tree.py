@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ import obstore
 from obstore.exceptions import PreconditionError
 
 from winnow.storage.creating import create_file
-from winnow.storage.file_tree import StoredFile, size_changed
+from winnow.storage.file_tree import FileTree, StoredFile, size_changed
 from winnow.storage.guarded import open_file
 from winnow.storage.local import LocalStorage
 from winnow.storage.s3.bucket import S3Bucket, key_of
@@ -113,3 +113,7 @@ def _top(store: Any, prefix: str | None) -> Iterator[str]:  # noqa: ANN401
     names = [str(meta["path"])[cut:] for meta in listed["objects"]]
     names += [f"{str(directory)[cut:]}/" for directory in listed["common_prefixes"]]
     return iter(sorted(name for name in names if name.strip("/")))
+
+
+open_tree: Callable[[str], FileTree] = S3Tree
+"""For `winnow.storage.places`."""

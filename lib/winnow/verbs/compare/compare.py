@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from winnow.errors import UsageError
 from winnow.logdir.survey import LogDir
-from winnow.logdir.topic_globs import check_globs
+from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.state import TopicPartition
@@ -58,7 +57,7 @@ def compare(
     homes: dict[TopicPartition, list[Home]] = defaultdict(list)
     for log_dir in log_dirs:
         for topic_partition in log_dir.partitions:
-            if not topics or any(fnmatchcase(topic_partition.topic, glob) for glob in topics):
+            if is_wanted(topic_partition.topic, topics):
                 homes[topic_partition].append(home_of(log_dir, topic_partition))
     several = [homes[key] for key in sorted(homes) if len(homes[key]) > 1]
     looked = iter(look_at_all(sc, [home for replicas in several for home in replicas], progress))

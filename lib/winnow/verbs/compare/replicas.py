@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from winnow.errors import CorruptLogError
 from winnow.kafka_log.options import DEFAULT_BYTES, MAX_LONG
-from winnow.kafka_log.ranges import Range, ranges_of
+from winnow.kafka_log.ranges import Range, half_swapped, ranges_of
 from winnow.kafka_log.stable import read_stable
 from winnow.logdir.lookup import Segments
-from winnow.logdir.names import LOG, SWAP
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
@@ -82,18 +80,11 @@ def look(storage: Storage, home: Home) -> Looked:
 
     Raises CorruptLogError or OSError where a consumer could not read it either.
     """
-    for entry in storage.list_dir(home.directory):
-        if entry.name.endswith(LOG + SWAP):
-            raise CorruptLogError(
-                "a cleaned segment has not replaced its sources",
-                found=entry.name,
-                where=home.directory,
-                hint="A cleaning was interrupted: `recover` finishes it.",
-            )
+    for error in half_swapped(storage, home.directory):
+        raise error
     segments = Segments(storage, home.directory)
-    stable = read_stable(storage, segments)
+    stable = read_stable(segments)
     found = ranges_of(
-        storage,
         segments,
         home.topic_partition,
         0,

@@ -10,7 +10,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.kafka_log.ranges import Range
-from winnow.logdir.batches import Piece, TornLogError, read_batches
+from winnow.logdir.batches import Piece, TornLogError
 from winnow.policy.transactions import aborted_batches
 from winnow.scan.last_offsets import last_per_key
 from winnow.storage.contract import Storage
@@ -88,25 +88,15 @@ class _Found:
 
 def _pieces(storage: Storage, wanted: Range) -> Iterator[Piece]:
     try:
-        yield from read_batches(
-            storage,
-            wanted.path,
-            size=wanted.end_byte,
-            start=wanted.start_byte,
-            least_offset=wanted.least_offset,
-        )
+        yield from wanted.pieces(storage)
     except TornLogError:
         if not wanted.may_be_torn:
             raise
 
 
 def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[_Found]:
-    rows = piece.rows
-    touched = rows["last_offset"] >= wanted.first
-    # The header of a v0 or v1 batch does not say at which offset the batch begins.
-    touched &= (rows["base_offset"] < wanted.end) | (rows["magic"] < MAX_MAGIC)
-    touched &= (rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)
-    rows = rows[touched]
+    rows = piece.rows[wanted.touched(piece.rows)]
+    rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
     rows = rows[~aborted_batches(rows, wanted.aborted)]
     try:
         check_crcs(piece.data, rows)

@@ -15,7 +15,7 @@ import numpy as np
 
 from winnow.cleaning.tally import by_age, none_of_any_age
 from winnow.errors import CorruptLogError
-from winnow.logdir.batches import bad_crcs, read_batches
+from winnow.logdir.batches import read_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
@@ -26,8 +26,8 @@ from winnow.verbs.doctor.values import Amount, Census
 from winnow.verbs.explain.partition import is_trusted
 from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
 from winnow.wire.inflate import RecordBlocks, inflate_parts
-from winnow.wire.record_tally import tally_records
-from winnow.wire.records import crc_error
+from winnow.wire.record_checks import tally_records
+from winnow.wire.records import check_crcs
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def _sums_of_segment(now: int, work: tuple[str, Segment, int]) -> Sums:
     pieces = read_batches(Places(), path, size=segment.log_bytes, least_offset=segment.base_offset)
     for piece in pieces:
         try:
-            for i in bad_crcs(piece):
-                raise crc_error(piece.rows[i])
+            check_crcs(piece.data, piece.rows)
             for blocks in inflate_parts(piece.data, piece.rows, limit=most):
                 sums += _sums(blocks, now)
                 del blocks

@@ -91,15 +91,7 @@ def diagnose(
     compacted = [item for item in works if item.config.cleanup_compact]
     # If some partitions are due for compaction, measure only those: the batches of the others have
     # not been read.
-    measured = [item for item in compacted if item.plan.compaction is not None] or compacted
-    rate = (
-        _scan_rate(
-            [item.state for item in measured],
-            limit=max(item.config.max_decompressed_message_bytes for item in measured),
-        )
-        if measured
-        else None
-    )
+    rate = _scan_rate([item for item in compacted if item.plan.compaction is not None] or compacted)
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
     gains = _gains(sure, rate_of_all)
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
@@ -338,18 +330,17 @@ def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -
     return None
 
 
-def _scan_rate(states: Sequence[PartitionState], *, limit: int) -> float | None:
+def _scan_rate(items: Sequence[PartitionWork]) -> float | None:
     """Return the log bytes that one core parses per second, decompression included.
 
     Measured on at most _SAMPLE_BYTES of the largest closed segment of these logs. None if there is
     no sound batch.
     """
-    found = [
-        (segment.log_bytes, state, segment) for state in states for segment in state.segments[:-1]
-    ]
+    found = [(segment, item) for item in items for segment in item.state.segments[:-1]]
     if not found:
         return None
-    _, state, segment = max(found, key=lambda item: item[0])
+    segment, item = max(found, key=lambda one: one[0].log_bytes)
+    state, limit = item.state, item.config.max_decompressed_message_bytes
     try:
         _parse(state, segment, 2**20, limit)  # loads the compiled kernels before the clock starts
         began = time.perf_counter()

@@ -10,10 +10,10 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +33,8 @@ from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
 from winnow.state import Segment
-from winnow.verbs.erase.hashes import hash_files
 from winnow.verbs.erase.keys import searchable
-from winnow.verbs.erase.proof import prove
+from winnow.verbs.erase.proof import hash_files, prove
 from winnow.verbs.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_segment
 from winnow.verbs.erase.scan import SegmentMatches, scan_segment
 from winnow.verbs.erase.targets import Target, find_targets
@@ -57,34 +56,46 @@ interrupted round of a cleaning.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A partition, and what the scan found in it."""
+@dataclass(slots=True)
+class _Partition:
+    """A partition, what the scan found in it, and what was done to it so far."""
 
     target: Target
-    segments: Sequence[SegmentMatches]
+    found: Sequence[SegmentMatches] | None = None
+    """By segment; None if one of them can't be read."""
+    why: Failure | None = None
+    """Why it is not erased, or not completely."""
+    replaced: list[tuple[str, int, int]] = field(default_factory=list)
+    """Directory, base offset and bytes of each segment that was replaced."""
+    done: dict[str, Any] = field(default_factory=dict)
+    """What was done, as fields of PartitionErasure."""
 
-    def rewritten(self) -> list[tuple[Segment, int, SegmentMatches]]:
+    def to_rewrite(self) -> list[tuple[Segment, int, SegmentMatches]]:
         """Return the segments to rewrite, each with its end and what was found in it."""
-        by_base = {found.base_offset: found for found in self.segments}
+        by_base = {found.base_offset: found for found in self.found or ()}
         reached = [
             (segment, end, by_base[segment.base_offset]) for segment, end in self.target.reached()
         ]
         return [each for each in reached if each[2].matches.records]
 
     def result(self) -> PartitionErasure:
+        result = replace(self.target.result(), **self.done)
+        if self.why is not None:
+            result = replace(result, error=self.why.message, error_code=self.why.exit_code)
+        if self.found is None:
+            return result
         reached = {segment.base_offset for segment, _ in self.target.reached()}
         places = [Matches(), Matches(), Matches()]
-        for found in self.segments:
+        for found in self.found:
             active = found.base_offset == self.target.state.active.base_offset
             where = 2 if active else int(found.base_offset not in reached)
             places[where] += found.matches
         return replace(
-            self.target.result(),
+            result,
             closed=places[0],
             above_high_watermark=places[1],
             active=places[2],
-            segments_with_matches=len(self.rewritten()),
+            segments_with_matches=len(self.to_rewrite()),
         )
 
 
@@ -92,20 +103,9 @@ class _Found:
 class _Work:
     """One segment of one partition, and the disk space it may need."""
 
-    partition: int
+    partition: _Partition
     segment: SegmentWork
     most_bytes: int
-
-
-@dataclass(slots=True)
-class _Progressed:
-    """What was done to a partition so far."""
-
-    erased: Matches
-    rewritten: list[tuple[int, int]] = field(default_factory=list)
-    """Base offset and bytes of each segment that was replaced."""
-    why: Failure | None = None
-    closed_undos: tuple[str, ...] = ()
 
 
 def erase_from(
@@ -123,53 +123,39 @@ def erase_from(
     sc, progress = spark.sparkContext, request.progress
     progress.stage(f"looking at {counted(sum(len(d.partitions) for d in log_dirs), 'partition')}")
     targets = find_targets(sc, log_dirs, request)
-    looked_into = [target for target in targets if isinstance(target, Target)]
+    partitions = [_Partition(target) for target in targets if isinstance(target, Target)]
     shared = sc.broadcast(searchable(keys))
+    seen = np.zeros(len(keys), np.bool_)
     try:
-        results = _scan(sc, looked_into, shared, progress)
-        seen = np.zeros(len(keys), np.bool_)
-        found = [result for result in results if isinstance(result, _Found)]
-        for segment in (segment for one in found for segment in one.segments):
+        _scan(sc, partitions, shared, progress)
+        scanned = [partition for partition in partitions if partition.found is not None]
+        for segment in (segment for one in scanned for segment in one.found or ()):
             seen[np.frombuffer(segment.keys, np.uint32)] = True
-        done = [result.result() if isinstance(result, _Found) else result for result in results]
         if request.touch:
-            sound = [number for number, result in enumerate(results) if isinstance(result, _Found)]
-            erased = _erase(sc, found, request, shared, run_id)
-            proven = [one.target for one in found]
-            proofs = prove(spark, proven, keys, progress)
-            for number, target, one in zip(sound, proven, erased, strict=True):
-                done[number] = replace(
-                    _with_outcome(done[number], target, one, request),
-                    proof=proofs[target.state.topic_partition],
-                )
-            for number, files in zip(sound, _hashed(sc, proven, erased, progress), strict=True):
-                failed = next((file for file in files if isinstance(file, Failure)), None)
-                good = tuple(file for file in files if isinstance(file, RewrittenFile))
-                done[number] = replace(done[number], rewritten=good)
-                if failed is not None and done[number].error is None:
-                    done[number] = replace(done[number], error=failed.message)
+            _erase(sc, scanned, request, shared, run_id)
+            _prove(spark, scanned, keys, request)
     finally:
         shared.destroy()
-    rest = iter(done)
+    rest = iter(partitions)
     return EraseResult(
         run_id=run_id,
         dry_run=not request.touch,
         keys=len(keys),
         keys_found=int(seen.sum()),
         partitions=tuple(
-            next(rest) if isinstance(target, Target) else target for target in targets
+            next(rest).result() if isinstance(target, Target) else target for target in targets
         ),
         kafka=request.settings.kafka,
     )
 
 
 def _scan(
-    sc: SparkContext, targets: Sequence[Target], keys: SharedKeys, progress: Progress
-) -> list[_Found | PartitionErasure]:
-    """Return what the segments of each partition hold; a result with its first failure, if any."""
+    sc: SparkContext, partitions: Sequence[_Partition], keys: SharedKeys, progress: Progress
+) -> None:
+    """Look for the keys in all segments."""
     items = [
         (target.state.directory, segment, target.config.max_decompressed_message_bytes)
-        for target in targets
+        for target in (partition.target for partition in partitions)
         for segment in target.state.segments
     ]
     outcomes = iter(
@@ -179,54 +165,50 @@ def _scan(
             items,
             weights=[segment.log_bytes for _, segment, _ in items],
             per_task=_TASK_BYTES,
-            name=f"looking for the keys in {counted(len(targets), 'partition')}",
+            name=f"looking for the keys in {counted(len(partitions), 'partition')}",
             progress=progress,
         )
     )
-    results: list[_Found | PartitionErasure] = []
-    for target in targets:
-        found = list(islice(outcomes, len(target.state.segments)))
-        why = next((one for one in found if isinstance(one, Failure)), None)
-        results.append(
-            _Found(target, [one for one in found if isinstance(one, SegmentMatches)])
-            if why is None
-            else replace(target.result(), error=why.message, error_code=why.exit_code)
-        )
-    return results
+    for partition in partitions:
+        found = list(islice(outcomes, len(partition.target.state.segments)))
+        partition.why = next((one for one in found if isinstance(one, Failure)), None)
+        if partition.why is None:
+            partition.found = [one for one in found if isinstance(one, SegmentMatches)]
 
 
 def _erase(
-    sc: SparkContext, found: Sequence[_Found], request: Request, keys: SharedKeys, run_id: str
-) -> list[_Progressed]:
+    sc: SparkContext,
+    partitions: Sequence[_Partition],
+    request: Request,
+    keys: SharedKeys,
+    run_id: str,
+) -> None:
     """Rewrite and commit as many segments at a time as there is room for."""
-    done = [_close_undos(one, request, run_id) for one in found]
-    works = [work for number, one in enumerate(found) for work in _works(number, one, run_id)]
-    staged: set[str] = set()
+    for partition in partitions:
+        _close_undos(partition, request, run_id)
+    works = [work for partition in partitions for work in _works(partition, run_id)]
+    staged: dict[str, _Partition] = {}
     while works:
-        works = [work for work in works if done[work.partition].why is None]
+        works = [work for work in works if work.partition.why is None]
         wave = _fitting(works, request)
         if works and not wave:
             short, directory = works[0].most_bytes, works[0].segment.directory
             room = room_for(request).at(directory)
-            done[works[0].partition].why = no_space(short, room, request)
+            works[0].partition.why = no_space(short, room, request)
             continue
         works = works[len(wave) :]
         for work in wave:
             if work.segment.staging not in staged:
                 # The driver makes the directory, not the tasks: a task that runs late must not find
                 # a place to write to.
-                staged.add(work.segment.staging)
-                done[work.partition].why = _why_failed(request.storage.mkdir, work.segment.staging)
-        wave = [work for work in wave if done[work.partition].why is None]
+                staged[work.segment.staging] = work.partition
+                work.partition.why = _why_failed(request.storage.mkdir, work.segment.staging)
+        wave = [work for work in wave if work.partition.why is None]
         for work, outcome in zip(wave, _rewritten(sc, wave, request, keys), strict=True):
-            _commit(done[work.partition], work.segment, outcome, request)
-    for staging in sorted(staged):
-        owner = next(
-            n for n, one in enumerate(found) if staging.startswith(f"{one.target.state.directory}/")
-        )
+            _commit(work, outcome, request)
+    for staging, partition in sorted(staged.items()):
         why = _why_failed(remove_staging, request.storage, staging)
-        done[owner].why = done[owner].why or why
-    return done
+        partition.why = partition.why or why
 
 
 def _why_failed(do: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> Failure | None:
@@ -237,25 +219,22 @@ def _why_failed(do: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -
     return None
 
 
-def _close_undos(found: _Found, request: Request, run_id: str) -> _Progressed:
+def _close_undos(partition: _Partition, request: Request, run_id: str) -> None:
     """Close undo for what earlier runs kept.
 
     This is also done where no segment has one of the keys: what was kept may have them.
     """
-    done = _Progressed(Matches())
+    directory, why = partition.target.state.directory, f"an erasure (run {run_id})"
+    partition.done["erased"] = Matches()
     try:
-        done.closed_undos = close_kept(
-            request.storage, found.target.state.directory, why=f"an erasure (run {run_id})"
-        )
+        partition.done["closed_undos"] = close_kept(request.storage, directory, why=why)
     except FAILS_ONE_PARTITION as error:
-        done.why = failure(error)
-    return done
+        partition.why = failure(error)
 
 
-def _works(number: int, found: _Found, run_id: str) -> list[_Work]:
-    state, config = found.target.state, found.target.config
-    works = []
-    for segment, end_offset, matches in found.rewritten():
+def _works(partition: _Partition, run_id: str) -> Iterator[_Work]:
+    state, config = partition.target.state, partition.target.config
+    for segment, end_offset, matches in partition.to_rewrite():
         log_bytes = most_log_bytes((segment,), {segment.base_offset} if matches.legacy else ())
         work = SegmentWork(
             directory=state.directory,
@@ -266,9 +245,7 @@ def _works(number: int, found: _Found, run_id: str) -> list[_Work]:
             max_decompressed_bytes=config.max_decompressed_message_bytes,
             converts=config.rules.converts_old_formats,
         )
-        most = log_bytes + most_index_bytes((segment,), log_bytes, config)
-        works.append(_Work(number, work, most))
-    return works
+        yield _Work(partition, work, log_bytes + most_index_bytes((segment,), log_bytes, config))
 
 
 def _fitting(works: Sequence[_Work], request: Request) -> list[_Work]:
@@ -300,52 +277,42 @@ def _rewritten(
         return [failed_job(error)] * len(wave)
 
 
-def _commit(
-    done: _Progressed, work: SegmentWork, outcome: RewrittenSegment | Failure, request: Request
-) -> None:
+def _commit(work: _Work, outcome: RewrittenSegment | Failure, request: Request) -> None:
     """Commit one segment, in ascending order. The first failure ends the partition."""
+    partition, directory = work.partition, work.segment.directory
     if request.stop.reason is not None:
-        done.why = done.why or _stopped(request)
-    if done.why is not None:
+        partition.why = partition.why or _stopped(request)
+    if partition.why is not None:
         return
     if isinstance(outcome, Failure):
-        done.why = outcome
+        partition.why = outcome
         return
-    done.why = _why_failed(swap_group, request.storage, work.directory, outcome.staged)
-    if done.why is None:
-        done.erased += outcome.erased
-        done.rewritten.append((work.segment.base_offset, work.segment.log_bytes))
+    partition.why = _why_failed(swap_group, request.storage, directory, outcome.staged)
+    if partition.why is None:
+        partition.done["erased"] += outcome.erased
+        segment = work.segment.segment
+        partition.replaced.append((directory, segment.base_offset, segment.log_bytes))
 
 
-def _hashed(
-    sc: SparkContext, targets: Sequence[Target], done: Sequence[_Progressed], progress: Progress
-) -> list[list[RewrittenFile | Failure]]:
-    """Return the files that were written for each partition, with their hashes."""
-    files = [
-        (target.state.directory, base, size)
-        for target, one in zip(targets, done, strict=True)
-        for base, size in one.rewritten
-    ]
-    hashed = iter(hash_files(sc, files, progress))
-    return [list(islice(hashed, len(one.rewritten))) for one in done]
+def _prove(
+    spark: SparkSession, partitions: Sequence[_Partition], keys: pa.Array, request: Request
+) -> None:
+    """Read everything again, and hash the files that were written."""
+    proofs = prove(spark, [partition.target for partition in partitions], keys, request.progress)
+    files = [file for partition in partitions for file in partition.replaced]
+    hashed = iter(hash_files(spark.sparkContext, files, request.progress))
+    for partition in partitions:
+        state = partition.target.state
+        there = request.storage.list_dir(state.directory)
+        mine = list(islice(hashed, len(partition.replaced)))
+        partition.done |= {
+            "proof": proofs[state.topic_partition],
+            "bytes_after": sum(e.size for e in there if e.is_file and e.name.endswith(LOG)),
+            "rewritten": tuple(one for one in mine if isinstance(one, RewrittenFile)),
+        }
+        failed = next((one for one in mine if isinstance(one, Failure)), None)
+        partition.why = partition.why or failed
 
 
 def _stopped(request: Request) -> Failure:
     return Failure(f"the run was stopped, {request.stop.reason}", WinnowError.exit_code)
-
-
-def _with_outcome(
-    result: PartitionErasure, target: Target, done: _Progressed, request: Request
-) -> PartitionErasure:
-    files = request.storage.list_dir(target.state.directory)
-    result = replace(
-        result,
-        erased=done.erased,
-        closed_undos=done.closed_undos,
-        bytes_after=sum(
-            entry.size for entry in files if entry.is_file and entry.name.endswith(LOG)
-        ),
-    )
-    if done.why is None:
-        return result
-    return replace(result, error=done.why.message, error_code=done.why.exit_code)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from winnow.arguments import refused
 from winnow.errors import UsageError
-from winnow.wire.buffers import as_bytes
+from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.key_search import KeySet, key_set
 
 if TYPE_CHECKING:
@@ -63,7 +64,13 @@ def _of_frame(frame: DataFrame) -> pa.Array:
 
 def searchable(keys: pa.Array) -> KeySet:
     """Hash the keys of `different_keys`, with a secret that nobody can know in advance."""
-    _, ends, data = keys.buffers()
-    bounds = np.frombuffer(ends, np.int64)[keys.offset : keys.offset + len(keys) + 1]
-    content = as_bytes(b"" if data is None else np.frombuffer(data, np.uint8))
-    return key_set(bounds, content, (secrets.randbits(64), secrets.randbits(64)))
+    return key_set(*ends_and_bytes(keys), (secrets.randbits(64), secrets.randbits(64)))
+
+
+def ends_and_bytes(array: pa.Array) -> tuple[NDArray[np.int64], Bytes]:
+    """Return the content of a large_binary array: item i is the bytes from ends[i] to
+    ends[i + 1].
+    """
+    _, ends, data = array.buffers()
+    bounds = np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
+    return bounds, as_bytes(b"" if data is None else np.frombuffer(data, np.uint8))

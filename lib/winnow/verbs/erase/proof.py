@@ -1,27 +1,36 @@
-"""The second reading after an erasure, by other code: `kafka-log`, and Spark's join."""
+"""The second reading after an erasure, by other code: `kafka-log`, and Spark's join. Then hashes of
+what was written, so that others can compare the files with them.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from winnow.kafka_log.source import register
-from winnow.logdir.names import base_offset_of
+from winnow.kafka_log.source import every_record
+from winnow.logdir.names import LOG, base_offset_of, segment_file
+from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, watched
+from winnow.runtime.spread import spread
 from winnow.state import TopicPartition
+from winnow.storage.places import Places
+from winnow.storage.segment_io import map_range
 from winnow.verbs.erase.targets import Target
-from winnow.verbs.erase.values import Proof
+from winnow.verbs.erase.values import Proof, RewrittenFile
 from winnow.words import size
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS = "key binary, topic string, partition int, segment string, problem string"
 _CHUNK_KEYS = 2**20
 _KEY_TASKS = 4
 """Most tasks per core."""
+_PIECE_BYTES = 64 << 20
+_TASK_BYTES = 1 << 30
 
 
 def prove(
@@ -34,7 +43,6 @@ def prove(
     """
     if not targets:
         return {}
-    register(spark)
     log_bytes = sum(target.state.log_bytes for target in targets)
     with watched(spark.sparkContext, progress, f"reading {size(log_bytes)} again as a proof"):
         found = _counts(spark, targets, keys).collect()
@@ -63,8 +71,7 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> D
 
     topics = sorted({target.state.topic_partition.topic for target in targets})
     paths = list(dict.fromkeys(target.state.log_dir for target in targets))
-    options = {"topics": ",".join(topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
-    records = spark.read.format("kafka-log").schema(_COLUMNS).options(**options).load(paths)
+    records = every_record(spark, topics, paths)
     batches = [pa.record_batch([chunk], names=["key"]) for chunk in _chunks(keys)]
     erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn("erased", f.lit(1))
     # Spark makes a partition for every ten thousand keys. A task for each would cost more than the
@@ -78,3 +85,31 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> D
 def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
     for first in range(0, len(keys), _CHUNK_KEYS):
         yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())
+
+
+def hash_files(
+    sc: SparkContext, files: Sequence[tuple[str, int, int]], progress: Progress
+) -> list[RewrittenFile | Failure]:
+    """Return the SHA-256 of logs. `files`: partition directory, base offset and about how many
+    bytes of each.
+    """
+    return spread(
+        sc,
+        lambda file: _hash_file(file[0], file[1]),
+        files,
+        weights=[size for _, _, size in files],
+        per_task=_TASK_BYTES,
+        name=f"hashing {len(files)} rewritten segments",
+        progress=progress,
+    )
+
+
+def _hash_file(directory: str, base: int) -> RewrittenFile:
+    name = segment_file(base, LOG)
+    path = f"{directory}/{name}"
+    size, digest = Places().entry(path).size, hashlib.sha256()
+    for start in range(0, size, _PIECE_BYTES):
+        with map_range(path, start, min(start + _PIECE_BYTES, size)) as piece:
+            digest.update(piece.data)
+            del piece
+    return RewrittenFile(f"{directory.rpartition('/')[2]}/{name}", size, digest.hexdigest())

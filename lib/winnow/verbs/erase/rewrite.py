@@ -11,7 +11,7 @@ transaction, and the log ends at the same offset.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -145,15 +145,7 @@ def _rest(part: Part, removed: _Bits, touched: _Bits, *, converts: bool) -> tupl
 
     `removed` has one bit for each of their records.
     """
-    blocks = part.blocks
-    chosen = replace(
-        blocks,
-        rows=blocks.rows[touched],
-        compressed=blocks.compressed[touched],
-        begin=blocks.begin[touched],
-        end=blocks.end[touched],
-        unread=blocks.unread[touched],
-    )
+    chosen = part.blocks.some(touched)
     filtered = filter_batches(
         chosen,
         chosen.rows,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from winnow.cleaning.plan.leftovers import what_was_left
+from winnow.cleaning.plan.decide_listed import what_was_left
 from winnow.cleaning.plan.prepare import list_known
 from winnow.cleaning.plan.prepared import Known, LeftAlone, known_or_left_alone, place_of
 from winnow.cleaning.request import Request

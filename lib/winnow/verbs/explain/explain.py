@@ -15,7 +15,7 @@ from winnow.cleaning.plan.rounds import Round, make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.errors import UsageError
-from winnow.logdir.names import parse_partition_dir
+from winnow.logdir.names import topic_partition_of
 from winnow.policy.fate import Fate, RoundFacts, Verdict
 from winnow.policy.transactions import NOTHING_CARRIED
 from winnow.state import PartitionState
@@ -60,11 +60,14 @@ class Question:
 
 def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
     """Return the log directory that holds the partition, as if it held only this one."""
-    _check_not_a_topic(dirs, partition)
-    try:
-        wanted = parse_partition_dir(partition).topic_partition
-    except UsageError:  # a typed name: no broker sees it
-        wanted = None
+    if hint := _partitions_of(dirs, partition):
+        raise UsageError(
+            f"{partition} is a topic, not a partition",
+            expected="TOPIC-PARTITION",
+            found=partition,
+            hint=hint,
+        )
+    wanted = topic_partition_of(partition)
     for log_dir in dirs:
         if wanted is not None and wanted in log_dir.partitions:
             return replace(log_dir, partitions=(wanted,))
@@ -84,16 +87,6 @@ def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
         where=where,
         hint=_partitions_of(dirs, topic) or "`plan` lists all partitions.",
     )
-
-
-def _check_not_a_topic(dirs: Sequence[LogDir], name: str) -> None:
-    if hint := _partitions_of(dirs, name):
-        raise UsageError(
-            f"{name} is a topic, not a partition",
-            expected="TOPIC-PARTITION",
-            found=name,
-            hint=hint,
-        )
 
 
 def _partitions_of(dirs: Sequence[LogDir], topic: str) -> str:
@@ -130,13 +123,7 @@ def explain_partition(
             *(rules.compaction_facts(item, found) if found else ()),
             *rules.retention_facts(item, previewed=ground.deleted is not None),
         ),
-        segments=rules.segment_fates(
-            item.state,
-            item.plan.compaction if ground.compaction is not None else None,
-            untouched=ground.untouched,
-            source_of=ground.source_of,
-            deleted=ground.deleted,
-        ),
+        segments=rules.segment_fates(ground, item.plan.compaction),
         records=records,
         older=older,
     )
@@ -150,12 +137,13 @@ def survey_ground(
 
     `preview`: read all records where retention depends on what a round keeps (S3.5).
     """
-    made = _round(item, request.now)
+    plan, now = item.plan.compaction, request.now
+    made = None if plan is None else make_round(item, plan, now=now, run_id="explain")
     ground, search = _ground(item, made, request)
     if made is None or ground.deleted is not None or not preview or item.overflowed:
         return ground, search
-    after = measured(sc, item.state, made, request.now, request.progress)
-    return replace(ground, deleted=deleted_segments(after, item.config, request.now)), search
+    after = measured(sc, item.state, made, now, request.progress)
+    return replace(ground, deleted=deleted_segments(after, item.config, now)), search
 
 
 def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[Ground, Search]:
@@ -208,12 +196,6 @@ def places(item: PartitionWork) -> list[Place]:
         for segment, carried in zip(segments, before, strict=True)
         if rules.is_trusted(item.state, segment)
     ]
-
-
-def _round(item: PartitionWork, now: int) -> Round | None:
-    if item.plan.compaction is None:
-        return None
-    return make_round(item, item.plan.compaction, now=now, run_id="explain")
 
 
 def _deleted_after(item: PartitionWork, request: Request) -> dict[int, Fate] | None:

@@ -29,7 +29,7 @@ from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.key_search import NOT_FOUND, find_keys, key_set_of
 from winnow.wire.plain import Record, read_records
-from winnow.wire.walk import first_bad_crc
+from winnow.wire.records import check_crcs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -187,47 +187,34 @@ def _in_split(
     while first < stop:
         limit = int(rows["position"][first]) + CHUNK_BYTES
         last = min(stop, max(first + 1, int(np.searchsorted(ends, limit, side="right"))))
-        for i, batch, record in _in_batches(search, buf, rows[first:last]):
-            yield FoundRecord(
-                segment=split.base_offset,
-                position=split.start + int(rows["position"][first + i]),
-                batch=batch,
-                discardable=bool(discardable[first + i]),
-                offset=record.offset,
-                timestamp=record.timestamp,
-                key=record.key,
-                null_value=record.value is None,
-            )
-        first = last
+        chunk = rows[first:last]
+        check_crcs(buf, chunk)
+        for blocks in inflate_parts(buf, chunk, limit=search.max_decompressed_bytes):
+            for i, record in _in_blocks(search, blocks):
+                yield FoundRecord(
+                    segment=split.base_offset,
+                    position=split.start + int(rows["position"][first + i]),
+                    batch=blocks.rows[i : i + 1].copy(),
+                    discardable=bool(discardable[first + i]),
+                    offset=record.offset,
+                    timestamp=record.timestamp,
+                    key=record.key,
+                    null_value=record.value is None,
+                )
+            first += len(blocks.rows)
 
 
-def _in_batches(search: Search, buf: Bytes, rows: Array) -> Iterator[tuple[int, Array, Record]]:
-    wrong = first_bad_crc(buf, rows)
-    if wrong >= 0:
-        raise CorruptLogError(
-            f"a batch does not match its CRC: base offset {int(rows['base_offset'][wrong])}",
-            where=f"batch at byte {int(rows['position'][wrong])}",
-        )
-    done = 0
-    for blocks in inflate_parts(buf, rows, limit=search.max_decompressed_bytes):
-        for i, batch, record in _in_blocks(search, blocks):
-            yield done + i, batch, record
-        done += len(blocks.rows)
-
-
-def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Array, Record]]:
+def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Record]]:
+    """Yield the records that match, each with the number of its batch."""
     rows = blocks.rows
     chosen = range(len(rows))
     if search.key is not None:
         found = find_keys(blocks, rows, key_set_of([search.key], search.secret)).number
         batch = np.repeat(np.arange(len(rows)), rows["record_count"])
-        chosen = np.unique(batch[found != NOT_FOUND]).tolist()
+        matching = np.unique(batch[found != NOT_FOUND])
+        # A marker's key is not a user's key (S5.5).
+        chosen = matching[(rows["attributes"][matching] & CONTROL) == 0].tolist()
     for i in chosen:
         for record in read_records(blocks.area(i), rows[i]):
-            if search.offset is not None and record.offset != search.offset:
-                continue
-            if search.key is not None and record.key != search.key:
-                continue
-            if search.key is not None and int(rows["attributes"][i]) & CONTROL:
-                continue  # a marker's key is not a user's key (S5.5)
-            yield i, rows[i : i + 1].copy(), record
+            if search.offset in (None, record.offset) and search.key in (None, record.key):
+                yield i, record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from winnow.cleaning.plan.prepared import PartitionWork
@@ -11,7 +10,7 @@ from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.retention import why_kept
 from winnow.state import PartitionState, Segment
-from winnow.verbs.explain.retained import Deleted
+from winnow.verbs.explain.records import Ground
 from winnow.verbs.explain.values import SegmentFate
 from winnow.words import counted
 
@@ -38,17 +37,13 @@ def cleanable(item: PartitionWork, *, now: int, only: str | None) -> CleanableRa
     config = item.config
     if not config.cleanup_compact or not config.log_cleaner_enable or only == "retention":
         return None
-    transactions = item.transactions
-    if transactions is None:
-        return cleanable_range(
-            item.state, config, now, last_stable_offset=item.state.high_watermark
-        )
+    known = item.transactions
     return cleanable_range(
         item.state,
         config,
         now,
-        last_stable_offset=transactions.last_stable_offset,
-        undecided="" if transactions.undecided is None else str(transactions.undecided),
+        last_stable_offset=known.last_stable_offset if known else item.state.high_watermark,
+        undecided=str(known.undecided) if known and known.undecided else "",
     )
 
 
@@ -72,7 +67,7 @@ def compaction_facts(item: PartitionWork, found: CleanableRange) -> tuple[Fact, 
         for s in item.state.segments[:-1]
         if s.base_offset >= found.first_dirty_offset and s.first_batch_max_timestamp > 0
     ]
-    facts = [
+    return (
         # Transactions were not read if the partition is not compacted anyway.
         *(
             [Fact("last_stable_offset", item.transactions.last_stable_offset)]
@@ -89,8 +84,7 @@ def compaction_facts(item: PartitionWork, found: CleanableRange) -> tuple[Fact, 
         Fact("oldest_dirty_batch", min(first_batches, default=None), time=True),
         *([Fact("split_first", len(item.overflowed))] if item.overflowed else []),
         Fact("groups", None if plan is None else len(plan.groups)),
-    ]
-    return tuple(facts)
+    )
 
 
 def retention_facts(item: PartitionWork, *, previewed: bool) -> tuple[Fact, ...]:
@@ -122,56 +116,36 @@ def not_compacted(item: PartitionWork, now: int, *, deleted: int) -> Fate:
 
 def beyond_cleanable(found: CleanableRange) -> Fate:
     """Explain why a record at or above U' is not reached."""
-    words = (
-        f"it is not cleaned: cleaning ends at offset {found.first_uncleanable_offset}, "
-        f"because {found.why}"
-    )
-    return Fate(
-        Verdict.STAYS,
-        "S3.3",
-        words,
-        (Fact("first_uncleanable_offset", found.first_uncleanable_offset),),
-    )
+    end = found.first_uncleanable_offset
+    words = f"it is not cleaned: cleaning ends at offset {end}, because {found.why}"
+    return Fate(Verdict.STAYS, "S3.3", words, (Fact("first_uncleanable_offset", end),))
 
 
-def segment_fates(
-    state: PartitionState,
-    compaction: CompactionPlan | None,
-    *,
-    untouched: Fate,
-    source_of: Mapping[int, int],
-    deleted: Deleted | None,
-) -> tuple[SegmentFate, ...]:
-    """Return each segment's fate. `deleted`: by base offsets after a compaction; None: unknown."""
-    together = (
-        {group[0].base_offset: len(group) for group in compaction.groups} if compaction else {}
-    )
+def segment_fates(ground: Ground, plan: CompactionPlan | None) -> tuple[SegmentFate, ...]:
+    """Return each segment's fate."""
+    compacted = plan is not None and ground.compaction is not None
+    together = {group[0].base_offset: len(group) for group in plan.groups} if plan else {}
     fates = []
-    for segment in state.segments:
-        home = source_of.get(segment.base_offset)
+    for segment in ground.state.segments:
+        base = segment.base_offset
+        home = ground.source_of.get(base)
         if home is None:
-            active = segment.base_offset == state.active.base_offset
-            fate = _ACTIVE if active and compaction is not None else untouched
+            active = base == ground.state.active.base_offset
+            fate = _ACTIVE if active and compacted else ground.untouched
         elif together[home] == 1:
             fate = Fate(Verdict.STAYS, "S5.2", "cleaned alone")
         else:
             others = counted(together[home] - 1, "other")
             fate = Fate(Verdict.STAYS, "S5.2", f"cleaned into segment {home}, with {others}")
-        taken = (
-            None if deleted is None else deleted.get(segment.base_offset if home is None else home)
-        )
-        if taken is not None:
-            fate = (
-                taken
-                if home is None
-                else Fate(Verdict.GOES, taken.rule, f"{fate.words}; then {taken.words}")
-            )
+        taken = (ground.deleted or {}).get(base if home is None else home)
+        if taken is not None and home is not None:
+            taken = Fate(Verdict.GOES, taken.rule, f"{fate.words}; then {taken.words}")
         fates.append(
             SegmentFate(
-                base_offset=segment.base_offset,
+                base_offset=base,
                 log_bytes=segment.log_bytes,
                 newest=segment.largest_timestamp,
-                fate=fate,
+                fate=taken or fate,
             )
         )
     return tuple(fates)

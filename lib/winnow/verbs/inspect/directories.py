@@ -14,6 +14,7 @@ from winnow.logdir.names import (
     META_PROPERTIES,
     REMOTE_INDEX_CACHE,
     parse_partition_dir,
+    topic_partition_of,
 )
 from winnow.storage.contract import Storage
 from winnow.verbs.inspect.files import Directory, describe_file, kind_of, list_directory
@@ -171,10 +172,7 @@ def _log_start_offset(storage: Storage, directory: str, segments: Segments) -> i
     """
     parent, _, name = directory.rpartition("/")
     offsets = read_offset_checkpoint(storage, f"{parent}/{LOG_START_CHECKPOINT}")
-    try:
-        key = parse_partition_dir(name).topic_partition
-    except UsageError:
-        key = None
+    key = topic_partition_of(name)
     return max(offsets.get(key, 0) if key else 0, segments.bases[0])
 
 

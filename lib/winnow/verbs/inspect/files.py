@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import javaproperties
 
-from winnow.errors import CorruptLogError, UsageError, WinnowError
+from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
 from winnow.logdir.meta import read_meta
 from winnow.logdir.names import (
     CLEANED,
-    CLEANER_CHECKPOINT,
     DELETED,
-    HIGH_WATERMARK_CHECKPOINT,
     LEADER_EPOCHS,
     LOG,
-    LOG_START_CHECKPOINT,
     META_PROPERTIES,
+    METADATA_SNAPSHOT,
+    OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
     SWAP,
     base_offset_of,
-    parse_partition_dir,
     segment_file,
+    topic_partition_of,
 )
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.snapshots import read_snapshot
 from winnow.storage.contract import Entry, Storage
-from winnow.verbs.inspect.indexes import (
-    LogFile,
-    describe_offset_index,
-    describe_time_index,
-    describe_txn_index,
-)
+from winnow.verbs.inspect.indexes import LogFile, describe_index, describe_txn_index
 from winnow.verbs.inspect.logs import describe_log
 from winnow.verbs.inspect.values import (
     CheckpointLine,
@@ -48,14 +40,8 @@ from winnow.verbs.inspect.values import (
 )
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
-_OFFSET_CHECKPOINTS = (
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
 _KIND_OF_NAME = {
-    **dict.fromkeys(_OFFSET_CHECKPOINTS, FileKind.OFFSET_CHECKPOINT),
+    **dict.fromkeys(OFFSET_CHECKPOINTS, FileKind.OFFSET_CHECKPOINT),
     LEADER_EPOCHS: FileKind.LEADER_EPOCHS,
     META_PROPERTIES: FileKind.PROPERTIES,
     PARTITION_METADATA: FileKind.PROPERTIES,
@@ -72,9 +58,6 @@ _KIND_OF_SUFFIX = {
 _NAMED_BY_BASE = frozenset(
     (FileKind.LOG, FileKind.INDEX, FileKind.TIMEINDEX, FileKind.TXNINDEX, FileKind.SNAPSHOT)
 )
-"""Excludes a KRaft snapshot: its name is the offset where it ends, and its own batches start at 0.
-"""
-_METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
 _UNFINISHED = (CLEANED, SWAP, DELETED)
 
 
@@ -88,10 +71,7 @@ class Directory:
     @property
     def topic(self) -> str | None:
         """The topic whose partition it is; None for any other directory."""
-        try:
-            partition = parse_partition_dir(self.path.rpartition("/")[2]).topic_partition
-        except UsageError:
-            return None
+        partition = topic_partition_of(self.path.rpartition("/")[2])
         return None if partition is None else partition.topic
 
 
@@ -135,7 +115,7 @@ def kind_of(name: str) -> tuple[FileKind, str]:
     if plain in _KIND_OF_NAME:
         return (_KIND_OF_NAME[plain], state) if not state else (FileKind.OTHER, state)
     kind = _KIND_OF_SUFFIX.get(plain[plain.rfind(".") :] if "." in plain else "", FileKind.OTHER)
-    if kind is FileKind.METADATA_SNAPSHOT and not _METADATA_SNAPSHOT.fullmatch(plain):
+    if kind is FileKind.METADATA_SNAPSHOT and not METADATA_SNAPSHOT.fullmatch(plain):
         return FileKind.OTHER, state
     return kind, state
 
@@ -159,10 +139,8 @@ def _lines(
             yield from describe_log(
                 storage, path, size=entry.size, base_offset=base, records=records, topic=topic
             )
-        case FileKind.INDEX:
-            yield from describe_offset_index(storage, path, _log_of(directory, base, state))
-        case FileKind.TIMEINDEX:
-            yield from describe_time_index(storage, path, _log_of(directory, base, state))
+        case FileKind.INDEX | FileKind.TIMEINDEX:
+            yield from describe_index(storage, path, _log_of(directory, base, state), kind)
         case FileKind.TXNINDEX:
             yield from describe_txn_index(storage, path, _log_of(directory, base, state))
         case FileKind.SNAPSHOT:

@@ -13,21 +13,17 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import read_batches
 from winnow.logdir.indexes.checks import COLUMNS, check_offset_index, columns_of, time_index_faults
-from winnow.logdir.indexes.index import (
-    OFFSET_ENTRY_SIZE,
-    TIME_ENTRY_SIZE,
-    Array,
-    decode_time_index,
-    without_preallocated,
-)
+from winnow.logdir.indexes.index import Array, decode_time_index, without_preallocated
 from winnow.logdir.indexes.txnindex import ENTRY, decode_txn_index
 from winnow.storage.contract import Storage
 from winnow.verbs.inspect.logs import abort_markers
-from winnow.verbs.inspect.values import Line, Note, OffsetLine, Problem, TimeLine
+from winnow.verbs.inspect.values import FileKind, Line, Note, OffsetLine, Problem, TimeLine
 from winnow.wire.batch import MAX_OFFSET_SPAN
 
-_OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
-_TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+_ENTRIES = {
+    FileKind.INDEX: np.dtype([("offset", ">i4"), ("position", ">i4")]),
+    FileKind.TIMEINDEX: np.dtype([("timestamp", ">i8"), ("offset", ">i4")]),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,45 +41,30 @@ class LogFile:
         return self.base_offset + MAX_OFFSET_SPAN + 1 if self.following is None else self.following
 
 
-def describe_offset_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
-    """Yield an OffsetLine per entry, then what is wrong with them."""
-    data, remarks = _read(storage, path, log, OFFSET_ENTRY_SIZE)
-    raw = np.frombuffer(data[: len(data) - len(data) % OFFSET_ENTRY_SIZE], _OFFSET_ENTRY)
-    for offset, position in zip(raw["offset"].tolist(), raw["position"].tolist(), strict=True):
-        yield OffsetLine(log.base_offset + offset, position)
+def describe_index(
+    storage: Storage, path: str, log: LogFile, kind: FileKind
+) -> Iterator[OffsetLine | TimeLine | Problem | Note]:
+    """Yield an OffsetLine or a TimeLine per entry, then what is wrong with them."""
+    entry = _ENTRIES[kind]
+    data, remarks = _read(storage, path, log, entry.itemsize)
+    for one, two in np.frombuffer(data[: len(data) - len(data) % entry.itemsize], entry).tolist():
+        if kind is FileKind.INDEX:
+            yield OffsetLine(log.base_offset + one, two)
+        else:
+            yield TimeLine(one, log.base_offset + two)
     yield from remarks
     if log.path is None:
         yield Problem(f"an index without a log ({path})")
         return
+    base, end = log.base_offset, log.end_offset
     try:
-        batches, _ = _columns(storage, log)
-        check_offset_index(
-            data,
-            path,
-            batches,
-            base_offset=log.base_offset,
-            log_bytes=log.size,
-            end_offset=log.end_offset,
-        )
-    except CorruptLogError as error:
-        yield Problem(str(error))
-
-
-def describe_time_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
-    """Yield a TimeLine per entry, then what is wrong with them."""
-    data, remarks = _read(storage, path, log, TIME_ENTRY_SIZE)
-    raw = np.frombuffer(data[: len(data) - len(data) % TIME_ENTRY_SIZE], _TIME_ENTRY)
-    for timestamp, offset in zip(raw["timestamp"].tolist(), raw["offset"].tolist(), strict=True):
-        yield TimeLine(timestamp, log.base_offset + offset)
-    yield from remarks
-    if log.path is None:
-        yield Problem(f"an index without a log ({path})")
-        return
-    try:
-        entries = decode_time_index(
-            data, path, base_offset=log.base_offset, end_offset=log.end_offset
-        )
         batches, complete = _columns(storage, log)
+        if kind is FileKind.INDEX:
+            check_offset_index(
+                data, path, batches, base_offset=base, log_bytes=log.size, end_offset=end
+            )
+            return
+        entries = decode_time_index(data, path, base_offset=base, end_offset=end)
         closed = not any(isinstance(remark, Note) for remark in remarks)
         for fault in time_index_faults(entries, batches, path, complete=complete and closed):
             yield Problem(str(fault))

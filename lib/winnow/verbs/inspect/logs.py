@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from winnow.wire.batch import (
     TRANSACTIONAL,
     Codec,
 )
-from winnow.wire.buffers import Rows
 from winnow.wire.control import ControlType, control_type, coordinator_epoch
 from winnow.wire.internal_topics import decode_key, decode_value
 from winnow.wire.plain import Record
@@ -50,39 +48,23 @@ def describe_log(
         for piece in read_batches(storage, path, size=size, least_offset=base_offset):
             bad = set(bad_crcs(piece))
             for i in range(len(piece.rows)):
-                wanted = records or topic is not None
-                for line in _batch_lines(
-                    piece, i, path, records=wanted, topic=topic, crc_valid=i not in bad
-                ):
-                    if isinstance(line, BatchLine) and topic is not None:
-                        names |= {
-                            str(r.internal.key[0][1])
-                            for r in line.records or ()
-                            if r.internal is not None
-                        }
-                        yield line if records else replace(line, records=None)
-                    else:
-                        yield line
+                lines, problems = None, []
+                if i in bad:
+                    where = f"{path}, batch at byte {piece.position(i)}"
+                    problems.append(Problem(f"wrong CRC ({where})"))
+                if records or topic is not None:
+                    try:
+                        lines = record_lines(records_of(piece, i, path), piece.rows[i], topic=topic)
+                    except CorruptLogError as error:
+                        problems.append(Problem(str(error)))
+                names |= {str(r.internal.key[0][1]) for r in lines or () if r.internal is not None}
+                shown = lines if records else None
+                yield batch_line(piece, i, crc_valid=i not in bad, records=shown)
+                yield from problems
     except CorruptLogError as error:
         yield Problem(str(error))
     if names:
         yield NamesLine(tuple(sorted(names)))
-
-
-def _batch_lines(
-    piece: Piece, i: int, path: str, *, records: bool, topic: str | None, crc_valid: bool
-) -> Iterator[Line]:
-    lines: tuple[RecordLine, ...] | None = None
-    problems = []
-    if not crc_valid:
-        problems.append(Problem(f"wrong CRC ({path}, batch at byte {piece.position(i)})"))
-    if records:
-        try:
-            lines = record_lines(records_of(piece, i, path), piece.rows[i], topic=topic)
-        except CorruptLogError as error:
-            problems.append(Problem(str(error)))
-    yield batch_line(piece, i, crc_valid=crc_valid, records=lines)
-    yield from problems
 
 
 def batch_line(
@@ -152,18 +134,13 @@ def abort_markers(
 
     Raises CorruptLogError if it can't be read.
     """
+    from winnow.survey.gather import events_of  # noqa: PLC0415 - it loads all codecs: slow for headers
+
     found = set()
     for piece in read_batches(storage, path, size=size, least_offset=base_offset):
-        for i in np.flatnonzero(_is_marker(piece.rows)).tolist():
-            for record in records_of(piece, i, path):
-                if control_type(record.key) is ControlType.ABORT:
-                    found.add((int(piece.rows[i]["producer_id"]), record.offset))
-    return found
-
-
-def _is_marker(rows: Rows) -> Rows:
-    both = CONTROL | TRANSACTIONAL
-    found: Rows = (rows["magic"] == MAX_MAGIC) & (rows["attributes"] & both == both)
+        events = events_of(piece.data, path, piece.rows)
+        aborts = events[events["kind"] == ControlType.ABORT]
+        found.update(aborts[["producer_id", "offset"]].tolist())
     return found
 
 

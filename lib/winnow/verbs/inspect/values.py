@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from winnow.logdir.indexes.txnindex import AbortedTransaction
-from winnow.logdir.snapshots import ProducerEntry
+from winnow.state import ProducerEntry
 from winnow.wire.internal_topics import Fields
 
 

@@ -28,9 +28,14 @@ from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree, make_directory
 from winnow.storage.places import free_bytes
-from winnow.verbs.output.destination import Destination, begin, check_free, clear, work_beside
+from winnow.verbs.output.destination import Destination, begin, check_free, clear
 from winnow.verbs.output.source import Source, Unit, batches, is_metadata, look_at, refuse_changed
 
+_WORK = ".winnow-work"
+"""In a destination on a local disk: the private copy that is being cleaned, then moved into place
+file by file. It also keeps a broker from starting, since it is a sub-directory that is not a
+partition's.
+"""
 _AT_ONCE = 8
 """Concurrent requests. A remote place is slow for each request but handles many at once."""
 
@@ -86,36 +91,7 @@ def clean_elsewhere(
     operation that a place fails or does not support. In these cases the destinations are
     unfinished.
     """
-    try:
-        return _clean(asked, in_place, check, run_id=run_id, stop=stop, progress=progress)
-    except StoppedError:
-        if not asked.destinations:
-            raise
-        raise StoppedError(
-            f"the run was stopped, {stop.reason}",
-            where=", ".join(tree.url for tree in asked.destinations),
-            hint="The copy there is incomplete. Run again with --begin-again to replace it.",
-        ) from None
-    except OSError as error:
-        kind = NoSpaceError if error.errno in NO_SPACE else WinnowError
-        raise kind(
-            "a place can't be reached, read or written",
-            found=str(error) or type(error).__name__,
-            hint="No output was completed. Fix the cause and run again, with --begin-again if the "
-            "run had begun to write.",
-        ) from error
-
-
-def _clean(
-    asked: Elsewhere,
-    in_place: InPlace,
-    check: Callable[[Collection[str]], None],
-    *,
-    run_id: str,
-    stop: Stop,
-    progress: Progress,
-) -> RunResult:
-    with ExitStack() as stack:
+    with _told(asked, stop), ExitStack() as stack:
         for tree in asked.sources:
             lock = share_log_dir(tree.local_path or tree.url)
             if lock is not None:
@@ -157,6 +133,29 @@ def _clean(
     return _merged(
         results, run_id=run_id, named=named, written=[to.tree.url for to in destinations]
     )
+
+
+@contextmanager
+def _told(asked: Elsewhere, stop: Stop) -> Iterator[None]:
+    """Say what became of the destinations if the run is stopped or a place fails."""
+    try:
+        yield
+    except StoppedError:
+        if not asked.destinations:
+            raise
+        raise StoppedError(
+            f"the run was stopped, {stop.reason}",
+            where=", ".join(tree.url for tree in asked.destinations),
+            hint="The copy there is incomplete. Run again with --begin-again to replace it.",
+        ) from None
+    except OSError as error:
+        kind = NoSpaceError if error.errno in NO_SPACE else WinnowError
+        raise kind(
+            "a place can't be reached, read or written",
+            found=str(error) or type(error).__name__,
+            hint="No output was completed. Fix the cause and run again, with --begin-again if the "
+            "run had begun to write.",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +242,13 @@ class _Journey:
 @contextmanager
 def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
     """Make the directory of a private copy, and remove it at the end in any case."""
-    beside = work_beside(asked.destinations[number]) if asked.destinations else None
-    if beside is None:
+    there = asked.destinations[number].local_path if asked.destinations else None
+    if there is None:
         path = os.path.realpath(
             tempfile.mkdtemp(prefix="winnow-", dir=asked.work_dir or run_directory())
         )
     else:
-        path = beside
+        path = f"{there}/{_WORK}"
         shutil.rmtree(path, ignore_errors=True)  # left by a killed run; we hold the lock
         create_directory(path)
     try:

@@ -18,7 +18,6 @@ from winnow.errors import UsageError, WinnowError
 from winnow.logdir.names import LOCK, META_PROPERTIES, UNFINISHED
 from winnow.storage.file_tree import FileTree
 from winnow.storage.local_tree import remove_empty_directories
-from winnow.verbs.output.source import WORK
 
 _BESIDE = (LOCK, UNFINISHED)
 
@@ -112,11 +111,6 @@ def clear(tree: FileTree) -> None:
     tree.settle()
     tree.delete(UNFINISHED)
     tree.settle()
-
-
-def work_beside(tree: FileTree) -> str | None:
-    """Return the private copy's place on the same file system; None for a tree elsewhere."""
-    return None if tree.local_path is None else f"{tree.local_path}/{WORK}"
 
 
 def _other_writer(tree: FileTree, found: str) -> WinnowError:

@@ -24,11 +24,6 @@ from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.lease_file import LEASE
 from winnow.words import counted
 
-WORK = ".winnow-work"
-"""In a destination on a local disk: the private copy that is being cleaned, then moved into place
-file by file. It also keeps a broker from starting, since it is a sub-directory that is not a
-partition's.
-"""
 _NOT_OF_THE_LOG = (LOCK, UNFINISHED)
 
 

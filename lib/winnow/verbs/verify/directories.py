@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from winnow.logdir.names import (
     INDEX_SUFFIXES,
     LEADER_EPOCHS,
     LOG,
+    METADATA_SNAPSHOT,
     METADATA_TOPIC,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
@@ -32,7 +32,6 @@ from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogFile
 from winnow.verbs.verify.segments import SegmentFiles
 
-_METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
 _T = TypeVar("_T")
 
 
@@ -167,7 +166,7 @@ def _other_logs(scope: Scope, files: dict[str, Entry]) -> Iterator[SegmentFiles]
     """Yield logs that a broker would swap in for others, and snapshots of cluster metadata."""
     for name, entry in files.items():
         base = _base(name) if name.endswith(LOG + SWAP) else None
-        if scope.topic == METADATA_TOPIC and _METADATA_SNAPSHOT.fullmatch(name):
+        if scope.topic == METADATA_TOPIC and METADATA_SNAPSHOT.fullmatch(name):
             base = 0
         if base is not None:
             yield SegmentFiles(LogFile(scope=scope, name=name, size=entry.size, base_offset=base))

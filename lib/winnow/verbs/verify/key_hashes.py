@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winnow.errors import VerificationError
-from winnow.kafka_log.source import check_paths, register
+from winnow.kafka_log.source import check_paths, every_record
 from winnow.runtime.progress import Progress, watched
 from winnow.verbs.erase.key_hashes import ErasedKeys
 from winnow.words import counted
@@ -19,8 +19,6 @@ from winnow.words import counted
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-_COLUMNS = "key binary, topic string, partition int, segment string, problem string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +73,7 @@ def check_key_hashes(
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
     check_paths(log_dirs)
-    register(spark)
-    options = {"topics": ",".join(erased.topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
-    records = spark.read.format("kafka-log").schema(_COLUMNS).options(**options).load([*log_dirs])
+    records = every_record(spark, erased.topics, log_dirs)
     match = _matcher(erased.hashes, erased.hash_key)
     is_erased = arrow_udf(match, "boolean")  # type: ignore[call-overload]
     problem = f.col("problem").isNotNull()
@@ -109,14 +105,11 @@ def _matcher(wanted: Sequence[bytes], hash_key: bytes) -> Callable[[pa.Array], p
 
 def _matches(keys: pa.Array, wanted: Sequence[bytes], hash_key: bytes) -> pa.Array:
     """Return booleans. A null key is no match. Runs in Spark's workers."""
-    import numpy as np  # noqa: PLC0415 - for workers only
     import pyarrow as pa  # noqa: PLC0415 - for workers only
 
+    from winnow.verbs.erase.keys import ends_and_bytes  # noqa: PLC0415 - for workers only
     from winnow.wire.key_search import are_among, key_hashes  # noqa: PLC0415 - it loads numba
 
-    array = keys.cast(pa.large_binary())
-    _, ends, data = array.buffers()
-    bounds = np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
-    content = np.frombuffer(b"" if data is None else data, np.uint8)
-    found = are_among(key_hashes(content, bounds, hash_key), wanted)
-    return pa.array(found & array.is_valid().to_numpy(zero_copy_only=False))
+    ends, content = ends_and_bytes(keys.cast(pa.large_binary()))
+    found = are_among(key_hashes(content, ends, hash_key), wanted)
+    return pa.array(found & keys.is_valid().to_numpy(zero_copy_only=False))

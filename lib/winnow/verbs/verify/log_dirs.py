@@ -4,35 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
 
 from winnow.errors import UsageError
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.names import (
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
     DirectoryKind,
     parse_partition_dir,
 )
 from winnow.logdir.survey import canonical_paths
+from winnow.logdir.topic_globs import is_wanted
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.directories import PartitionPlace, reading
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
-
-_CHECKPOINTS = (
-    CLEANER_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
 
 Offsets = dict[str, dict[TopicPartition, int]]
 """Offsets by name of the checkpoint. Checkpoints that can't be read are missing."""
@@ -72,7 +64,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         scope, META_PROPERTIES, Kind.PROPERTIES, partial(read_meta, storage, path)
     )
     checkpoints: Offsets = {}
-    for name in _CHECKPOINTS:
+    for name in OFFSET_CHECKPOINTS:
         wrong, offsets = reading(
             scope, name, Kind.CHECKPOINT, partial(read_offset_checkpoint, storage, f"{path}/{name}")
         )
@@ -104,7 +96,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
             )
             findings.append(scope.finding(Kind.NAME, entry.name, message))
         every.add(key.topic)
-        if not topics or any(fnmatchcase(key.topic, glob) for glob in topics):
+        if is_wanted(key.topic, topics):
             recovery_point = (
                 None if clean else checkpoints.get(RECOVERY_POINT_CHECKPOINT, {}).get(key, 0)
             )

@@ -13,7 +13,7 @@ from winnow.logdir.indexes.checks import COLUMNS, columns_of
 from winnow.logdir.indexes.index import Array
 from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.storage.contract import Storage
-from winnow.survey.gather import Gatherer
+from winnow.survey.gather import events_of
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.wire.batch import ATTRIBUTES_AT, FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN
@@ -248,14 +248,11 @@ class _Reader:
             self._events_known = False
 
     def _gather(self, piece: Piece, rows: Rows) -> None:
-        gatherer = Gatherer(
-            piece.data,
-            self._log.path,
-            producers_from=None,
-            log_start_offset=self._log.log_start_offset,
-        )
+        log = self._log
         try:
-            gatherer.add(rows)
+            self._events.append(
+                events_of(piece.data, log.path, rows, log_start_offset=log.log_start_offset)
+            )
         except CorruptLogError as error:
             if len(rows) > 1:
                 half = len(rows) // 2
@@ -264,8 +261,6 @@ class _Reader:
                 return
             self._on_batch(Kind.RECORDS, piece, rows[0], error.what)
             self._events_known = False
-        else:
-            self._events.append(gatherer.events())
 
     def _on_batch(self, kind: Kind, piece: Piece, row: np.void, what: str) -> None:
         offsets = (int(row["base_offset"]), int(row["last_offset"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
@@ -63,9 +63,9 @@ def check_segment(
     runs = promised = None
     if segment.indexes is not None and not segment.log.recovered:
         found += _missing(segment, segment.indexes)
-        for suffix, check in ((INDEX, _offset_index), (TIMEINDEX, _time_index)):
+        for suffix in _ENTRY_SIZE:
             if suffix in segment.indexes:
-                found += _reported(storage, segment, log, suffix, check)
+                found += _index(storage, segment, log, suffix)
         runs, promised, wrong = _transactions(storage, segment, log)
         found += wrong
     return SegmentCheck(
@@ -87,59 +87,50 @@ def _missing(segment: SegmentFiles, indexes: frozenset[str]) -> Iterator[Finding
             )
 
 
-_Check = Callable[[SegmentFiles, LogCheck, bytes, str], Iterator[CorruptLogError]]
 _ENTRY_SIZE = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}
 
 
-def _reported(
-    storage: Storage, segment: SegmentFiles, log: LogCheck, suffix: str, check: _Check
+def _index(
+    storage: Storage, segment: SegmentFiles, log: LogCheck, suffix: str
 ) -> Iterator[Finding]:
+    """Yield what is wrong with an offset index or a time index."""
     scope, name = segment.log.scope, segment.name(suffix)
     path = f"{scope.directory}/{name}"
     try:
         data = storage.read_bytes(path)
+        kept = without_preallocated(data, _ENTRY_SIZE[suffix])
+        if len(kept) < len(data):
+            message = (
+                f"expected entries up to the end, found {len(data) - len(kept)} bytes of zeros"
+            )
+            yield scope.finding(_KIND[suffix], name, message, position=len(kept))
+        for fault in _faults(segment.log, log, suffix, kept, path):
+            yield scope.finding(_KIND[suffix], name, fault)
     except FAILS_ONE_PARTITION as error:
         yield scope.finding(_KIND[suffix], name, error)
+
+
+def _faults(
+    file: LogFile, log: LogCheck, suffix: str, data: bytes, path: str
+) -> Iterator[CorruptLogError]:
+    base, end = file.base_offset, file.end_offset
+    if suffix == INDEX:
+        check_offset_index(
+            data,
+            path,
+            log.batches,
+            base_offset=base,
+            log_bytes=file.size,
+            end_offset=end,
+            sound_bytes=log.sound_bytes,
+        )
         return
-    kept = without_preallocated(data, _ENTRY_SIZE[suffix])
-    if len(kept) < len(data):
-        message = f"expected entries up to the end, found {len(data) - len(kept)} bytes of zeros"
-        yield scope.finding(_KIND[suffix], name, message, position=len(kept))
-    try:
-        for fault in check(segment, log, kept, path):
-            yield scope.finding(_KIND[suffix], name, fault)
-    except CorruptLogError as error:
-        yield scope.finding(_KIND[suffix], name, error)
-
-
-def _offset_index(
-    segment: SegmentFiles, log: LogCheck, data: bytes, path: str
-) -> Iterator[CorruptLogError]:
-    file = segment.log
-    check_offset_index(
-        data,
-        path,
-        log.batches,
-        base_offset=file.base_offset,
-        log_bytes=file.size,
-        end_offset=file.end_offset,
-        sound_bytes=log.sound_bytes,
-    )
-    return iter(())
-
-
-def _time_index(
-    segment: SegmentFiles, log: LogCheck, data: bytes, path: str
-) -> Iterator[CorruptLogError]:
-    file = segment.log
-    entries = decode_time_index(
-        data, path, base_offset=file.base_offset, end_offset=file.end_offset
-    )
+    entries = decode_time_index(data, path, base_offset=base, end_offset=end)
     complete = log.sound_bytes == file.size
     if not complete:
         last = int(log.batches["last_offset"][-1]) if len(log.batches) else -1
         entries = entries[entries["offset"] <= last]
-    return time_index_faults(entries, log.batches, path, complete=complete)
+    yield from time_index_faults(entries, log.batches, path, complete=complete)
 
 
 def _transactions(

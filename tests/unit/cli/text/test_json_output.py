@@ -1,7 +1,6 @@
-import json
 from dataclasses import replace
 
-from tests.unit.cli.results import NOW, left_alone, partition, run_of
+from tests.unit.cli.results import NOW, in_json, left_alone, partition, run_of
 from winnow.cleaning.result import Setting
 from winnow.cli.text.json_output import failure_to_json, to_json
 from winnow.scan.values import Holder
@@ -41,7 +40,7 @@ PARTITION_KEYS = {
 
 
 def test_run_has_exactly_these_keys() -> None:
-    told = json.loads(to_json(run_of(partition("orders", 3, records_before=10, records_after=4))))
+    told = in_json(to_json(run_of(partition("orders", 3, records_before=10, records_after=4))))
     assert set(told) == {
         "run_id",
         "status",
@@ -68,7 +67,7 @@ def test_run_has_exactly_these_keys() -> None:
 
 def test_partition_of_an_internal_topic_lists_its_holders() -> None:
     holder = Holder(name="g", records_before=7, bytes_before=700, records_after=1, bytes_after=100)
-    told = json.loads(
+    told = in_json(
         to_json(run_of(partition("__consumer_offsets", holders=(holder,), holders_total=12)))
     )
     (only,) = told["partitions"]
@@ -82,19 +81,19 @@ def test_partition_of_an_internal_topic_lists_its_holders() -> None:
             "bytes_after": 100,
         }
     ]
-    (other,) = json.loads(to_json(run_of(partition("orders"))))["partitions"]
+    (other,) = in_json(to_json(run_of(partition("orders"))))["partitions"]
     assert (other["holders"], other["holders_total"]) == ([], None)
 
 
 def test_skipped_partition_makes_the_run_partial() -> None:
-    told = json.loads(to_json(run_of(partition("a"), left_alone("b", error="CRC is wrong"))))
+    told = in_json(to_json(run_of(partition("a"), left_alone("b", error="CRC is wrong"))))
     assert told["status"] == "partial"
     assert [p["error"] for p in told["partitions"]] == [None, "CRC is wrong"]
 
 
 def test_failed_run_has_the_same_keys_and_an_error() -> None:
-    told = json.loads(failure_to_json("held by process 12", now=NOW, exit_code=5))
-    assert told.keys() == json.loads(to_json(run_of())).keys() | {"error"}
+    told = in_json(failure_to_json("held by process 12", now=NOW, exit_code=5))
+    assert told.keys() == in_json(to_json(run_of())).keys() | {"error"}
     assert {name: value for name, value in told.items() if value} == {
         "status": "failed",
         "now": NOW,
@@ -104,7 +103,7 @@ def test_failed_run_has_the_same_keys_and_an_error() -> None:
 
 
 def test_left_alone_partitions_have_codes_and_totals() -> None:
-    told = json.loads(
+    told = in_json(
         to_json(
             run_of(
                 partition("a"),
@@ -127,6 +126,6 @@ def test_left_alone_partitions_have_codes_and_totals() -> None:
 def test_settings_are_listed_once_for_all_topics_that_have_them() -> None:
     same = (Setting("retention.ms", "5", "--set log.retention.ms=5", is_default=False),)
     run = run_of(partition("a", settings=same), partition("b", settings=same), verb="plan")
-    (one,) = json.loads(to_json(run))["settings"]
+    (one,) = in_json(to_json(run))["settings"]
     assert one["topics"] == ["a", "b"]
     assert one["settings"][0]["source"] == "--set log.retention.ms=5"

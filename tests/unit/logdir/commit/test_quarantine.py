@@ -14,7 +14,7 @@ from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
 from winnow.logdir.commit.set_aside import quarantine_path, staging_path
 from winnow.logdir.damage import Damage
-from winnow.logdir.indexes.index import read_offset_index
+from winnow.logdir.indexes.index import decode_offset_index
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
@@ -81,9 +81,8 @@ def test_staged_segment_has_all_batches_but_the_damaged(
     for path in map(Path, staged.paths.values()):
         assert path.stat().st_mtime_ns == source.stat().st_mtime_ns
         assert path.stat().st_mode == source.stat().st_mode
-    entries = read_offset_index(
-        STORAGE, staged.paths[INDEX], base_offset=0, log_bytes=staged.log_bytes or 1
-    )
+    data = Path(staged.paths[INDEX]).read_bytes()
+    entries = decode_offset_index(data, "index", base_offset=0, log_bytes=staged.log_bytes or 1)
     assert bool(len(entries)) == bool(left)
     assert {left[int(at) // SIZE] for at in entries["position"]} == {
         int(at) for at in entries["offset"]

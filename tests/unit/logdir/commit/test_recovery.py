@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
+from tests.crash.logs import leftovers
 from winnow.errors import CorruptLogError
-from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.recovery import recover
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()

@@ -11,7 +11,6 @@ from tests.crash import logs
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.retain import delete_segments, follow_log_start, retain, roll_active
-from winnow.logdir.snapshots import ProducerEntry, read_snapshot
 from winnow.state import Entries
 from winnow.storage.local import LocalStorage
 
@@ -102,9 +101,8 @@ def test_roll_keeps_the_log_end_and_copies_attributes(tmp_path: Path) -> None:
     model = root / "t-0" / f"{9:020d}.log"
     model.chmod(0o640)
     state = logs.state_of(root)
-    rolled = roll_active(STORAGE, state)
-    listing = logs.listing_of(root)
-    assert listing.segments[-1] == rolled
+    roll_active(STORAGE, state)
+    rolled = logs.listing_of(root).segments[-1]
     assert (rolled.base_offset, rolled.log_bytes, rolled.index_bytes, rolled.timeindex_bytes) == (
         12,
         0,
@@ -115,20 +113,6 @@ def test_roll_keeps_the_log_end_and_copies_attributes(tmp_path: Path) -> None:
     for suffix in (".log", ".index", ".timeindex"):
         status = (Path(state.directory) / f"{12:020d}{suffix}").stat()
         assert (status.st_mode & 0o777, status.st_uid) == (0o640, model.stat().st_uid)
-
-
-def test_roll_writes_a_snapshot_only_if_missing(tmp_path: Path) -> None:
-    root = _log(tmp_path)
-    state = logs.state_of(root)
-    snapshot = f"{state.directory}/{12:020d}.snapshot"
-    kept = read_snapshot(STORAGE, snapshot)
-    entry = ProducerEntry(1, 0, 2, 3, 0, 5, -1, -1)
-    roll_active(STORAGE, state, producers=[entry])
-    assert read_snapshot(STORAGE, snapshot) == kept
-    for suffix in (".log", ".index", ".timeindex", ".snapshot"):
-        Path(f"{state.directory}/{12:020d}{suffix}").unlink()
-    roll_active(STORAGE, logs.state_of(root), producers=[entry])
-    assert read_snapshot(STORAGE, snapshot) == (entry,)
 
 
 def test_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from winnow.errors import VerificationError
 from winnow.logdir.commit.set_aside import (
+    QUARANTINE_SUFFIX,
     quarantine_path,
-    run_id_of_quarantine,
     set_aside,
     settle_quarantine,
     staging_path,
 )
+from winnow.logdir.commit.staging import staging_run_id
 from winnow.logdir.damage import Damage
 from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.names import LOG, segment_file
@@ -107,6 +108,6 @@ def test_quarantine_is_kept_after_a_crash_if_the_log_changed(
 
 def test_staging_directory_name_holds_the_run_id() -> None:
     name = staging_path("/d", RUN).rpartition("/")[2]
-    assert run_id_of_quarantine(name) == RUN
-    assert run_id_of_quarantine(quarantine_path("/d", RUN).rpartition("/")[2]) is None
-    assert run_id_of_quarantine(".winnow-run-keep") is None
+    assert staging_run_id(name, QUARANTINE_SUFFIX) == RUN
+    assert staging_run_id(quarantine_path("/d", RUN).rpartition("/")[2], QUARANTINE_SUFFIX) is None
+    assert staging_run_id(".winnow-run-keep", QUARANTINE_SUFFIX) is None

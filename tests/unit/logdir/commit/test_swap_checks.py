@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
+from tests.crash.logs import leftovers
 from winnow.errors import CorruptLogError
-from winnow.logdir.commit.recovery import leftovers, preview, recover
+from winnow.logdir.commit.recovery import preview, recover
 from winnow.recovery.runs.run import recover_log_dirs
 from winnow.storage.local import LocalStorage
 

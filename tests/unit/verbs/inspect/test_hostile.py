@@ -11,7 +11,8 @@ from tests.twins.encoding import encode_batch
 from tests.unit.logdir.test_lookup import T, batch, partition
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, segment_file
-from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
+from winnow.logdir.snapshots import encode_snapshot
+from winnow.state import ProducerEntry
 from winnow.storage.local import LocalStorage
 from winnow.verbs.inspect.directories import describe_target, find_position, find_target
 from winnow.verbs.inspect.values import Problem

@@ -1,0 +1,80 @@
+"""The regular files of a partition directory, by name, and what their names and sizes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from winnow.logdir.names import (
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    base_offset_of,
+    segment_file,
+)
+from winnow.state import Segment
+from winnow.storage.contract import Entry, Storage
+from winnow.wire.batch import NO_TIMESTAMP
+
+Files = Mapping[str, Entry]
+
+
+def files_in(storage: Storage, directory: str) -> dict[str, Entry]:
+    return {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
+
+
+def log_bases(names: Iterable[str]) -> list[int]:
+    """Return the base offsets of all segments, ascending."""
+    return sorted(base_offset_of(name) for name in names if name.endswith(LOG))
+
+
+def files_of(files: Files, bases: Sequence[int]) -> list[str]:
+    """Return the files of these segments that exist, in the order in which Kafka renames them."""
+    names = [segment_file(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
+    return [name for name in names if name in files]
+
+
+def removable_snapshots(files: Files, bases: Sequence[int]) -> list[str]:
+    """Return the snapshots at these bases, ascending, but never the newest of all.
+
+    A broker that finds none starts without any producer state (S8.4).
+    """
+    newest = max((name for name in files if name.endswith(SNAPSHOT)), default="")
+    wanted = [segment_file(base, SNAPSHOT) for base in sorted(bases)]
+    return [name for name in wanted if name in files and name != newest]
+
+
+def segment_of(
+    files: Files,
+    base_offset: int,
+    *,
+    last_timeindex_timestamp: int = NO_TIMESTAMP,
+    first_batch_max_timestamp: int = NO_TIMESTAMP,
+) -> Segment:
+    """Return a segment whose `.log` is among the files."""
+    log = files[segment_file(base_offset, LOG)]
+    index_bytes, timeindex_bytes, txnindex_bytes = (
+        files[name].size if (name := segment_file(base_offset, suffix)) in files else None
+        for suffix in (INDEX, TIMEINDEX, TXNINDEX)
+    )
+    return Segment(
+        base_offset=base_offset,
+        log_bytes=log.size,
+        log_mtime_ms=log.mtime_ms,
+        log_stamp=log.stamp,
+        index_bytes=index_bytes,
+        timeindex_bytes=timeindex_bytes,
+        txnindex_bytes=txnindex_bytes,
+        last_timeindex_timestamp=last_timeindex_timestamp,
+        first_batch_max_timestamp=first_batch_max_timestamp,
+    )
+
+
+def remove_files(storage: Storage, directory: str, names: Sequence[str]) -> None:
+    """Remove files and sync the directory. Does nothing for no names."""
+    for name in names:
+        storage.unlink(f"{directory}/{name}")
+    if names:
+        storage.fsync_dir(directory)
