@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import suppress
+from threading import Event
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -32,16 +34,29 @@ def side_by_side(
             results.append(piece())
             done()
         return results
+    stopped = Event()
+
+    def begin(piece: Callable[[], _T]) -> _T:
+        if stopped.is_set():
+            raise CancelledError
+        try:
+            return piece()
+        except BaseException:
+            stopped.set()  # here, because this thread takes the next piece at once
+            raise
+
     with ThreadPoolExecutor(
         min(at_once, len(pieces)), thread_name_prefix="winnow-side-by-side"
     ) as pool:
         futures: list[Future[_T]] = []
         try:
-            futures += map(pool.submit, pieces)
+            futures += (pool.submit(begin, piece) for piece in pieces)
             for future in as_completed(futures):
-                future.result()
-                done()
+                with suppress(CancelledError):  # a piece that raised follows
+                    future.result()
+                    done()
         finally:
+            stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             _wait_for([future for future in futures if not future.cancelled()])
     return [future.result() for future in futures]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
@@ -56,25 +57,29 @@ def test_one_at_a_time_starts_no_thread(pieces: int, at_once: int) -> None:
 
 
 def test_after_an_error_nothing_begins_and_all_that_began_ends() -> None:
-    failed = threading.Event()
-    began: list[int] = []
-    ended: list[int] = []
+    """The thread of the piece that fails takes the next piece before any other thread can."""
+    another_began = threading.Event()
+    began: list[str] = []
+    ended: list[str] = []
+
+    def slow() -> None:
+        began.append("slow")
+        another_began.wait(0.5)
+        ended.append("slow")
 
     def fails() -> None:
-        began.append(0)
-        failed.set()
+        began.append("fails")
+        time.sleep(0.1)  # until all pieces wait for a thread
         raise ValueError
 
-    def ends(number: int) -> None:
-        began.append(number)
-        assert failed.wait(_LONG_S)
-        ended.append(number)
+    def another() -> None:
+        began.append("another")
+        another_began.set()
 
-    pieces = [partial(ends, 1), fails, *(partial(ends, n) for n in range(2, 500))]
     with pytest.raises(ValueError, match=r"^$"):
-        side_by_side(pieces, at_once=2)
-    assert sorted(ended) == sorted(n for n in began if n)
-    assert len(began) < 500
+        side_by_side([slow, fails, *[another] * 500], at_once=2)
+    assert sorted(began) == ["fails", "slow"]
+    assert ended == ["slow"]
 
 
 def test_interrupts_wait_for_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
