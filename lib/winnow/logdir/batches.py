@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.storage.contract import Storage
-from winnow.storage.segment_io import release
+from winnow.storage.segment_io import Ranges, release
 from winnow.wire.batch import (
     BATCH,
     FRAME,
@@ -148,7 +147,7 @@ class TornLogError(CorruptLogError):
 
 
 def read_batches(
-    storage: Storage,
+    storage: Ranges,
     path: str,
     *,
     size: int,
@@ -171,7 +170,7 @@ def read_batches(
 
 
 def read_to_stop(
-    storage: Storage,
+    storage: Ranges,
     path: str,
     *,
     size: int,

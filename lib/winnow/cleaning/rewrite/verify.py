@@ -14,21 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError, VerificationError
-from winnow.logdir.batches import HeaderWalk
+from winnow.logdir.batches import Piece, end_of, read_batches
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places, read_ahead
-from winnow.storage.segment_io import Bytes, drop_cached, map_range, release
+from winnow.storage.segment_io import Bytes, Ranges, drop_cached, opened
 from winnow.survey.gather import Array, aborted_rows, control_columns
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
 from winnow.wire.crc import crc32c_extended
 from winnow.wire.walk import first_bad_crc
 
-_AT_ONCE = 64 * 2**20
-"""Bytes of a segment in memory at once."""
+_PIECE_BYTES = 2 * 2**20
+"""Bytes of a segment that are read at once: they fit into a processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,27 +71,29 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
         index_interval_bytes=meant.index_interval_bytes,
         max_index_bytes=meant.segment_index_bytes,
     )
-    found, checksum = 0, 0
+    found, checksum, last_offset = 0, 0, meant.base_offset - 1
     aborting = [np.empty(0, BATCH)]
-    with map_range(path, 0, size, gradually=True) as buf:
-        walk = HeaderWalk(buf, meant.base_offset, passes=True)
-        for seen in _whole(walk, path):
-            wrong, checksum = _first_bad_crc(buf, seen, checksum)
+    with opened(path, size) as log:
+        for piece in _pieces(log, path, size, meant.base_offset):
+            data, rows = piece.data, piece.rows
+            wrong = first_bad_crc(data, rows)
             if wrong >= 0:
                 raise VerificationError(
                     "a batch of the staged log does not match its CRC",
-                    where=f"{path} at byte {int(seen['position'][wrong])}",
+                    where=f"{path} at byte {piece.position(wrong)}",
                     hint="The disk or the memory of this machine may be failing.",
                 )
-            aborting.append(
-                _abort_markers(buf, seen, path) if meant.same_txn_index is None else seen[:0]
-            )
-            found += int(seen["record_count"].astype(np.int64).sum())
+            end = end_of(rows[-1])
+            checksum = crc32c_extended(checksum, data[: end.position])
+            last_offset = end.next_offset - 1
+            found += int(rows["record_count"].astype(np.int64).sum())
+            if meant.same_txn_index is None:
+                aborting.append(_abort_markers(data, rows, path))
+            rows["position"] += piece.start
             with _as_verification(path):
-                index.append(seen)
+                index.append(rows)
     if found != meant.records:
         raise _mismatch("records in the staged log", meant.records, found, path)
-    last_offset = walk.least_offset - 1
     if last_offset >= meant.end_offset or last_offset - meant.base_offset > MAX_OFFSET_SPAN:
         raise _mismatch("the staged log's last offset below", meant.end_offset, last_offset, path)
     checksums = {LOG: checksum, **_check_indexes(paths, index)}
@@ -114,29 +116,13 @@ def _as_verification(path: str) -> Iterator[None]:
         raise VerificationError(str(error), where=path, hint="Run again.") from error
 
 
-def _whole(walk: HeaderWalk, path: str) -> Iterator[Array]:
+def _pieces(log: Ranges, path: str, size: int, base_offset: int) -> Iterator[Piece]:
     try:
-        yield from walk.whole(path)
+        yield from read_batches(
+            log, path, size=size, least_offset=base_offset, piece_bytes=_PIECE_BYTES
+        )
     except CorruptLogError as error:
         raise VerificationError(str(error), hint="Run again.") from error
-
-
-def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
-    """Do as `first_bad_crc`, piece by piece. Also return `checksum` extended by these batches."""
-    start = 0
-    while start < len(rows):
-        limit = int(rows["position"][start]) + _AT_ONCE
-        end = max(start + 1, int(np.searchsorted(rows["position"], limit)))
-        wrong = first_bad_crc(buf, rows[start:end])
-        if wrong >= 0:
-            return start + wrong, checksum
-        last = rows[end - 1]
-        checksum = crc32c_extended(
-            checksum, buf[int(rows["position"][start]) : int(last["position"] + last["size"])]
-        )
-        release(buf, int(last["position"]))
-        start = end
-    return -1, checksum
 
 
 def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
