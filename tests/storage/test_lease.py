@@ -19,6 +19,7 @@ import pytest
 
 from winnow.errors import LogDirInUseError
 from winnow.logdir.lease import Lease, refuse_leased, take_lease
+from winnow.storage.hdfs.lease import HdfsLeaseFile
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 from winnow.storage.places import Places, lease_file_of, storage_of
 
@@ -103,6 +104,35 @@ def test_only_one_of_several_concurrent_writers_gets_it(log_dir: str, dead: Seen
     assert names(log_dir) == [LEASE]
     taken[0].check()
     taken[0].close()
+    assert names(log_dir) == []
+
+
+def test_lease_that_another_run_moves_aside_for_a_moment_is_taken_later(name_node: str) -> None:
+    """The other run wants the lease of a dead writer, and finds a younger one under its name."""
+    log_dir = f"{name_node}/moved-aside"
+    Places().ensure_dir(log_dir)
+
+    class MovedAside(HdfsLeaseFile):
+        moved = 0
+
+        def _look_at(self, name: str | None) -> Seen:
+            if not self.moved and self._storage.exists(self._at(LEASE)):
+                self.moved += 1
+                self._storage.move(self._at(LEASE), self._at("aside"))
+                try:
+                    return super()._look_at(name)
+                finally:
+                    self._storage.move(self._at("aside"), self._at(LEASE))
+            return super()._look_at(name)
+
+    file = MovedAside(log_dir)
+    began = time.monotonic()
+    with take_lease(log_dir, file, length_s=LENGTH_S) as lease:
+        assert file.moved
+        assert time.monotonic() - began >= LENGTH_S
+        lease.check()
+        with pytest.raises(LogDirInUseError):
+            take(log_dir)
     assert names(log_dir) == []
 
 

@@ -78,7 +78,10 @@ class HdfsLeaseFile:
     def _create(self, data: bytes, *, displaced: str | None) -> Seen:
         """Create the lease. `displaced`: a renamed file that is known to have expired."""
         self._storage.create(self._at(LEASE), data)
-        seen = Seen(data, self._look_at(LEASE).version)
+        try:
+            seen = Seen(data, self._look_at(LEASE).version)
+        except FileNotFoundError:  # a run that wanted the one before has moved it, and puts it back
+            raise os_error(errno.EEXIST, self._at(LEASE)) from None
         if not self._displaced() <= {displaced}:
             self.remove(seen)
             raise os_error(errno.EEXIST, self._at(LEASE))
