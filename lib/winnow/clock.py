@@ -20,7 +20,8 @@ def ms_since(began: float) -> int:
     return round(1000 * (time.monotonic() - began))
 
 
-def ms_of(moment: datetime) -> int:
-    """Return milliseconds since the epoch, rounded down. Without a zone, the moment is in UTC."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - EPOCH) // timedelta(milliseconds=1)
+def ms_of(moment: datetime, *, up: bool = False) -> int:
+    """Return milliseconds since the epoch, rounded down or `up`. Without a zone, it is in UTC."""
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH
+    one = timedelta(milliseconds=1)
+    return -(-since // one) if up else since // one

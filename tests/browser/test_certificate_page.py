@@ -14,7 +14,7 @@ from winnow.logdir.meta import MetaProperties
 from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.report.certificate import NOT_SHOWN, Circumstances, write_certificate
 from winnow.verbs.erase.key_hashes import hash_keys
-from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure, Proof, RewrittenFile
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, Proof, RewrittenFile
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason=HOW)
 
@@ -27,7 +27,7 @@ HASHES = hash_keys([b"k%d" % n for n in range(3)], b"secret")
 def partition(topic: str, **more: object) -> PartitionErasure:
     done: dict[str, object] = {
         "log_dir": "/var/lib/kafka",
-        "erased": Matches(12, 3_000),
+        "erased": Amount(12, 3_000),
         "segments": 7,
         "bytes_before": 2**30,
         "bytes_after": 2**29,
@@ -44,8 +44,8 @@ RESULT = EraseResult(
     keys_found=2,
     partitions=(
         partition("orders"),
-        partition(LONG, active=Matches(2, 100), copies=(".winnow-kept-20261101T000000Z-aa",)),
-        partition("tiered", remote=True, above_high_watermark=Matches(1, 10)),
+        partition(LONG, active=Amount(2, 100), copies=(".winnow-kept-20261101T000000Z-aa",)),
+        partition("tiered", remote=True, above_high_watermark=Amount(1, 10)),
         partition("<b>broken</b>", error="a batch that can't be understood (byte 4711)"),
         partition("quiet", erased=None, rewritten=()),
     ),

@@ -31,8 +31,7 @@ from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import LOG, segment_file
 from winnow.storage.local import LocalStorage
-from winnow.verbs.erase.rewrite import SegmentWork, rewrite_segment
-from winnow.verbs.erase.scan import scan_segment
+from winnow.verbs.erase.segment import SegmentWork, rewrite_segment, scan_segment
 from winnow.wire.key_search import key_set_of
 
 STORAGE = LocalStorage()

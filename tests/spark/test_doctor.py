@@ -21,7 +21,8 @@ from winnow.api import clean, doctor, plan
 from winnow.cleaning.result import COMPACTED, RETAINED, TOMBSTONE_AGES_MS
 from winnow.cli.main import run as run_command
 from winnow.policy.sources import Settings
-from winnow.verbs.doctor.values import Amount, Census
+from winnow.verbs.doctor.values import Census
+from winnow.verbs.erase.values import Amount
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, HEADER_V2_SIZE
 from winnow.wire.buffers import Rows
 from winnow.wire.plain import Record

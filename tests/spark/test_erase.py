@@ -34,7 +34,7 @@ from winnow.verbs.erase.key_hashes import hash_keys
 from winnow.verbs.erase.keys import different_keys
 from winnow.verbs.erase.proof import prove
 from winnow.verbs.erase.targets import Target, find_targets
-from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def test_second_erasure_changes_nothing(
     copy_tree(erased.after, tmp_path / "again")
     before = files_of(tmp_path / "again")
     result = erase(spark, [str(tmp_path / "again")], keys=pa.array(sorted(erased.keys)))
-    assert {p.erased for p in result.partitions} == {Matches()}
+    assert {p.erased for p in result.partitions} == {Amount()}
     assert changes(before, files_of(tmp_path / "again")) == []
 
 

@@ -18,7 +18,7 @@ from winnow.cli.session import spark_context
 from winnow.cli.text.alike import alike
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.cli.text.versions import by_the_rules, version_keys
-from winnow.verbs.doctor.values import Amount
+from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, instant, moment, printable, roughly, size
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def _tombstones(census: list[Census], width: int) -> Iterator[str | Text]:
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:
-    return sum(amounts, Amount(0, 0))
+    return sum(amounts, Amount())
 
 
 def _amount(many: Amount) -> str:

@@ -7,9 +7,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
+from winnow.clock import ms_of
 from winnow.errors import UsageError
 from winnow.state import TopicPartition
 
@@ -68,7 +69,6 @@ MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 DEFAULT_BYTES = 64 << 20
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Mode(StrEnum):
@@ -224,13 +224,11 @@ def _timestamp(text: str, option: str) -> int:
     if _is_number(text):
         return int(text)
     try:
-        moment = datetime.fromisoformat(text)
+        return ms_of(datetime.fromisoformat(text), up=True)
     except ValueError:
         raise _refused(
             option, "ms since 1970, or ISO-8601 such as 2026-11-21T09:30:00Z", text
         ) from None
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
-    return -(-since // timedelta(milliseconds=1))
 
 
 def _one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.kafka_log.layout import Home, chosen, find_partitions
-from winnow.kafka_log.options import MAX_LONG, Bound, Options, Times
+from winnow.kafka_log.options import DEFAULT_BYTES, MAX_LONG, Bound, Options, Times
 from winnow.kafka_log.stable import read_stable
 from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.checkpoints import read_offset_checkpoint
@@ -148,8 +148,8 @@ def ranges_of(
     end: int,
     *,
     aborted: Array,
-    times: Times | None,
-    max_bytes: int,
+    times: Times | None = None,
+    max_bytes: int = DEFAULT_BYTES,
 ) -> Iterator[Range]:
     """Yield all ranges of a partition with offsets from `first` up to `end` (exclusive). `aborted`
     has dtype ABORTED.

@@ -18,7 +18,7 @@ from winnow.ledger.place import ERASURES
 from winnow.ledger.rows import instant, who
 from winnow.ledger.schema import INT, LONG, TEXT, TIME, columns
 from winnow.verbs.erase.key_hashes import ErasedKeys, KeyHashes, erased_keys, read_hash_key
-from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.version import VERSION
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _of_partition(p: PartitionErasure) -> dict[str, Any]:
         "topic": p.topic,
         "partition": p.partition,
         "log_dir": p.log_dir,
-        "records_erased": (p.erased or Matches()).records,
+        "records_erased": (p.erased or Amount()).records,
         "segments_rewritten": p.segments_with_matches,
         "bytes_before": p.bytes_before,
         "bytes_after": p.bytes_after,

@@ -144,21 +144,14 @@ def _decoder(decoding: Decoding, found: StructType) -> Callable[[pa.Array], pa.A
     kind = to_arrow_type(found, timezone="UTC")
 
     def decode(column: pa.Array) -> pa.Array:
-        return _decoded(column, decoding, kind)
+        read = _reader(decoding)
+        told = [(None, None) if data is None else read(data) for data in column.to_pylist()]
+        problems = [problem for _, problem in told]
+        values = _array([value for value, _ in told], problems, kind.field("datum").type)
+        return pa.StructArray.from_arrays([values, pa.array(problems, pa.string())], fields=[*kind])
 
     decode.__annotations__ = {"column": pa.Array, "return": pa.Array}  # what Spark goes by
     return decode
-
-
-def _decoded(column: pa.Array, decoding: Decoding, kind: pa.StructType) -> pa.Array:
-    """Decode them in Spark's workers."""
-    import pyarrow as pa  # noqa: PLC0415 - for workers only
-
-    read = _reader(decoding)
-    told = [(None, None) if data is None else read(data) for data in column.to_pylist()]
-    problems = [problem for _, problem in told]
-    values = _array([value for value, _ in told], problems, kind.field("datum").type)
-    return pa.StructArray.from_arrays([values, pa.array(problems, pa.string())], fields=[*kind])
 
 
 def _array(values: list[Any], problems: list[str | None], kind: pa.DataType) -> pa.Array:

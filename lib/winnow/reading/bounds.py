@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
-from winnow.clock import EPOCH
+from winnow.clock import ms_of
 from winnow.errors import UsageError
 
 Bound: TypeAlias = int | str | datetime | Mapping[str, Mapping[int, int]]
@@ -115,11 +115,9 @@ def _milliseconds(found: str | datetime, option: str, *, up: bool) -> int:
         moment = found if isinstance(found, datetime) else datetime.fromisoformat(found)
     except ValueError:
         raise _refused(option, found) from None
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH
-    if since < timedelta(0):
+    if ms_of(moment) < 0:
         raise _refused(option, found)
-    one = timedelta(milliseconds=1)
-    return -(-since // one) if up else since // one
+    return ms_of(moment, up=up)
 
 
 def _refused(option: str, found: object) -> UsageError:

@@ -21,7 +21,7 @@ from winnow.logdir.survey import LogDir
 from winnow.report.write import page, user_dir
 from winnow.storage.output_file import OutputFile, refuse_in_log_dir
 from winnow.verbs.erase.key_hashes import KeyHashes
-from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.version import VERSION
 from winnow.words import counted, moment, redacted
 
@@ -172,7 +172,7 @@ def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dic
             "hashes": None if hashes.each is None else [*hashes.each],
             "all": hashes.together,
         },
-        "records_erased": sum((p.erased or Matches()).records for p in result.partitions),
+        "records_erased": sum((p.erased or Amount()).records for p in result.partitions),
         "partitions": [_partition(p) for p in result.partitions],
         "left": [*_left(result.partitions)],
         "not_shown": [*NOT_SHOWN],
@@ -191,7 +191,7 @@ def _partition(p: PartitionErasure) -> dict[str, Any]:
         "topic": p.topic,
         "partition": p.partition,
         "log_dir": p.log_dir,
-        "records_erased": (p.erased or Matches()).records,
+        "records_erased": (p.erased or Amount()).records,
         "segments": p.segments,
         "bytes_before": p.bytes_before,
         "bytes_after": p.bytes_after,
@@ -205,8 +205,8 @@ def _partition(p: PartitionErasure) -> dict[str, Any]:
             "with_a_key": p.proof.reached,
             "unreadable": p.proof.problems,
         },
-        "left_active": (p.active or Matches()).records,
-        "left_above_high_watermark": (p.above_high_watermark or Matches()).records,
+        "left_active": (p.active or Amount()).records,
+        "left_above_high_watermark": (p.above_high_watermark or Amount()).records,
         "older_copies": [*p.copies],
         "remote_storage": p.remote,
         "error": p.error or p.why_left_alone,

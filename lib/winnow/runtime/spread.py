@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from pyspark import SparkContext
@@ -27,7 +28,7 @@ def spread(
     *,
     weights: Sequence[int] | None = None,
     each: int = 0,
-    per_task: int,
+    per_task: int = 2**30,
     name: str,
     progress: Progress,
 ) -> list[_Done | Failure]:
@@ -54,6 +55,37 @@ def spread(
         work = partial(_each, do, None if sheet is None else sheet.path)
         done = dict(sc.parallelize(lists, tasks).mapPartitions(in_task(work)).collect())
     return [done[number] for number in range(len(items))]
+
+
+def spread_grouped(
+    sc: SparkContext,
+    do: Callable[[_Item], _Done],
+    groups: Sequence[Sequence[_Item]],
+    *,
+    weight: Callable[[_Item], int] | None = None,
+    each: int = 0,
+    per_task: int = 2**30,
+    name: str,
+    progress: Progress,
+) -> list[list[_Done | Failure]]:
+    """As `spread`, but return the results of each group together. `weight` returns the bytes of an
+    item; None if all items take as long.
+    """
+    items = [item for group in groups for item in group]
+    weights = None if weight is None else [weight(item) for item in items]
+    done = iter(
+        spread(
+            sc,
+            do,
+            items,
+            weights=weights,
+            each=each,
+            per_task=per_task,
+            name=name,
+            progress=progress,
+        )
+    )
+    return [list(islice(done, len(group))) for group in groups]
 
 
 def _each(

@@ -45,7 +45,6 @@ from winnow.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.words import counted
 
 _LIST_PER_TASK = 256
-_WALK_BYTES = 2**30
 
 
 def list_partitions(
@@ -233,7 +232,6 @@ def walk_segments(
         [*asked.values()],
         weights=[states[number].segments[at].log_bytes for number, at in asked],
         each=ITEM_BYTES,
-        per_task=_WALK_BYTES,
         name=f"reading {what} of {counted(len(states), 'partition')}",
         progress=progress,
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from pyspark import SparkContext
 
@@ -14,7 +12,7 @@ from winnow.logdir.unflushed import SegmentRead, read_segment
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES
 from winnow.runtime.progress import Progress
-from winnow.runtime.spread import spread
+from winnow.runtime.spread import spread_grouped
 from winnow.state import Segment
 from winnow.survey.place import Listed, Place
 from winnow.survey.walk import SegmentWalk
@@ -32,40 +30,34 @@ def read_unflushed(
     an earlier one is cut: nobody knows before, and cuts are rare.
     """
     wanted = [
-        (number, segment)
-        for number, item in enumerate(listed)
+        [(place, segment) for segment in _unflushed(item.listing)]
         if isinstance(item, Listed) and item.active is not None
-        for segment in _unflushed(item.listing)
+        else []
+        for place, item in zip(places, listed, strict=True)
     ]
-    found = spread(
+    found = spread_grouped(
         sc,
-        operator.call,
-        [_read(places[number], segment) for number, segment in wanted],
-        weights=[segment.log_bytes for _, segment in wanted],
+        _read,
+        wanted,
+        weight=lambda work: work[1].log_bytes,
         each=ITEM_BYTES,
         per_task=_READ_BYTES,
-        name="reading the unflushed ends of "
-        + counted(len({number for number, _ in wanted}), "partition"),
+        name="reading the unflushed ends of " + counted(sum(map(bool, wanted)), "partition"),
         progress=progress,
     )
-    reads: dict[int, list[SegmentRead | Failure]] = {}
-    for (number, _), read in zip(wanted, found, strict=True):
-        reads.setdefault(number, []).append(read)
-    result = list(listed)
-    for number, of_partition in reads.items():
-        item = listed[number]
-        if isinstance(item, Listed):
-            result[number] = _with_reads(item, of_partition)
-    return result
+    return [
+        _with_reads(item, reads) if reads and isinstance(item, Listed) else item
+        for item, reads in zip(listed, found, strict=True)
+    ]
 
 
 def _unflushed(listing: SegmentListing) -> list[Segment]:
     return [segment for segment in listing.segments if segment.base_offset in listing.unflushed]
 
 
-def _read(place: Place, segment: Segment) -> Callable[[], SegmentRead]:
-    return partial(
-        read_segment,
+def _read(work: tuple[Place, Segment]) -> SegmentRead:
+    place, segment = work
+    return read_segment(
         place.directory,
         segment.base_offset,
         segment.log_bytes,

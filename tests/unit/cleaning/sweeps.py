@@ -8,8 +8,8 @@ from winnow.storage.local import LocalStorage
 from winnow.verbs.verify.directories import check_directory
 from winnow.verbs.verify.findings import Checked, Finding
 from winnow.verbs.verify.log_dirs import check_log_dir
-from winnow.verbs.verify.partitions import all_findings
 from winnow.verbs.verify.segments import check_segment
+from winnow.verbs.verify.verify import all_findings
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
 

@@ -26,8 +26,7 @@ from tests.unit.cleaning.partitions import (
 from tests.unit.wire.logs import random_log
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
-from winnow.verbs.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_segment
-from winnow.verbs.erase.scan import scan_segment
+from winnow.verbs.erase.segment import RewrittenSegment, SegmentWork, rewrite_segment, scan_segment
 from winnow.wire.batch import (
     CODEC_MASK,
     CONTROL,

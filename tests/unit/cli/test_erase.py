@@ -8,16 +8,16 @@ from winnow.cli.erase import to_json
 from winnow.cli.keys import parse_keys, read_hex_keys, read_keys
 from winnow.cli.text.erase import lines
 from winnow.errors import NoSpaceError, UsageError, VerificationError
-from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure, Proof
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, Proof
 
 FINE = PartitionErasure(
     topic="t",
     partition=0,
     log_dir="/kafka",
-    closed=Matches(3, 300),
-    above_high_watermark=Matches(),
-    active=Matches(),
-    erased=Matches(3, 300),
+    closed=Amount(3, 300),
+    above_high_watermark=Amount(),
+    active=Amount(),
+    erased=Amount(3, 300),
     segments=5,
     segments_with_matches=2,
     bytes_before=10_000,
@@ -39,8 +39,8 @@ def result(*partitions: PartitionErasure, dry_run: bool = False) -> EraseResult:
     ("partition", "status", "code"),
     [
         (FINE, "done", 0),
-        (changed(active=Matches(1, 10)), "partial", 3),
-        (changed(above_high_watermark=Matches(1, 10)), "partial", 3),
+        (changed(active=Amount(1, 10)), "partial", 3),
+        (changed(above_high_watermark=Amount(1, 10)), "partial", 3),
         (changed(copies=("/kafka/t-0/.winnow-kept-r",)), "partial", 3),
         (changed(why_left_alone="tiered"), "partial", 3),
         (changed(remote=True), "partial", 3),
@@ -79,7 +79,7 @@ def test_text_lists_partitions_active_segments_and_failed_proofs() -> None:
         *lines(
             result(
                 FINE,
-                changed(topic="u", active=Matches(4, 40)),
+                changed(topic="u", active=Amount(4, 40)),
                 changed(topic="v", proof=Proof(7, 0, 2)),
             )
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from winnow.cli.out import aligned
 from winnow.cli.text.versions import by_the_rules
-from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.words import counted, printable, size
 
 HEAD = ("partition", "erased", "segments", "before", "after", "left")
@@ -83,14 +83,14 @@ def _summary(result: EraseResult) -> Iterator[str]:
     partitions = counted(len(result.partitions), "partition")
     yield f"{counted(result.keys, 'key')}, {result.keys_found} of them found in {partitions}"
     if result.dry_run:
-        found = sum((p.closed or Matches() for p in result.partitions), Matches())
+        found = sum((p.closed or Amount() for p in result.partitions), Amount())
         yield (
             f"{counted(found.records, 'record')} to erase, {size(found.bytes)} decompressed. "
             "Nothing was changed."
         )
         return
-    erased = sum((p.erased or Matches() for p in result.partitions), Matches())
-    left = sum((p.left for p in result.partitions), Matches())
+    erased = sum((p.erased or Amount() for p in result.partitions), Amount())
+    left = sum((p.left for p in result.partitions), Amount())
     yield f"{counted(erased.records, 'record')} erased, {size(erased.bytes)} decompressed"
     if result.proven:
         where = " on this disk" if any(p.remote for p in result.partitions) else ""
@@ -111,8 +111,8 @@ def _summary(result: EraseResult) -> Iterator[str]:
         yield f"{counted(left.records, 'record')} left in other segments: see above"
 
 
-def _matches(p: PartitionErasure) -> Matches:
-    return (p.closed or Matches()) + p.left
+def _matches(p: PartitionErasure) -> Amount:
+    return (p.closed or Amount()) + p.left
 
 
 def _failed(p: PartitionErasure) -> bool:

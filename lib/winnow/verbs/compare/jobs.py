@@ -1,12 +1,10 @@
-"""The two Spark jobs of a comparison: look at every replica, then read all records and judge them,
-one bucket of keys at a time.
-"""
+"""The Spark job of a comparison: read all records and judge them, one bucket of keys at a time."""
 
 from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,11 +15,10 @@ from winnow.runtime.failure import Failure, failure
 from winnow.runtime.meter import metered
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
-from winnow.runtime.spread import spread
 from winnow.storage.places import Places
 from winnow.verbs.compare.judge import Verdict, judge
-from winnow.verbs.compare.replicas import Bounds, Home, Looked, look, to_read
-from winnow.verbs.compare.scan import Blob, Counted, by_bucket, scan_range
+from winnow.verbs.compare.replicas import Bounds, Looked, to_read
+from winnow.verbs.compare.scan import Blob, by_bucket, scan_range
 from winnow.verbs.compare.values import Comparison
 from winnow.words import counted
 
@@ -32,7 +29,6 @@ BUCKET_BYTES = 32 << 20
 """Bytes of log, over all replicas, that one bucket of keys is meant for."""
 _MOST_BUCKETS = 1 << 12
 _TASK_BYTES = 1 << 30
-_REPLICAS_PER_TASK = 64
 _LEAST_BYTES = 1 << 16
 """Weight of a range, even if it is empty."""
 
@@ -72,20 +68,6 @@ class _Piece:
     buckets: int
 
 
-def look_at_all(
-    sc: SparkContext, homes: Sequence[Home], progress: Progress
-) -> list[Looked | Failure]:
-    """Look at each replica. Results are in the order of `homes`."""
-    return spread(
-        sc,
-        partial(look, Places()),
-        homes,
-        per_task=_REPLICAS_PER_TASK,
-        name=f"looking at {counted(len(homes), 'replica')}",
-        progress=progress,
-    )
-
-
 def read_and_judge(
     sc: SparkContext, works: Mapping[int, Work], progress: Progress
 ) -> list[tuple[int, Outcome]]:
@@ -122,14 +104,17 @@ def read_and_judge(
 
 def _scan(secret: tuple[int, int], tasks: Iterable[list[_Piece]]) -> Iterator[tuple[_Key, _Item]]:
     for piece in (one for task in tasks for one in task):
-        counts = Counted()
+        records = 0
         try:
-            for entries in scan_range(Places(), piece.range, piece.bounds, secret, counts):
-                for bucket, own in by_bucket(entries, piece.buckets):
+            for found in scan_range(Places(), piece.range, piece.bounds, secret):
+                if isinstance(found, int):
+                    records += found
+                    continue
+                for bucket, own in by_bucket(found, piece.buckets):
                     yield (piece.partition, bucket), Blob(piece.replica, own.tobytes())
         except FAILS_ONE_PARTITION as error:
             yield (piece.partition, -1), (piece.replica, failure(error))
-        yield (piece.partition, -1), counts.records
+        yield (piece.partition, -1), records
 
 
 def _judge(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from winnow.kafka_log.options import DEFAULT_BYTES, MAX_LONG
+from winnow.kafka_log.options import MAX_LONG
 from winnow.kafka_log.ranges import Range, half_swapped, ranges_of
 from winnow.kafka_log.stable import read_stable
 from winnow.logdir.lookup import Segments
@@ -84,15 +84,7 @@ def look(storage: Storage, home: Home) -> Looked:
         raise error
     segments = Segments(storage, home.directory)
     stable = read_stable(segments)
-    found = ranges_of(
-        segments,
-        home.topic_partition,
-        0,
-        MAX_LONG,
-        aborted=stable.aborted,
-        times=None,
-        max_bytes=DEFAULT_BYTES,
-    )
+    found = ranges_of(segments, home.topic_partition, 0, MAX_LONG, aborted=stable.aborted)
     log_start = max(home.replica.log_start or 0, segments.bases[0])
     found_replica = replace(home.replica, log_start=log_start, last_stable_offset=stable.end)
     sizes = (segments.log_bytes(number) for number in range(len(segments.bases)))

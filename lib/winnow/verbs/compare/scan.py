@@ -47,17 +47,11 @@ class Blob:
     entries: bytes
 
 
-@dataclass(slots=True)
-class Counted:
-    """Number of records within the bounds."""
-
-    records: int = 0
-
-
 def scan_range(
-    storage: Storage, wanted: Range, bounds: Bounds, secret: tuple[int, int], counted: Counted
-) -> Iterator[Entries]:
-    """Yield entries for the visible, committed records of a range that the bounds ask for.
+    storage: Storage, wanted: Range, bounds: Bounds, secret: tuple[int, int]
+) -> Iterator[Entries | int]:
+    """Yield entries for the visible, committed records of a range that the bounds ask for, and
+    between them how many of the records are within the bounds.
 
     From `every_record_from` up to `end`, this is each record. Before and after, it is the last
     record of each key among the batches that are read together, and none without a key. Raises
@@ -67,7 +61,7 @@ def scan_range(
     size = 0
     for piece in _pieces(storage, wanted):
         for found in _of_piece(piece, wanted, secret):
-            counted.records += int((found.offset < bounds.end).sum())
+            yield int((found.offset < bounds.end).sum())
             kept.append(_chosen(found, bounds))
             size += len(kept[-1])
             if size >= _MOST:

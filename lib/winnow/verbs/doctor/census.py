@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,10 +18,11 @@ from winnow.logdir.batches import read_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
-from winnow.runtime.spread import spread
+from winnow.runtime.spread import spread_grouped
 from winnow.state import PartitionState, Segment
 from winnow.storage.places import Places
-from winnow.verbs.doctor.values import Amount, Census
+from winnow.verbs.doctor.values import Census
+from winnow.verbs.erase.values import Amount
 from winnow.verbs.explain.partition import is_trusted
 from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
 from winnow.wire.inflate import RecordBlocks, inflate_parts
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from winnow.cleaning.plan.prepared import PartitionWork
 
-_TASK_BYTES = 2**30
 _AGES = len(none_of_any_age())
 _KEYLESS, _COME, _TO_COME, _NONE = range(_AGES, _AGES + 4)
 _ROWS = _AGES + 4
@@ -58,22 +57,21 @@ def take_census(
     """Take the census of each of these partitions, sorted by name. `now`, in ms since the epoch,
     gives the age of tombstones.
     """
-    pieces = [(item, segment) for item in items for segment in readable(item.state)]
-    found = iter(
-        spread(
-            sc,
-            partial(_sums_of_segment, now),
+    found = spread_grouped(
+        sc,
+        partial(_sums_of_segment, now),
+        [
             [
                 (item.state.directory, segment, item.config.max_decompressed_message_bytes)
-                for item, segment in pieces
-            ],
-            weights=[segment.log_bytes for _, segment in pieces],
-            per_task=_TASK_BYTES,
-            name=f"reading the records of {counted(len(items), 'partition')}",
-            progress=progress,
-        )
+                for segment in readable(item.state)
+            ]
+            for item in items
+        ],
+        weight=lambda work: work[1].log_bytes,
+        name=f"reading the records of {counted(len(items), 'partition')}",
+        progress=progress,
     )
-    census = [_census(item, list(islice(found, len(readable(item.state))))) for item in items]
+    census = map(_census, items, found)
     return tuple(sorted(census, key=lambda one: (one.topic, one.partition, one.log_dir)))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.policy.versions import ANY_VERSION, KnownVersion
+from winnow.verbs.erase.values import Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,16 +116,6 @@ class Unfreed:
     partitions: int
     log_bytes: int
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    records: int
-    bytes: int
-    """Size of the records, decompressed."""
-
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.records + other.records, self.bytes + other.bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
 import numpy as np
@@ -31,14 +30,19 @@ from winnow.logdir.survey import LogDir
 from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Progress
-from winnow.runtime.spread import spread
+from winnow.runtime.spread import spread, spread_grouped
 from winnow.state import Segment
 from winnow.verbs.erase.keys import searchable
-from winnow.verbs.erase.proof import hash_files, prove
-from winnow.verbs.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_segment
-from winnow.verbs.erase.scan import SegmentMatches, scan_segment
+from winnow.verbs.erase.proof import hash_file, prove
+from winnow.verbs.erase.segment import (
+    RewrittenSegment,
+    SegmentMatches,
+    SegmentWork,
+    rewrite_segment,
+    scan_segment,
+)
 from winnow.verbs.erase.targets import Target, find_targets
-from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure, RewrittenFile
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, RewrittenFile
 from winnow.wire.key_search import KeySet
 from winnow.words import counted
 
@@ -48,7 +52,6 @@ if TYPE_CHECKING:
 
 SharedKeys: TypeAlias = "Broadcast[KeySet]"
 _P = ParamSpec("_P")
-_TASK_BYTES = 2**30
 
 NO_CLOCK = -1
 """For `Request.now`. Nothing here depends on the time, so an erasure does not continue an
@@ -85,7 +88,7 @@ class _Partition:
         if self.found is None:
             return result
         reached = {segment.base_offset for segment, _ in self.target.reached()}
-        places = [Matches(), Matches(), Matches()]
+        places = [Amount(), Amount(), Amount()]
         for found in self.found:
             active = found.base_offset == self.target.state.active.base_offset
             where = 2 if active else int(found.base_offset not in reached)
@@ -153,24 +156,21 @@ def _scan(
     sc: SparkContext, partitions: Sequence[_Partition], keys: SharedKeys, progress: Progress
 ) -> None:
     """Look for the keys in all segments."""
-    items = [
-        (target.state.directory, segment, target.config.max_decompressed_message_bytes)
-        for target in (partition.target for partition in partitions)
-        for segment in target.state.segments
-    ]
-    outcomes = iter(
-        spread(
-            sc,
-            lambda item: scan_segment(item[0], item[1], keys.value, max_decompressed_bytes=item[2]),
-            items,
-            weights=[segment.log_bytes for _, segment, _ in items],
-            per_task=_TASK_BYTES,
-            name=f"looking for the keys in {counted(len(partitions), 'partition')}",
-            progress=progress,
-        )
+    outcomes = spread_grouped(
+        sc,
+        lambda item: scan_segment(item[0], item[1], keys.value, max_decompressed_bytes=item[2]),
+        [
+            [
+                (target.state.directory, segment, target.config.max_decompressed_message_bytes)
+                for segment in target.state.segments
+            ]
+            for target in (partition.target for partition in partitions)
+        ],
+        weight=lambda item: item[1].log_bytes,
+        name=f"looking for the keys in {counted(len(partitions), 'partition')}",
+        progress=progress,
     )
-    for partition in partitions:
-        found = list(islice(outcomes, len(partition.target.state.segments)))
+    for partition, found in zip(partitions, outcomes, strict=True):
         partition.why = next((one for one in found if isinstance(one, Failure)), None)
         if partition.why is None:
             partition.found = [one for one in found if isinstance(one, SegmentMatches)]
@@ -225,7 +225,7 @@ def _close_undos(partition: _Partition, request: Request, run_id: str) -> None:
     This is also done where no segment has one of the keys: what was kept may have them.
     """
     directory, why = partition.target.state.directory, f"an erasure (run {run_id})"
-    partition.done["erased"] = Matches()
+    partition.done["erased"] = Amount()
     try:
         partition.done["closed_undos"] = close_kept(request.storage, directory, why=why)
     except FAILS_ONE_PARTITION as error:
@@ -269,7 +269,6 @@ def _rewritten(
             lambda work: rewrite_segment(work, keys.value),
             [work.segment for work in wave],
             weights=[work.segment.segment.log_bytes for work in wave],
-            per_task=_TASK_BYTES,
             name=f"erasing in {counted(len(wave), 'segment')}",
             progress=request.progress,
         )
@@ -299,12 +298,17 @@ def _prove(
 ) -> None:
     """Read everything again, and hash the files that were written."""
     proofs = prove(spark, [partition.target for partition in partitions], keys, request.progress)
-    files = [file for partition in partitions for file in partition.replaced]
-    hashed = iter(hash_files(spark.sparkContext, files, request.progress))
-    for partition in partitions:
+    hashed = spread_grouped(
+        spark.sparkContext,
+        lambda file: hash_file(file[0], file[1]),
+        [partition.replaced for partition in partitions],
+        weight=lambda file: file[2],
+        name=f"hashing {sum(len(one.replaced) for one in partitions)} rewritten segments",
+        progress=request.progress,
+    )
+    for partition, mine in zip(partitions, hashed, strict=True):
         state = partition.target.state
         there = request.storage.list_dir(state.directory)
-        mine = list(islice(hashed, len(partition.replaced)))
         partition.done |= {
             "proof": proofs[state.topic_partition],
             "bytes_after": sum(e.size for e in there if e.is_file and e.name.endswith(LOG)),

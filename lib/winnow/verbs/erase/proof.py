@@ -12,9 +12,7 @@ import pyarrow as pa
 
 from winnow.kafka_log.source import every_record
 from winnow.logdir.names import LOG, base_offset_of, segment_file
-from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, watched
-from winnow.runtime.spread import spread
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
 from winnow.storage.segment_io import map_range
@@ -23,14 +21,12 @@ from winnow.verbs.erase.values import Proof, RewrittenFile
 from winnow.words import size
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 _CHUNK_KEYS = 2**20
 _KEY_TASKS = 4
 """Most tasks per core."""
 _PIECE_BYTES = 64 << 20
-_TASK_BYTES = 1 << 30
 
 
 def prove(
@@ -87,24 +83,8 @@ def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
         yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())
 
 
-def hash_files(
-    sc: SparkContext, files: Sequence[tuple[str, int, int]], progress: Progress
-) -> list[RewrittenFile | Failure]:
-    """Return the SHA-256 of logs. `files`: partition directory, base offset and about how many
-    bytes of each.
-    """
-    return spread(
-        sc,
-        lambda file: _hash_file(file[0], file[1]),
-        files,
-        weights=[size for _, _, size in files],
-        per_task=_TASK_BYTES,
-        name=f"hashing {len(files)} rewritten segments",
-        progress=progress,
-    )
-
-
-def _hash_file(directory: str, base: int) -> RewrittenFile:
+def hash_file(directory: str, base: int) -> RewrittenFile:
+    """Return the size and SHA-256 of a segment's log."""
     name = segment_file(base, LOG)
     path = f"{directory}/{name}"
     size, digest = Places().entry(path).size, hashlib.sha256()

@@ -86,12 +86,18 @@ def find_targets(
     ]
     request.stop.check()
     listed = iter(list_known(sc, [item for item in found if isinstance(item, Known)], request))
-    return [
-        _target_or_failure(*next(listed), request.storage)
-        if isinstance(item, Known)
-        else replace(_result(item.place), error=item.error, why_left_alone=item.reason.words)
-        for item in found
-    ]
+    targets: list[Target | PartitionErasure] = []
+    for item in found:
+        result = _result(item.place)
+        if isinstance(item, LeftAlone):
+            result = replace(result, error=item.error, why_left_alone=item.reason.words)
+            targets.append(result)
+            continue
+        try:
+            targets.append(_target(*next(listed), request.storage))
+        except FAILS_ONE_PARTITION as error:
+            targets.append(replace(result, error=failure_of(error)))
+    return targets
 
 
 def _is_wanted(topic: str, request: Request) -> bool:
@@ -111,15 +117,6 @@ def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | U
     return replace(settings, topic_sets=(*assumed, *settings.topic_sets)).resolve(
         topic, node_id=node_id
     )
-
-
-def _target_or_failure(
-    known: Known, listed: Listed | Failure, storage: Storage
-) -> Target | PartitionErasure:
-    try:
-        return _target(known, listed, storage)
-    except FAILS_ONE_PARTITION as error:
-        return replace(_result(known.place), error=failure_of(error))
 
 
 def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:

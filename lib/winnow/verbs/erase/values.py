@@ -13,14 +13,14 @@ from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
-    """Records with one of the keys. `bytes` is their size, decompressed."""
+class Amount:
+    """So many records. `bytes` is their size, decompressed."""
 
     records: int = 0
     bytes: int = 0
 
-    def __add__(self, other: Matches) -> Matches:
-        return Matches(self.records + other.records, self.bytes + other.bytes)
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.records + other.records, self.bytes + other.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class PartitionErasure:
     topic: str
     partition: int
     log_dir: str
-    closed: Matches | None = None
-    """Matches before the erasure in what it reaches: closed segments below the high watermark."""
-    above_high_watermark: Matches | None = None
-    """Matches in other segments that are not active."""
-    active: Matches | None = None
-    erased: Matches | None = None
+    closed: Amount | None = None
+    """Amount before the erasure in what it reaches: closed segments below the high watermark."""
+    above_high_watermark: Amount | None = None
+    """Amount in other segments that are not active."""
+    active: Amount | None = None
+    erased: Amount | None = None
     """None in a dry run."""
     segments: int | None = None
     segments_with_matches: int | None = None
@@ -86,9 +86,9 @@ class PartitionErasure:
     error_code: int = CorruptLogError.exit_code
 
     @property
-    def left(self) -> Matches:
+    def left(self) -> Amount:
         """Return the records with one of the keys that are kept because no erasure reaches them."""
-        return (self.above_high_watermark or Matches()) + (self.active or Matches())
+        return (self.above_high_watermark or Amount()) + (self.active or Amount())
 
     @property
     def troubled(self) -> bool:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_TASK_BYTES = 2**30
 CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of the batches that are decompressed together."""
 
@@ -124,7 +123,6 @@ def find(
         partial(find_in_segment, search),
         places,
         weights=[place.log_bytes for place in places],
-        per_task=_TASK_BYTES,
         name=doing,
         progress=progress,
     )

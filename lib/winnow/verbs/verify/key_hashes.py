@@ -74,8 +74,7 @@ def check_key_hashes(
 
     check_paths(log_dirs)
     records = every_record(spark, erased.topics, log_dirs)
-    match = _matcher(erased.hashes, erased.hash_key)
-    is_erased = arrow_udf(match, "boolean")  # type: ignore[call-overload]
+    is_erased = arrow_udf(_matcher(erased), "boolean")  # type: ignore[call-overload]
     problem = f.col("problem").isNotNull()
     counts = (
         records.withColumn("erased", is_erased("key"))
@@ -93,23 +92,17 @@ def check_key_hashes(
     )
 
 
-def _matcher(wanted: Sequence[bytes], hash_key: bytes) -> Callable[[pa.Array], pa.Array]:
+def _matcher(erased: ErasedKeys) -> Callable[[pa.Array], pa.Array]:
     import pyarrow as pa  # noqa: PLC0415 - with Spark
 
     def match(keys: pa.Array) -> pa.Array:
-        return _matches(keys, wanted, hash_key)
+        """Return booleans. A null key is no match. Runs in Spark's workers."""
+        from winnow.verbs.erase.keys import ends_and_bytes  # noqa: PLC0415 - for workers only
+        from winnow.wire.key_search import are_among, key_hashes  # noqa: PLC0415 - it loads numba
+
+        ends, content = ends_and_bytes(keys.cast(pa.large_binary()))
+        found = are_among(key_hashes(content, ends, erased.hash_key), erased.hashes)
+        return pa.array(found & keys.is_valid().to_numpy(zero_copy_only=False))
 
     match.__annotations__ = {"keys": pa.Array, "return": pa.Array}  # what Spark goes by
     return match
-
-
-def _matches(keys: pa.Array, wanted: Sequence[bytes], hash_key: bytes) -> pa.Array:
-    """Return booleans. A null key is no match. Runs in Spark's workers."""
-    import pyarrow as pa  # noqa: PLC0415 - for workers only
-
-    from winnow.verbs.erase.keys import ends_and_bytes  # noqa: PLC0415 - for workers only
-    from winnow.wire.key_search import are_among, key_hashes  # noqa: PLC0415 - it loads numba
-
-    ends, content = ends_and_bytes(keys.cast(pa.large_binary()))
-    found = are_among(key_hashes(content, ends, hash_key), wanted)
-    return pa.array(found & keys.is_valid().to_numpy(zero_copy_only=False))

@@ -1,5 +1,5 @@
-"""Rewrite a segment without the records of some keys. The result is staged and verified, not yet
-part of the log.
+"""Find the records of some keys in one segment, and rewrite it without them. The result is staged
+and verified, not yet part of the log.
 
 Batches without such a record are copied byte for byte. The others become what Kafka's cleaner makes
 of a batch that loses records (S5.6, S5.7), except for delete horizons: existing ones are kept, none
@@ -17,20 +17,24 @@ from typing import Any
 import numpy as np
 
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
+from winnow.errors import CorruptLogError
 from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
+from winnow.scan.chunks import batches_of, chunks_of
+from winnow.scan.cut import Split
 from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.survey.walk import walk_segment
-from winnow.verbs.erase.scan import Part, found_in_split
-from winnow.verbs.erase.values import Matches
-from winnow.wire.batch import NO_PRODUCER
+from winnow.verbs.erase.values import Amount
+from winnow.wire.batch import CONTROL, NO_PRODUCER
 from winnow.wire.buffers import Rows
 from winnow.wire.filtering import AS_THEY_ARE, Era, Retention, filter_batches
-from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet
+from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet, find_keys
+from winnow.wire.records import check_crcs
 
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
 _MOST_INDEX_BYTES = 2**31 - 1
@@ -58,7 +62,7 @@ class RewrittenSegment:
     """A staged segment that was read back from the disk and verified."""
 
     staged: StagedGroup
-    erased: Matches
+    erased: Amount
 
 
 def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
@@ -74,7 +78,7 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
         max_index_bytes=_MOST_INDEX_BYTES,
     )
     walk = walk_segment(work.directory, base, work.segment.log_bytes)
-    erased, headers = Matches(), 0
+    erased, headers = Amount(), 0
     with staged_segment(Places(), work.staging, base) as staged:
         mtime_ns = source_mtime_ns(Places(), source)
         with staged.log(mtime_ns=mtime_ns) as log:
@@ -117,7 +121,7 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
 
 def without(
     buf: Bytes, part: Part, found: FoundKeys, *, last_offset: int, converts: bool = True
-) -> tuple[bytes, Rows, Matches]:
+) -> tuple[bytes, Rows, Amount]:
     """Return what is kept of some batches: bytes, rows of dtype BATCH with `position` relative to
     these bytes, and the matches that were removed.
 
@@ -137,7 +141,7 @@ def without(
     out = rows[kept]
     data = b"".join(_pieces(buf, rest, rows[kept], touched[kept]))
     out["position"] = np.cumsum(out["size"]) - out["size"]
-    return data, out, Matches(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
+    return data, out, Amount(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
 
 
 def _rest(part: Part, removed: _Bits, touched: _Bits, *, converts: bool) -> tuple[Bytes, Rows]:
@@ -176,3 +180,70 @@ def _pieces(buf: Bytes, rest: Bytes, rows: Rows, touched: _Bits) -> Iterator[mem
     breaks = np.flatnonzero((starts[1:] != ends[:-1]) | (touched[1:] != touched[:-1])) + 1
     for first, last in zip([0, *breaks.tolist()], [*breaks.tolist(), len(rows)], strict=True):
         yield (other if touched[first] else source)[int(starts[first]) : int(ends[last - 1])]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentMatches:
+    base_offset: int
+    matches: Amount
+    keys: bytes
+    """uint32[k]: numbers of the keys that were found, without duplicates."""
+    legacy: bool
+    """True if the segment has batches of v0 or v1."""
+
+
+def scan_segment(
+    directory: str, segment: Segment, keys: KeySet, *, max_decompressed_bytes: int
+) -> SegmentMatches:
+    """Read a whole segment.
+
+    Raises CorruptLogError for anything in it that can't be read. Checksums are verified.
+    """
+    walk = walk_segment(directory, segment.base_offset, segment.log_bytes)
+    path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
+    matches = Amount()
+    numbers = np.empty(0, np.uint32)
+    for split in walk.splits:
+        with map_range(path, split.start, split.end) as buf:
+            for _, found in found_in_split(
+                buf, split, path, keys, max_decompressed_bytes=max_decompressed_bytes
+            ):
+                hit = found.number != NOT_FOUND
+                matches += Amount(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
+                numbers = np.union1d(numbers, found.number[hit].astype(np.uint32))
+            del buf
+    return SegmentMatches(segment.base_offset, matches, numbers.tobytes(), walk.legacy)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Adjacent batches of a split, with their records. `rows` are those of the header walk."""
+
+    rows: Rows
+    blocks: RecordBlocks
+
+
+def found_in_split(
+    buf: Bytes, split: Split, path: str, keys: KeySet, *, max_decompressed_bytes: int
+) -> Iterator[tuple[Part, FoundKeys]]:
+    """Yield all batches of a split, part by part, and which of their records have one of the keys.
+    Control records never match.
+
+    `buf` holds the bytes of the split. Raises CorruptLogError with the name of the file.
+    """
+    try:
+        batches = batches_of(buf, path, split.base_offset)
+        for some in chunks_of(batches, split.records):
+            rows = batches[some]
+            check_crcs(buf, rows)
+            done = 0
+            for blocks in inflate_parts(buf, rows, limit=max_decompressed_bytes):
+                part = Part(rows[done : done + len(blocks.rows)], blocks)
+                done += len(blocks.rows)
+                found = find_keys(blocks, blocks.rows, keys)
+                control = (blocks.rows["attributes"] & CONTROL) != 0
+                if control.any():
+                    found.number[np.repeat(control, blocks.rows["record_count"])] = NOT_FOUND
+                yield part, found
+    except CorruptLogError as error:
+        raise error.inside(path, split.start) from error
