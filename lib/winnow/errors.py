@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, Self
 
@@ -96,6 +98,15 @@ class WinnowError(Exception):
             name: getattr(self, name) for name in ("expected", "found", "where", "hint", "position")
         }
         return partial(type(self), self.problem, **parts), ()
+
+
+@contextmanager
+def errors_inside(path: str, start: int = 0) -> Iterator[None]:
+    """Say of a CorruptLogError in which file it is: see `WinnowError.inside`."""
+    try:
+        yield
+    except CorruptLogError as error:
+        raise error.inside(path, start) from error
 
 
 def _without_secrets(text: str | None) -> str | None:

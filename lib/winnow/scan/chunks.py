@@ -55,6 +55,11 @@ def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL)
         raise changed(expected=f"{records} records", found=f"{found}")
     unpacked = ((batches["attributes"] & CODEC_MASK) != Codec.NONE) | (batches["magic"] < MAX_MAGIC)
     most = _CHUNK_BYTES if unpacked.any() else plain
+    yield from slices_of(batches, most)
+
+
+def slices_of(batches: np.ndarray[Any, Any], most: int) -> Iterator[slice]:
+    """Yield slices of batches, in order, of up to `most` bytes on disk, and of at least a batch."""
     ends = batches["position"] + batches["size"]
     first = 0
     while first < batches.shape[0]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, aborted_batches
 from winnow.runtime.spool import Blob, stored
@@ -73,13 +73,10 @@ def scan_split(
         aborted=job.aborted,
     )
     path = f"{job.directory}/{segment_file(split.base_offset, LOG)}"
-    with map_range(path, split.start, split.end) as buf:
-        try:
-            batches = batches_of(buf, path, split.base_offset)
-            for packed in packed_keys(buf, batches, split.records, wanted):
-                yield from _blobs(number, packed, spool)
-        except CorruptLogError as error:
-            raise error.inside(path, split.start) from error
+    with map_range(path, split.start, split.end) as buf, errors_inside(path, split.start):
+        batches = batches_of(buf, path, split.base_offset)
+        for packed in packed_keys(buf, batches, split.records, wanted):
+            yield from _blobs(number, packed, spool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
+from winnow.scan.chunks import slices_of
 from winnow.scan.values import Holder
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import CODEC_MASK
@@ -58,8 +59,11 @@ class HoldingsCounter:
         if self._damaged:
             return
         try:
-            for some in _chunks(self._buf, rows):
-                for blocks in inflate_parts(self._buf, some, limit=_MOST_BYTES, enough=_MOST_BYTES):
+            check_crcs(self._buf, rows[(rows["attributes"] & CODEC_MASK) != 0])
+            for some in slices_of(rows, _CHUNK_BYTES):
+                for blocks in inflate_parts(
+                    self._buf, rows[some], limit=_MOST_BYTES, enough=_MOST_BYTES
+                ):
                     self.add_blocks(blocks)
         except CorruptLogError:
             self._damaged = True
@@ -139,21 +143,6 @@ def top_holders(
         )
     complete = all(one is not None and one.complete for one in before)
     return tuple(holders), len(sums) if complete else None
-
-
-def _chunks(buf: Bytes, rows: Rows) -> Iterable[Rows]:
-    """Cut rows into chunks, to decompress little at once. Raises CorruptLogError for damage."""
-    compressed = rows[(rows["attributes"] & CODEC_MASK) != 0]
-    check_crcs(buf, compressed)
-    ends = rows["position"] + rows["size"]
-    first = 0
-    while first < len(rows):
-        last = max(
-            first + 1,
-            int(np.searchsorted(ends, rows["position"][first] + _CHUNK_BYTES, side="right")),
-        )
-        yield rows[first:last]
-        first = last
 
 
 def _summed(holdings: Iterable[Holdings | None]) -> dict[bytes, tuple[int, int]] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.policy.producers import Marker, traces
 from winnow.policy.transaction_runs import EVENT, reduced
@@ -50,11 +50,9 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
             where=f"{path} at byte {int(control['position'][wrong])}",
             hint="Copy the partition from another replica.",
         )
-    try:
+    with errors_inside(path):
         parts = inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
         return ControlColumns.joined(decode_control(blocks, blocks.rows) for blocks in parts)
-    except CorruptLogError as error:
-        raise error.inside(path) from error
 
 
 class Gatherer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from winnow.logdir.listing import SegmentListing
 from winnow.pickling import pickled_by_fields
@@ -33,6 +34,12 @@ class Place:
     @property
     def directory(self) -> str:
         return f"{self.log_dir}/{self.topic_partition}"
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Return the fields that name it in a result."""
+        at = self.topic_partition
+        return {"topic": at.topic, "partition": at.partition, "log_dir": self.log_dir}
 
 
 @pickled_by_fields

@@ -51,14 +51,6 @@ def list_partitions(
     sc: SparkContext, places: Sequence[Place], progress: Progress
 ) -> list[Listed | Failure]:
     """List the files of each partition, in the given order. Read what a broker recovers."""
-    if not places:
-        return []
-    return read_unflushed(sc, places, _list_files(sc, places, progress), progress)
-
-
-def _list_files(
-    sc: SparkContext, places: Sequence[Place], progress: Progress
-) -> list[Listed | Failure]:
     found = spread(
         sc,
         _list_one,
@@ -70,7 +62,7 @@ def _list_files(
     for place, one in zip(places, found, strict=True):
         if isinstance(one, Listed) and one.logs:
             learn(place.directory, one.logs)
-    return found
+    return read_unflushed(sc, places, found, progress)
 
 
 def _list_one(place: Place) -> Listed:

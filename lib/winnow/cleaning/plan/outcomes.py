@@ -37,9 +37,7 @@ def left_alone(item: LeftAlone) -> PartitionResult:
         known = {"segments_before": segments, "segments_after": segments}
         known |= {"bytes_before": size, "bytes_after": size, "segments": segment_fates(state)}
     return PartitionResult(
-        topic=item.place.topic_partition.topic,
-        partition=item.place.topic_partition.partition,
-        log_dir=item.place.log_dir,
+        **item.place.named,
         policy=item.policy,
         actions=(NONE,),
         rule=item.reason.rule,

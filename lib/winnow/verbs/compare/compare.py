@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, UsageError
-from winnow.logdir.lookup import Found, Segments
+from winnow.logdir.lookup import Segments
 from winnow.logdir.survey import LogDir
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.runtime.failure import Failure
@@ -239,11 +239,8 @@ def _see(storage: Storage, home: Home, offset: int) -> _Seen:
     if found is None:
         last = len(segments.bases) - 1
         return _Seen(_place(home, segments.path(last), segments.log_bytes(last)), None)
-    return _Seen(_place(home, found.path, found.position), _record_at(found, offset))
-
-
-def _record_at(found: Found, offset: int) -> Record | None:
-    return found.record if found.record is not None and found.record.offset == offset else None
+    record = found.record if found.record is not None and found.record.offset == offset else None
+    return _Seen(_place(home, found.path, found.position), record)
 
 
 def _place(home: Home, path: str, position: int) -> Place:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import errors_inside
 from winnow.kafka_log.ranges import Range
 from winnow.logdir.batches import Piece, TornLogError
 from winnow.policy.transactions import aborted_batches
@@ -92,7 +92,7 @@ def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[
     rows = piece.rows[wanted.touched(piece.rows)]
     rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
     rows = rows[~aborted_batches(rows, wanted.aborted)]
-    try:
+    with errors_inside(wanted.path, piece.start):
         check_crcs(piece.data, rows)
         for blocks in inflate_parts(piece.data, rows):
             places = record_places(blocks, blocks.rows)
@@ -102,8 +102,6 @@ def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[
             keys, contents = record_digests(blocks, places, secret)
             yield _Found(places.offset, keys, contents, places.key.size < 0, places.value.size < 0)
             del blocks  # free it before the next part is read
-    except CorruptLogError as error:
-        raise error.inside(wanted.path, piece.start) from error
 
 
 def _chosen(found: _Found, bounds: Bounds) -> Entries:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from winnow.cleaning.tally import by_age, none_of_any_age
-from winnow.errors import CorruptLogError
+from winnow.errors import errors_inside
 from winnow.logdir.batches import read_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.failure import Failure
@@ -86,13 +86,11 @@ def _sums_of_segment(now: int, work: tuple[str, Segment, int]) -> Sums:
     sums = np.zeros((_ROWS, 2), np.int64)
     pieces = read_batches(Places(), path, size=segment.log_bytes, least_offset=segment.base_offset)
     for piece in pieces:
-        try:
+        with errors_inside(path, piece.start):
             check_crcs(piece.data, piece.rows)
             for blocks in inflate_parts(piece.data, piece.rows, limit=most):
                 sums += _sums(blocks, now)
                 del blocks
-        except CorruptLogError as error:
-            raise error.inside(path, piece.start) from error
     return sums
 
 
@@ -122,9 +120,7 @@ def _census(item: PartitionWork, found: Sequence[Sums | Failure]) -> Census:
             sums += one
     amounts = [Amount(records, size) for records, size in sums.tolist()]
     return Census(
-        topic=item.place.topic_partition.topic,
-        partition=item.place.topic_partition.partition,
-        log_dir=item.place.log_dir,
+        **item.place.named,
         keyless=amounts[_KEYLESS],
         tombstones=tuple(amounts[:_AGES]),
         horizon_come=amounts[_COME],

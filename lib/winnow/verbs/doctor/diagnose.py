@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import prepare
@@ -75,14 +75,17 @@ def diagnose(
     troubles = (
         *(
             Trouble(
-                **_named(item), rule=item.reason.rule, reason=item.reason.words, error=item.error
+                **item.place.named,
+                rule=item.reason.rule,
+                reason=item.reason.words,
+                error=item.error,
             )
             for item in prepared
             if isinstance(item, LeftAlone)
         ),
         *(
             Trouble(
-                **_named(item), rule=item.plan.rule, reason=item.plan.reason, error=result.error
+                **item.place.named, rule=item.plan.rule, reason=item.plan.reason, error=result.error
             )
             for item, result in sure
             if result.error is not None
@@ -122,15 +125,6 @@ def diagnose(
     )
 
 
-def _named(item: Prepared) -> dict[str, Any]:
-    topic_partition = item.place.topic_partition
-    return {
-        "topic": topic_partition.topic,
-        "partition": topic_partition.partition,
-        "log_dir": item.place.log_dir,
-    }
-
-
 def _overdue(items: Iterable[PartitionWork]) -> Iterable[Overdue]:
     for item in items:
         plan = item.plan
@@ -145,7 +139,7 @@ def _overdue(items: Iterable[PartitionWork]) -> Iterable[Overdue]:
             if segment.first_batch_max_timestamp > 0
         ]
         yield Overdue(
-            **_named(item),
+            **item.place.named,
             rule=plan.rule,
             reason=plan.reason,
             dirty_ratio=plan.dirty_ratio,
@@ -163,7 +157,7 @@ def _held_back(items: Iterable[PartitionWork]) -> Iterable[HeldBack]:
         held = segments_between(state.segments, undecided.first_offset, state.active.base_offset)
         producer = item.transactions.producers.producers.get(undecided.producer_id)
         yield HeldBack(
-            **_named(item),
+            **item.place.named,
             producer_id=undecided.producer_id,
             first_offset=undecided.first_offset,
             last_seen=producer.timestamp if producer and producer.timestamp >= 0 else None,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
-from winnow.errors import CorruptLogError
+from winnow.errors import errors_inside
 from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.indexes.index import IndexBuilder
@@ -231,7 +231,7 @@ def found_in_split(
 
     `buf` holds the bytes of the split. Raises CorruptLogError with the name of the file.
     """
-    try:
+    with errors_inside(path, split.start):
         batches = batches_of(buf, path, split.base_offset)
         for some in chunks_of(batches, split.records):
             rows = batches[some]
@@ -245,5 +245,3 @@ def found_in_split(
                 if control.any():
                     found.number[np.repeat(control, blocks.rows["record_count"])] = NOT_FOUND
                 yield part, found
-    except CorruptLogError as error:
-        raise error.inside(path, split.start) from error

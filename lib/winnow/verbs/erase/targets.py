@@ -56,8 +56,8 @@ class Target:
 
     def result(self) -> PartitionErasure:
         """Return a result that holds only what is known before the scan."""
-        return replace(
-            _result(Place(self.state.log_dir, self.state.topic_partition)),
+        return PartitionErasure(
+            **Place(self.state.log_dir, self.state.topic_partition).named,
             segments=len(self.state.segments),
             bytes_before=self.state.log_bytes,
             copies=self.copies,
@@ -88,15 +88,15 @@ def find_targets(
     listed = iter(list_known(sc, [item for item in found if isinstance(item, Known)], request))
     targets: list[Target | PartitionErasure] = []
     for item in found:
-        result = _result(item.place)
+        named = item.place.named
         if isinstance(item, LeftAlone):
-            result = replace(result, error=item.error, why_left_alone=item.reason.words)
-            targets.append(result)
+            why = item.reason.words
+            targets.append(PartitionErasure(**named, error=item.error, why_left_alone=why))
             continue
         try:
             targets.append(_target(*next(listed), request.storage))
         except FAILS_ONE_PARTITION as error:
-            targets.append(replace(result, error=failure_of(error)))
+            targets.append(PartitionErasure(**named, error=failure_of(error)))
     return targets
 
 
@@ -122,11 +122,13 @@ def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | U
 def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:
     place = known.place
     if isinstance(listed, Failure):
-        return replace(_result(place), error=listed.message, error_code=listed.exit_code)
+        return PartitionErasure(**place.named, error=listed.message, error_code=listed.exit_code)
     if listed.active is None:
-        return replace(_result(place), why_left_alone=what_was_left(storage, listed.listing))
+        return PartitionErasure(
+            **place.named, why_left_alone=what_was_left(storage, listed.listing)
+        )
     if is_tiered(place.topic_partition.topic, known.config):
-        return replace(_result(place), why_left_alone=_TIERED)
+        return PartitionErasure(**place.named, why_left_alone=_TIERED)
     state = resolve(
         listed.listing,
         log_dir=place.log_dir,
@@ -137,7 +139,7 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
     found = state.recovered
     if found is not None and found.why_cut is not None:
         words = _CUT.format(found.cut_segment, found.cut_position, found.why_cut)
-        return replace(_result(place), why_left_alone=words)
+        return PartitionErasure(**place.named, why_left_alone=words)
     copies = tuple(
         f"{place.directory}/{entry.name}"
         for entry in storage.list_dir(place.directory)
@@ -145,12 +147,4 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
     )
     return Target(
         state, known.config, copies, has_remote_storage(place.topic_partition.topic, known.config)
-    )
-
-
-def _result(place: Place) -> PartitionErasure:
-    return PartitionErasure(
-        topic=place.topic_partition.topic,
-        partition=place.topic_partition.partition,
-        log_dir=place.log_dir,
     )

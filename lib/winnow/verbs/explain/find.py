@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import errors_inside
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
-from winnow.scan.chunks import batches_of
+from winnow.scan.chunks import batches_of, slices_of
 from winnow.scan.cut import Split
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.survey.gather import control_columns
@@ -152,13 +152,10 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
     path = f"{search.directory}/{segment_file(place.base_offset, LOG)}"
     carried = place.carried
     for split in walk_segment(search.directory, place.base_offset, place.log_bytes).splits:
-        with map_range(path, split.start, split.end) as buf:
-            try:
-                rows = batches_of(buf, path, split.base_offset)
-                discardable, carried = _judged(search, buf, rows, carried, path)
-                yield from _in_split(search, split, buf, rows, discardable)
-            except CorruptLogError as error:
-                raise error.inside(path, split.start) from error
+        with map_range(path, split.start, split.end) as buf, errors_inside(path, split.start):
+            rows = batches_of(buf, path, split.base_offset)
+            discardable, carried = _judged(search, buf, rows, carried, path)
+            yield from _in_split(search, split, buf, rows, discardable)
 
 
 def _judged(
@@ -181,13 +178,10 @@ def _in_split(
         stop = min(at + 1, len(rows))
         # The last record of a wrapper can have a higher offset than the one it was given (S2.1).
         first = at - 1 if at and int(rows["magic"][at - 1]) < MAX_MAGIC else at
-    ends = rows["position"] + rows["size"]
-    while first < stop:
-        limit = int(rows["position"][first]) + CHUNK_BYTES
-        last = min(stop, max(first + 1, int(np.searchsorted(ends, limit, side="right"))))
-        chunk = rows[first:last]
-        check_crcs(buf, chunk)
-        for blocks in inflate_parts(buf, chunk, limit=search.max_decompressed_bytes):
+    wanted = rows[first:stop]
+    for some in slices_of(wanted, CHUNK_BYTES):
+        check_crcs(buf, wanted[some])
+        for blocks in inflate_parts(buf, wanted[some], limit=search.max_decompressed_bytes):
             for i, record in _in_blocks(search, blocks):
                 yield FoundRecord(
                     segment=split.base_offset,

@@ -60,6 +60,7 @@ def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> F
     compaction = ground.compaction
     if compaction is None or record.segment >= compaction.end_offset:
         return ground.untouched
+    segment = next(s for s in ground.state.segments if s.base_offset == record.segment)
     facts = RecordFacts(
         offset=record.offset,
         batch=record.batch,
@@ -69,7 +70,7 @@ def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> F
         aborted=None if record.control or not record.discardable else _transaction(record, ground),
         marker=control_type(record.key).name if record.control else None,
         emptied=record.control and record.discardable,
-        retain_legacy_deletes=_mtime_ms(record, ground) > ground.legacy_delete_horizon_ms,
+        retain_legacy_deletes=segment.log_mtime_ms > ground.legacy_delete_horizon_ms,
     )
     return record_fate(facts, compaction)
 
@@ -84,10 +85,6 @@ def _transaction(record: FoundRecord, ground: Ground) -> tuple[int, int] | None:
         ),
         None,
     )
-
-
-def _mtime_ms(record: FoundRecord, ground: Ground) -> int:
-    return next(s.log_mtime_ms for s in ground.state.segments if s.base_offset == record.segment)
 
 
 def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
