@@ -305,7 +305,7 @@ def doctor(
 @contextmanager
 def _found_to_read(log_dirs: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the log directories beneath these places, locked."""
-    from winnow.verbs.verify.log_dirs import find_log_dirs  # noqa: PLC0415
+    from winnow.verbs.verify.directories import find_log_dirs  # noqa: PLC0415
 
     with ExitStack() as locks:
         found = find_log_dirs(Places(), log_dirs)

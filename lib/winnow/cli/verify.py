@@ -122,7 +122,7 @@ def _learn(spark: Any, request: CommandLine, progress: Progress) -> None:  # noq
     """Sum up what is sound, for later cleanings."""
     from winnow.cleaning.learn import learn_segments  # noqa: PLC0415 - it loads numba
     from winnow.storage.places import Places  # noqa: PLC0415
-    from winnow.verbs.verify.log_dirs import find_log_dirs  # noqa: PLC0415
+    from winnow.verbs.verify.directories import find_log_dirs  # noqa: PLC0415
 
     summaries = key_summaries_of(request, ledger_of(request))
     if summaries is None:

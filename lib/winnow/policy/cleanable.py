@@ -45,10 +45,15 @@ def oldest_dirty(state: PartitionState, first_dirty_offset: int) -> int | None:
     included: it is rolled no later than `max.compaction.lag.ms` after it (S3.4). None if there are
     none or none is known.
     """
-    return _oldest(segments_between(state.segments, first_dirty_offset, state.log_end_offset))
+    return oldest_first_batch(
+        segments_between(state.segments, first_dirty_offset, state.log_end_offset)
+    )
 
 
-def _oldest(segments: Sequence[Segment]) -> int | None:
+def oldest_first_batch(segments: Sequence[Segment]) -> int | None:
+    """Return the lowest known timestamp, ms, of the first batches of segments. None if there is
+    none.
+    """
     known = [s.first_batch_max_timestamp for s in segments]
     return min((timestamp for timestamp in known if timestamp > 0), default=None)
 
@@ -80,7 +85,7 @@ def cleanable_range(
         s.log_bytes for s in segments_between(state.segments, min(first_dirty, end), end)
     )
     total = clean_bytes + cleanable_bytes
-    oldest = _oldest(_non_active_from(state, first_dirty))
+    oldest = oldest_first_batch(_non_active_from(state, first_dirty))
     return CleanableRange(
         first_dirty_offset=first_dirty,
         first_uncleanable_offset=end,

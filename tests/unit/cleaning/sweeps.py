@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from winnow.storage.local import LocalStorage
-from winnow.verbs.verify.directories import check_directory
+from winnow.verbs.verify.directories import check_directory, check_log_dir
 from winnow.verbs.verify.findings import Checked, Finding
-from winnow.verbs.verify.log_dirs import check_log_dir
 from winnow.verbs.verify.segments import check_segment
 from winnow.verbs.verify.verify import all_findings
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES

@@ -21,9 +21,8 @@ from winnow.storage.places import Places
 from winnow.survey.place import Place
 from winnow.survey.survey import list_partition
 from winnow.verbs.inspect.directories import describe_target, find_position, find_target
-from winnow.verbs.verify.directories import PartitionPlace, check_directory
+from winnow.verbs.verify.directories import PartitionPlace, check_directory, check_log_dir
 from winnow.verbs.verify.findings import Scope
-from winnow.verbs.verify.log_dirs import check_log_dir
 
 STORAGE = Places()
 KEY = TopicPartition("t", 0)

@@ -31,9 +31,9 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.storage.local import LocalStorage
+from winnow.verbs.verify.directories import find_log_dirs
 from winnow.verbs.verify.findings import Scope
 from winnow.verbs.verify.kinds import Kind
-from winnow.verbs.verify.log_dirs import find_log_dirs
 from winnow.verbs.verify.logs import LogFile, check_log
 from winnow.wire.batch import HEADER_V2_SIZE
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES

@@ -17,7 +17,7 @@ from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
-from winnow.policy.cleanable import segments_between
+from winnow.policy.cleanable import oldest_first_batch, segments_between
 from winnow.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
@@ -133,18 +133,13 @@ def _overdue(items: Iterable[PartitionWork]) -> Iterable[Overdue]:
         dirty = segments_between(
             item.state.segments, plan.first_dirty_offset, plan.compaction.end_offset
         )
-        known = [
-            segment.first_batch_max_timestamp
-            for segment in dirty
-            if segment.first_batch_max_timestamp > 0
-        ]
         yield Overdue(
             **item.place.named,
             rule=plan.rule,
             reason=plan.reason,
             dirty_ratio=plan.dirty_ratio,
             dirty_bytes=plan.compaction.cleanable_bytes,
-            dirty_since=min(known, default=None),
+            dirty_since=oldest_first_batch(dirty),
         )
 
 

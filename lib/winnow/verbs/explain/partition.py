@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winnow.cleaning.plan.prepared import PartitionWork
-from winnow.policy.cleanable import CleanableRange, cleanable_range
+from winnow.policy.cleanable import CleanableRange, cleanable_range, oldest_first_batch
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.retention import why_kept
@@ -62,11 +62,7 @@ def state_facts(state: PartitionState) -> tuple[Fact, ...]:
 
 def compaction_facts(item: PartitionWork, found: CleanableRange) -> tuple[Fact, ...]:
     config, plan = item.config, item.plan.compaction
-    first_batches = [
-        s.first_batch_max_timestamp
-        for s in item.state.segments[:-1]
-        if s.base_offset >= found.first_dirty_offset and s.first_batch_max_timestamp > 0
-    ]
+    dirty = [s for s in item.state.segments[:-1] if s.base_offset >= found.first_dirty_offset]
     return (
         # Transactions were not read if the partition is not compacted anyway.
         *(
@@ -81,7 +77,7 @@ def compaction_facts(item: PartitionWork, found: CleanableRange) -> tuple[Fact, 
         Fact("cleanable_bytes", found.cleanable_bytes),
         Fact("dirty_ratio", found.ratio),
         Fact("min_cleanable_dirty_ratio", config.min_cleanable_dirty_ratio),
-        Fact("oldest_dirty_batch", min(first_batches, default=None), time=True),
+        Fact("oldest_dirty_batch", oldest_first_batch(dirty), time=True),
         *([Fact("split_first", len(item.overflowed))] if item.overflowed else []),
         Fact("groups", None if plan is None else len(plan.groups)),
     )

@@ -25,10 +25,15 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
-from winnow.verbs.verify.directories import DirectoryCheck, PartitionPlace, check_directory
+from winnow.verbs.verify.directories import (
+    DirectoryCheck,
+    LogDirCheck,
+    PartitionPlace,
+    check_directory,
+    check_log_dir,
+)
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
-from winnow.verbs.verify.log_dirs import LogDirCheck, check_log_dir
 from winnow.verbs.verify.segments import (
     SegmentCheck,
     SegmentFiles,
