@@ -9,6 +9,7 @@ from itertools import cycle
 from pathlib import Path
 
 from tests.crash.replay import RecordingStorage
+from winnow.storage.turns import waiting
 
 NAMES = ("t-0", "t-1")
 PATIENCE_S = 0.05
@@ -38,7 +39,7 @@ class TakingTurns(RecordingStorage):
         if directory in NAMES:
             self._who[thread] = directory
         who = self._who.get(thread)
-        with self._changed:
+        with waiting(), self._changed:
             self._away.discard(who or "")
             if who is not None and method != "mkdir":
                 came = self._changed.wait_for(

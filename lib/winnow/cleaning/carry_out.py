@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import kept_bytes
 from winnow.cleaning.commit.retention import retain_only
+from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.commit.split import split_bytes, split_first
 from winnow.cleaning.compact import NOT_BEGUN, Run, compact
 from winnow.cleaning.plan import outcomes as report
@@ -26,13 +27,12 @@ from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round, summed_up
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
-from winnow.cleaning.space import commits_at_once, needed_bytes, waves
+from winnow.cleaning.space import needed_bytes, waves
 from winnow.cleaning.tight import compact_tight
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, StoppedError
 from winnow.policy.decide import after_retention
 from winnow.policy.plan import CompactionPlan
 from winnow.runtime.failure import failure
-from winnow.runtime.side_by_side import side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,9 @@ def _without_rounds(
     results, retained, compacted = _sorted_out(current)
     if retained:
         request.progress.stage("applying retention", total_tasks=len(retained))
-    done = side_by_side(
+    done = commit_several(
         [partial(_retain, item, request, run_id=run_id) for item in retained.values()],
-        at_once=commits_at_once(
-            item.place.directory for item in retained.values() if item.plan.retention
-        ),
+        [item.place.directory for item in retained.values() if item.plan.retention],
         done=partial(request.progress.advance, 1),
     )
     results |= dict(zip(retained, done, strict=True))

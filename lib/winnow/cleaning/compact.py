@@ -22,13 +22,14 @@ from winnow.cleaning.commit.commit import (
     kept_by,
 )
 from winnow.cleaning.commit.retention import retain_from, state_now
+from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup
-from winnow.cleaning.space import Room, commits_at_once, fitting, no_space, room_for, within
+from winnow.cleaning.space import Room, fitting, no_space, room_for, within
 from winnow.cleaning.summaries.store import UniqueKeys, record
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
@@ -39,7 +40,6 @@ from winnow.policy.decide import retention_reason
 from winnow.policy.retention import retention_plan
 from winnow.runtime.failed_job import each_survived, failed_job
 from winnow.runtime.failure import Failure, all_or_failure, failure
-from winnow.runtime.side_by_side import side_by_side
 from winnow.scan.job import CompactionJob, PartitionJob
 from winnow.storage.contract import Remembered
 from winnow.storage.places import learn
@@ -78,12 +78,10 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
     if len(rounds) == 1:
         return [_in_waves(run, rounds[0])]
     staged = _stage(run, rounds)
-    return side_by_side(
+    return commit_several(
         [partial(_end, run, *one) for one in zip(rounds, staged, strict=True)],
-        at_once=commits_at_once(
-            [round_.job.directory for round_ in rounds],
-            most_segments=max(len(round_.item.state.segments) for round_ in rounds),
-        ),
+        [round_.job.directory for round_ in rounds],
+        most_segments=max(len(round_.item.state.segments) for round_ in rounds),
         done=partial(request.progress.advance, 1),
     )
 

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from winnow.storage.turns import holding
+
 _T = TypeVar("_T")
 _T_contra = TypeVar("_T_contra", contravariant=True)
 
@@ -50,7 +52,7 @@ class JointWrites(Generic[_T]):
         """
         mine = _Waiting(wish)
         self._queue.append(mine)
-        with self._lock:
+        with holding(self._lock):
             if mine.changed is None:
                 together = [] if mine.alone else self._take_all()
                 if len(together) > 1:

@@ -22,6 +22,7 @@ from winnow.storage.guarded import (
 )
 from winnow.storage.io_counters import count_io
 from winnow.storage.size_limits import size_limit, too_large
+from winnow.storage.turns import sync
 
 
 class LocalStorage:
@@ -92,7 +93,7 @@ class LocalStorage:
             while view.nbytes:
                 view = view[os.write(fd, view) :]
             count_io(written=len(data), files=1)
-            os.fsync(fd)
+            sync(fd)
         except OSError as error:  # half a file is useless and blocks a second attempt
             self.unlink(path)
             error.filename = path
@@ -131,11 +132,11 @@ class LocalStorage:
 
     def fsync_file(self, path: str) -> None:
         with held(open_file(path), path) as fd:
-            os.fsync(fd)
+            sync(fd)
 
     def fsync_dir(self, path: str) -> None:
         with held(open_dir(path), path) as fd:
-            os.fsync(fd)
+            sync(fd)
 
     def mkdir(self, path: str) -> None:
         create_directory(path)
@@ -189,7 +190,7 @@ class _NewFile:
             raise
 
     def finish(self) -> None:
-        os.fsync(self._fd)
+        sync(self._fd)
 
     def close(self) -> None:
         os.close(self._fd)

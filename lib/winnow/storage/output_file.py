@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.storage.guarded import kind_of
+from winnow.storage.turns import sync
 
 PRIVATE = 0o600
 READABLE = 0o644
@@ -144,7 +145,7 @@ def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[
         with open(fd, "wb") as file:
             yield file
             file.flush()
-            os.fsync(fd)
+            sync(fd)
         _check_replaceable(target)
         os.rename(begun, os.path.join(directory, name))
     except BaseException:
@@ -239,6 +240,6 @@ def _check_regular(fd: int, path: str | os.PathLike[str]) -> None:
 def _sync_directory(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
+        sync(fd)
     finally:
         os.close(fd)

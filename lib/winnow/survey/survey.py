@@ -124,12 +124,11 @@ def list_partition(
     """List one partition, in this process. Raises CorruptLogError or OSError.
 
     What a broker recovers is not read: see `Listed.active`. `known`: the state from before this run
-    changed files; if its log was read, its end still applies. Where reading is a request, what has
-    not changed since is not read again. `earlier`: what an earlier run found; not after an unclean
-    shutdown.
+    changed files; if its log was read, its end still applies. What has not changed since is not
+    read again. `earlier`: what an earlier run found; not after an unclean shutdown.
     """
     clean = place.trusted_end is None and place.recovery_point is None
-    listing = list_sound(place.directory) if clean else None
+    listing = list_sound(place.directory) if clean and known is None else None
     if listing is None:
         again = known is not None and known.recovered is not None
         listing = list_segments(
@@ -137,7 +136,7 @@ def list_partition(
             place.directory,
             trusted_end=place.trusted_end,
             recovery_point=None if again else place.recovery_point,
-            known=known if again or is_remote(place.directory) else None,
+            known=known,
             earlier=earlier,
         )
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from winnow.runtime.joint_writes import JointWrites
+from winnow.storage.turns import holding, in_turn, sync, waiting
+
+_LONG_S = 30
+_SOON_S = 0.05
+
+
+def _together(*pieces: Callable[[], object]) -> None:
+    with ThreadPoolExecutor(len(pieces)) as pool:
+        for done in [pool.submit(in_turn, piece) for piece in pieces]:
+            done.result(timeout=_LONG_S)
+
+
+def test_one_piece_at_a_time_goes_on() -> None:
+    under_way = threading.Lock()
+
+    def piece() -> None:
+        assert under_way.acquire(blocking=False)
+        threading.Event().wait(_SOON_S)
+        under_way.release()
+
+    _together(*[piece] * 4)
+
+
+def test_another_piece_goes_on_while_one_waits() -> None:
+    """Each waits for the other, so neither could end if the one that waits kept its turn."""
+    both = threading.Barrier(2, timeout=_LONG_S)
+
+    def piece() -> None:
+        with waiting():
+            both.wait()
+
+    _together(piece, piece)
+
+
+def test_waiting_may_contain_waiting() -> None:
+    both = threading.Barrier(2, timeout=_LONG_S)
+
+    def piece() -> None:
+        with waiting():
+            both.wait()
+            with waiting():
+                both.wait()
+            both.wait()
+
+    _together(piece, piece)
+
+
+def test_piece_that_waited_goes_on_in_turn() -> None:
+    under_way = threading.Lock()
+    both = threading.Barrier(2, timeout=_LONG_S)
+
+    def piece() -> None:
+        with waiting():
+            both.wait()
+        assert under_way.acquire(blocking=False)
+        threading.Event().wait(_SOON_S)
+        under_way.release()
+
+    _together(piece, piece)
+
+
+@pytest.mark.parametrize("fails_while_waiting", [False, True])
+def test_failure_passes_the_turn_on(*, fails_while_waiting: bool) -> None:
+    def piece() -> None:
+        if fails_while_waiting:
+            with waiting():
+                raise OSError("the disk is full")
+        raise OSError("the disk is full")
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="full"):
+            in_turn(piece)
+
+
+def test_whoever_wants_a_lock_lets_its_holder_go_on() -> None:
+    lock, held = threading.Lock(), threading.Event()
+
+    def first() -> None:
+        with holding(lock):
+            held.set()
+            with waiting():
+                threading.Event().wait(_SOON_S)
+
+    def second() -> None:
+        with waiting():
+            assert held.wait(_LONG_S)
+        with holding(lock):
+            pass
+
+    _together(first, second)
+    assert not lock.locked()
+
+
+def test_writes_of_a_shared_file_take_turns_with_all_else(tmp_path: Path) -> None:
+    def write(wishes: Sequence[int], *, again: bool) -> Sequence[bool]:
+        fd = os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
+        sync(fd)
+        os.close(fd)
+        return [not again for _ in wishes]
+
+    joint = JointWrites(write)
+    _together(*[partial(joint.add, number) for number in range(16)])
+
+
+def test_thread_without_turns_waits_without_them() -> None:
+    with waiting():
+        _together(lambda: None)
