@@ -5,6 +5,7 @@ byte.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -29,7 +30,9 @@ from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Silence
 from winnow.storage.local import LocalStorage
-from winnow.verbs.erase.erase import NO_CLOCK
+from winnow.storage.places import Places
+from winnow.storage.turns import waiting
+from winnow.verbs.erase.erase import NO_CLOCK, erase_from
 from winnow.verbs.erase.key_hashes import hash_keys
 from winnow.verbs.erase.keys import different_keys
 from winnow.verbs.erase.proof import prove
@@ -281,6 +284,37 @@ def test_verification_counts_the_same_records_as_the_scan(
         if p.closed
     }
     assert not any(proof.holds for proof in proofs.values())
+
+
+class _Meeting(Places):
+    """Before its first rename, each of two partitions waits until the other one is there, too."""
+
+    def __init__(self) -> None:
+        self._met: set[str] = set()
+        self._both = threading.Barrier(2, timeout=30)
+
+    def rename(self, source: str, target: str) -> None:
+        directory = target.rpartition("/")[0]
+        if directory not in self._met:
+            self._met.add(directory)
+            with waiting():
+                self._both.wait()
+        super().rename(source, target)
+
+
+def test_partitions_are_committed_at_the_same_time(
+    erased: Erased, spark: SparkSession, tmp_path: Path
+) -> None:
+    names = ("c-multi-0", "c-tomb-0")
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=names)
+    storage = _Meeting()
+    request = Request(settings=Settings(), now=NO_CLOCK, touch=True, storage=storage)
+    log_dirs = survey_log_dirs(storage, [str(log_dir)])
+    keys = different_keys(sorted(erased.keys))
+    result = erase_from(spark, log_dirs, request, keys, run_id="run")
+    assert [(p.error, p.proof and p.proof.holds) for p in result.partitions] == [(None, True)] * 2
+    for name in names:
+        assert content(log_dir / name) == content(erased.after / name)
 
 
 def test_damage_and_older_copies_are_reported(spark: SparkSession, tmp_path: Path) -> None:

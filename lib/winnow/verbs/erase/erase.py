@@ -1,17 +1,18 @@
 """Erase every record of some keys from all segments that can be rewritten. A second reading proves
 it.
 
-Each segment is replaced separately, one at a time, in the same way as a cleaned one (S6.4). After a
-crash each segment is either old or new, and the next erasure does the rest. Only the segments
-change: no checkpoint, no delete horizon, no offset. Before the first segment of a partition is
-replaced, undo is closed for everything that earlier runs kept: an undo would bring erased records
-back.
+Each segment is replaced separately, those of a partition one at a time, in the same way as a
+cleaned one (S6.4). After a crash each segment is either old or new, and the next erasure does the
+rest. Only the segments change: no checkpoint, no delete horizon, no offset. Before the first
+segment of a partition is replaced, undo is closed for everything that earlier runs kept: an undo
+would bring erased records back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.request import Request
 from winnow.cleaning.space import most_index_bytes, most_log_bytes, no_space, room_for
 from winnow.errors import FAILS_ONE_PARTITION, WinnowError
@@ -204,8 +206,7 @@ def _erase(
                 staged[work.segment.staging] = work.partition
                 work.partition.why = _why_failed(request.storage.mkdir, work.segment.staging)
         wave = [work for work in wave if work.partition.why is None]
-        for work, outcome in zip(wave, _rewritten(sc, wave, request, keys), strict=True):
-            _commit(work, outcome, request)
+        _commit_all(wave, _rewritten(sc, wave, request, keys), request)
     for staging, partition in sorted(staged.items()):
         why = _why_failed(remove_staging, request.storage, staging)
         partition.why = partition.why or why
@@ -276,8 +277,30 @@ def _rewritten(
         return [failed_job(error)] * len(wave)
 
 
+def _commit_all(
+    wave: Sequence[_Work], outcomes: Sequence[RewrittenSegment | Failure], request: Request
+) -> None:
+    """Commit several partitions at a time, the segments of each in ascending order."""
+    rewritten: dict[str, list[tuple[_Work, RewrittenSegment | Failure]]] = {}
+    for work, outcome in zip(wave, outcomes, strict=True):
+        rewritten.setdefault(work.segment.directory, []).append((work, outcome))
+    request.progress.stage(
+        f"committing {counted(len(rewritten), 'partition')}", total_tasks=len(rewritten)
+    )
+
+    def commit(segments: Sequence[tuple[_Work, RewrittenSegment | Failure]]) -> None:
+        for work, outcome in segments:
+            _commit(work, outcome, request)
+
+    commit_several(
+        [partial(commit, segments) for segments in rewritten.values()],
+        [*rewritten],
+        done=partial(request.progress.advance, 1),
+    )
+
+
 def _commit(work: _Work, outcome: RewrittenSegment | Failure, request: Request) -> None:
-    """Commit one segment, in ascending order. The first failure ends the partition."""
+    """Commit one segment. The first failure ends the partition."""
     partition, directory = work.partition, work.segment.directory
     if request.stop.reason is not None:
         partition.why = partition.why or _stopped(request)
