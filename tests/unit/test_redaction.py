@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cli.results import partition, run_of
 from winnow.cli.main import run
 from winnow.cli.out import complain, tell_json
-from winnow.cli.result_file import ResultFile
+from winnow.cli.outlets import ResultFile
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.append import recorded
 from winnow.logdir import lock

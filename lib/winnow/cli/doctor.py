@@ -35,8 +35,6 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
-    """The options that only `doctor` has."""
-
     deep: bool = switch(
         "Also read all records of compacted topics: report records without a key, and tombstones."
     )
@@ -147,7 +145,15 @@ def page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[str | T
         [f"{m.topic}-{m.partition}: {m.words}" for m in found.misplaced],
         width,
     )
-    yield from listed("Can't be cleaned in their current state", _trouble_lines(found), width)
+    # Group partitions by what is wrong. A cause that affects a whole directory is shown once.
+    groups = alike(
+        (t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in found.troubles
+    )
+    yield from listed(
+        "Can't be cleaned in their current state",
+        [f"{group.named(_FEW)}: {group.words('--json')}" for group in groups],
+        width,
+    )
     yield from listed(
         "Topics by bytes",
         [
@@ -203,14 +209,6 @@ def _overdue_line(now: int, overdue: Overdue) -> str:
         f"{overdue.topic}-{overdue.partition}  {size(overdue.dirty_bytes)} dirty "
         f"({overdue.dirty_ratio:.0%}){since}"
     )
-
-
-def _trouble_lines(found: Diagnosis) -> list[str]:
-    """Group partitions by what is wrong. A cause that affects a whole directory is shown once."""
-    groups = alike(
-        (t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in found.troubles
-    )
-    return [f"{group.named(_FEW)}: {group.words('--json')}" for group in groups]
 
 
 def _gain(gain: Gain) -> str:

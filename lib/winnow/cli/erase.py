@@ -40,8 +40,6 @@ NONE_FOUND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseOptions:
-    """The options that only `erase` has."""
-
     key: Sequence[str] = option(
         "A key as UTF-8 text, hex:6B6579 or base64:a2V5; text: before a key that begins like that. "
         "Repeatable. The shell's history and `ps` show it; --keys does not.",
@@ -106,18 +104,21 @@ def run_erase(request: CommandLine, own: EraseOptions) -> int:
             if not result.keys_found:
                 complain(NONE_FOUND)
             clock.begins("printing the result")
-            tell_erasure(result, json=request.json, more=clock.json() if request.json else {})
+            if request.json:
+                tell_json(to_json(result) | clock.json())
+            else:
+                from winnow.cli.text.erase import lines  # noqa: PLC0415 - it loads numba
+
+                tell(lambda: Paper().lines(lines(result)))
             clock.tell()
         code = result.exit_code
-        if certificate is not None and not _is_in(result.certificate, certificate):
-            return code if code not in (0, CorruptLogError.exit_code) else WinnowError.exit_code
+        if certificate is not None:
+            written = result.certificate
+            if written is None or Path(written).parent != Path(certificate).resolve():
+                return code if code not in (0, CorruptLogError.exit_code) else WinnowError.exit_code
         return code
 
     return signals.exit_code(guarded(work, json=request.json))
-
-
-def _is_in(file: str | None, directory: str) -> bool:
-    return file is not None and Path(file).parent == Path(directory).resolve()
 
 
 def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
@@ -156,15 +157,6 @@ def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
                 "the end, which is part of the key"
             )
     return lambda _: found
-
-
-def tell_erasure(result: EraseResult, *, json: bool, more: dict[str, Any]) -> None:
-    from winnow.cli.text.erase import lines  # noqa: PLC0415 - it loads numba
-
-    if json:
-        tell_json(to_json(result) | more)
-    else:
-        tell(lambda: Paper().lines(lines(result)))
 
 
 def to_json(result: EraseResult) -> dict[str, Any]:

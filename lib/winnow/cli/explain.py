@@ -45,8 +45,6 @@ _VERDICTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainOptions:
-    """The options that only `explain` has."""
-
     partition: str = option(
         "The name of the partition's directory.", metavar="TOPIC-PARTITION", default=MISSING
     )

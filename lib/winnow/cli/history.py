@@ -44,8 +44,6 @@ _NEEDED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOptions:
-    """The options that only `history` has."""
-
     since: str | None = option("Only runs that ended then or later.", metavar="MS|ISO-8601")
 
 

@@ -22,8 +22,6 @@ SOUND, DAMAGED = 0, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectOptions:
-    """The options that only `inspect` has."""
-
     paths: Sequence[str] = argument("Files, partition directories, log directories.", "PATH")
     offset: int | None = option(
         "Show how a partition is searched for this offset.", metavar="N", min=0

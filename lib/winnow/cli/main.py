@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -14,13 +15,16 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from winnow.cli.app import app
-from winnow.cli.line.typed import typed_arguments
 from winnow.cli.out import Errors, complain, guard_streams
 from winnow.cli.run import INTERRUPTED, tell_failure
 from winnow.cli.streams import own_streams
 from winnow.errors import WinnowError
 from winnow.runtime.garbage import seldom_collecting
 from winnow.worker.archives import load_from_files
+
+_REPLACED = "\ufffd"
+_FILE = "arguments"
+"""Where spark-submit.sh keeps the arguments, each with a zero byte after it."""
 
 
 def main() -> None:
@@ -37,19 +41,15 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
     """Return the exit code. typer reports mistakes in the arguments on stderr."""
     try:
         code = _command()(args=list(arguments), prog_name=program, standalone_mode=False)
-    except TyperException as error:
+    except (TyperException, WinnowError) as error:  # a WinnowError: in the file of --config
+        message = str(error) if isinstance(error, WinnowError) else error.format_message()
         show = getattr(error, "show", None)  # with the usage of the verb, if there is one
         if show is None:
-            complain(error.format_message())
+            complain(message)
         else:
             Errors().from_library(show)
         if "--json" in arguments:
-            tell_failure(error.format_message(), now=None, exit_code=error.exit_code)
-        return error.exit_code
-    except WinnowError as error:  # in the file of --config
-        complain(str(error))
-        if "--json" in arguments:
-            tell_failure(str(error), now=None, exit_code=error.exit_code)
+            tell_failure(message, now=None, exit_code=error.exit_code)
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -62,6 +62,27 @@ def _command() -> Callable[..., object]:
     would repeat it each time.
     """
     return get_command(app)
+
+
+def typed_arguments(given: Sequence[str]) -> list[str]:
+    """Return the arguments as they were typed. Java, which starts this process, replaces bytes that
+    are not UTF-8, such as those of a path in Latin-1.
+
+    `given`: what came through Java, returned where there is nothing better.
+    """
+    place = os.environ.get("WINNOW_RUN_DIR")
+    if place is None or not any(_REPLACED in one for one in given):
+        return list(given)
+    try:
+        with open(f"{place}/{_FILE}", "rb") as file:
+            typed = [os.fsdecode(one) for one in file.read().split(b"\0")[:-1]]
+    except OSError:
+        return list(given)
+    # The environment may come from another run.
+    same = len(typed) == len(given) and all(
+        _REPLACED in one or one == other for one, other in zip(given, typed, strict=True)
+    )
+    return typed if same else list(given)
 
 
 def _program() -> str:

@@ -245,9 +245,8 @@ def now_of(request: CommandLine) -> int:
 
 def stop_of(request: CommandLine) -> Stop:
     """Return the stop with the time limit. Raises UsageError if --timeout can't be understood."""
-    if request.timeout is None:
-        return Stop()
-    return Stop(timeout_s=parse_duration(request.timeout, option="--timeout"))
+    limit = request.timeout
+    return Stop(timeout_s=None if limit is None else parse_duration(limit, option="--timeout"))
 
 
 def read_bytes(file: str, *, option: str) -> bytes:

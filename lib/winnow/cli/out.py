@@ -181,8 +181,8 @@ class Errors:
 class Contents:
     """Content of files, for stdout, in pieces. It is data, so URLs in it are not changed."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = _raw(sys.stdout if stream is None else stream)
+    def __init__(self) -> None:
+        self._stream = _raw(sys.stdout)
 
     def json(self, text: str) -> None:
         """Write part of a JSON text. It has no control characters, because `json` escapes them."""

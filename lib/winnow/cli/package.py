@@ -14,8 +14,6 @@ from winnow.words import size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageOptions:
-    """The options that only `package` has."""
-
     archive: str = option(
         "The archive to write; its name ends in .tar.gz.",
         "--output",

@@ -13,7 +13,7 @@ from typing import Any
 from winnow.cli.out import Errors, aligned, complain
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
-from winnow.runtime.profile import Mark, Phase, Profile, Profiler, profiling
+from winnow.runtime.profile import Mark, Phase, Profile, Profiler, profiling, together
 from winnow.runtime.progress import Progress
 from winnow.runtime.session import WithContext
 from winnow.words import size
@@ -98,19 +98,14 @@ def table(profile: Profile) -> Iterator[str]:
     """Yield a line for each phase, the sum last. Seconds of tasks are added up, so on many cores
     they exceed the elapsed time.
     """
-    rows = [HEAD, *(_row(phase, profile.seconds) for phase in profile.phases), _sums(profile)]
+    phases = [*profile.phases, together("all", profile.phases)]
+    rows = [HEAD, *(_row(phase, profile.seconds) for phase in phases)]
     # Omit columns that are empty in every row.
     shown = [at for at, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
     yield f"profile: {profile.seconds:.2f} s until here"
     yield from aligned([[row[at] for at in shown] for row in rows], words=(0,))
     if back := sum(phase.read_back_seconds for phase in profile.phases):
         yield f"reading back what was written: {back:.2f} s of the tasks' time"
-
-
-def _sums(profile: Profile) -> Sequence[str]:
-    names = [name for name in Phase.__slots__ if name != "name"]
-    sums = {name: sum(getattr(phase, name) for phase in profile.phases) for name in names}
-    return _row(Phase(name="all", **sums), profile.seconds)
 
 
 def _row(phase: Phase, seconds: float) -> Sequence[str]:
@@ -120,9 +115,12 @@ def _row(phase: Phase, seconds: float) -> Sequence[str]:
         f"{100 * phase.seconds / seconds:.0f} %" if seconds else "",
         f"{phase.driver_seconds:.2f}",
         *(str(count) if count else "" for count in (phase.jobs, phase.tasks)),
-        *map(
-            _seconds,
-            (phase.task_seconds, phase.python_cpu_seconds, phase.jvm_cpu_seconds, phase.gc_seconds),
+        *(
+            f"{value:.2f}" if round(value, 2) else ""
+            for value in (
+                *(phase.task_seconds, phase.python_cpu_seconds),
+                *(phase.jvm_cpu_seconds, phase.gc_seconds),
+            )
         ),
         *(
             size(count) if count else ""
@@ -134,10 +132,6 @@ def _row(phase: Phase, seconds: float) -> Sequence[str]:
             )
         ),
     )
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2f}" if round(value, 2) else ""
 
 
 def _process_began_ms(spark: WithContext, latest_ms: int) -> int:

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.line.units import parse_now
-from winnow.cli.options import CommandLine, check_log_dirs, option, parse_settings, switch
+from winnow.cli.options import CommandLine, check_log_dirs, now_of, option, parse_settings, switch
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.cli.text.versions import by_the_rules, version_keys
-from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.logdir.names import LOG, segment_file
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverOptions:
-    """The options that only `recover` has."""
-
     undo: str | None = option(
         "Restore what this run of clean --keep-replaced replaced.", metavar="RUN_ID"
     )
@@ -104,8 +100,7 @@ def _after_crash(
     line: CommandLine, asked: RecoverOptions, log_dirs: tuple[str, ...]
 ) -> TruncateResult:
     """Recover what a broker would recover, or plan it."""
-    settings = parse_settings(line)
-    now = now_ms() if line.now is None else parse_now(line.now)
+    settings, now = parse_settings(line), now_of(line)
     with spark_context(quiet=line.quiet) as spark, progress_on_stderr(quiet=line.quiet) as progress:
         from winnow.recovery.logs.run import recover_unclean  # noqa: PLC0415 - likewise
         from winnow.recovery.logs.values import TruncateRequest  # noqa: PLC0415 - it loads numba
@@ -183,24 +178,17 @@ def cuts_to_json(result: TruncateResult) -> list[dict[str, Any]]:
 
 
 def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
+    from winnow.logdir.commit.truncation import Truncation  # noqa: PLC0415 - loaded by now
+
     loaded = log.loaded
-    value: dict[str, Any] = {
+    change = Truncation() if loaded is None else loaded.truncation
+    return {
         "directory": log.name,
         "topic": log.topic_partition.topic,
         "partition": log.topic_partition.partition,
         "log_start_offset": None if loaded is None else loaded.log_start_offset,
         "log_end_offset": None if loaded is None else loaded.log_end_offset,
-        "cuts": [],
-        "removed_segments": [],
-        "cut_bytes": 0,
-        "written_files": [],
-        "removed_files": [],
-        "kept_in": log.kept,
-        "error": log.error,
-    }
-    if loaded is not None:
-        change = loaded.truncation
-        value["cuts"] = [
+        "cuts": [
             {
                 "base_offset": cut.base_offset,
                 "position": cut.size,
@@ -209,16 +197,18 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
                 "why": cut.why,
             }
             for cut in change.cuts
-        ]
-        value["removed_segments"] = list(change.removed_segments)
-        value["cut_bytes"] = change.cut_bytes
-        value["written_files"] = [*change.files, *change.snapshots]
-        value["removed_files"] = [
+        ],
+        "removed_segments": list(change.removed_segments),
+        "cut_bytes": change.cut_bytes,
+        "written_files": [*change.files, *change.snapshots],
+        "removed_files": [
             *change.orphans,
             *change.snapshots_beyond_end,
             *change.old_snapshots,
-        ]
-    return value
+        ],
+        "kept_in": log.kept,
+        "error": log.error,
+    }
 
 
 def cut_lines(result: TruncateResult) -> Iterator[str]:
@@ -241,9 +231,8 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
             yield from (f"      {line}" for line in shown)
     would = "" if result.truncated else "would be "
     if quiet:
-        changed = sum(
-            log.loaded is not None and bool(log.loaded.truncation) for log in _whole(log_dir)
-        )
+        sound = [log.loaded for log in log_dir.logs if log.loaded and log.error is None]
+        changed = sum(bool(log.truncation) and not log.truncation.cut_bytes for log in sound)
         yield (
             f"{counted(quiet, 'partition')}: nothing to cut; indexes, snapshots or leader epochs "
             f"of {changed} {would}written again"
@@ -271,13 +260,6 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
             f"Nothing was changed. `recover {log_dir.path} --truncate` cuts {size(cut)} and keeps "
             "what it cuts. Or start the broker, which cuts the same bytes."
         )
-
-
-def _whole(log_dir: RecoveredDir) -> Iterator[RecoveredLog]:
-    """Yield the logs that lose nothing."""
-    for log in log_dir.logs:
-        if log.error is None and log.loaded is not None and not log.loaded.truncation.cut_bytes:
-            yield log
 
 
 def _of_log(log: RecoveredLog, *, truncated: bool) -> Iterator[str]:

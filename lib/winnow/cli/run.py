@@ -25,9 +25,15 @@ from winnow.cli.options import (
     switch,
 )
 from winnow.cli.out import Errors, Paper, complain, tell, tell_json
-from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
+from winnow.cli.outlets import (
+    Outlets,
+    ResultFile,
+    check_outlets,
+    logged,
+    wants_report,
+    write_page,
+)
 from winnow.cli.profile import Clock
-from winnow.cli.result_file import ResultFile
 from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
@@ -59,15 +65,11 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The option that only `plan` and `clean` have."""
-
     dry_run: bool = switch("Change nothing: the same as plan.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """The options that only `apply` has."""
-
     plan: str = argument("The plan: what `plan --out FILE` wrote.", "FILE")
 
 

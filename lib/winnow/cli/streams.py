@@ -18,6 +18,7 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,12 +30,9 @@ def own_streams() -> None:
     """Give this process the stdout and stderr of the JVM that started it, if one did."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
-    through_jvm = [fd for fd in STREAMS if not _reopen(f"/proc/{os.getppid()}/fd/{fd}", fd)]
-    connect = _connector()
-    if 1 in through_jvm:
-        sys.stdout = _text(JvmStream(connect, 1))
-    if 2 in through_jvm:
-        sys.stderr = _text(JvmStream(connect, 2))
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        if not _reopen(f"/proc/{os.getppid()}/fd/{fd}", fd):
+            setattr(sys, name, _text(JvmStream(_system, fd)))
 
 
 def _reopen(path: str, fd: int) -> bool:
@@ -55,22 +53,15 @@ def _reopen(path: str, fd: int) -> bool:
     return True
 
 
-def _connector() -> Callable[[], Any]:
-    """Return a function that opens one JVM connection for both streams when it is first called."""
-    made: list[Any] = []
+@cache
+def _system() -> Any:  # noqa: ANN401 - py4j has no types
+    """Return the JVM's System, through one connection for both streams."""
+    # A thread that is started now never runs, and its starter would wait forever.
+    if sys.is_finalizing():
+        raise ConnectionError("too late for a connection to the JVM")
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-    def connect() -> Any:  # noqa: ANN401 - py4j has no types
-        if not made:
-            # A thread that is started now never runs, and its starter would wait forever.
-            if sys.is_finalizing():
-                raise ConnectionError("too late for a connection to the JVM")
-            from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
-
-            gateway = launch_gateway()  # type: ignore[no-untyped-call]
-            made.append(gateway.jvm.java.lang.System)
-        return made[0]
-
-    return connect
+    return launch_gateway().jvm.java.lang.System  # type: ignore[no-untyped-call]
 
 
 class JvmStream(io.RawIOBase):

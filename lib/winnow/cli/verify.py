@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +51,9 @@ def run_verify(request: CommandLine, check: VerifyOptions) -> int:
         check_log_dirs(request.log_dirs)
         _refuse_mixed(check)
         text = _text(check)
+        start: Any = spark_context if check.key_hash is None else spark_session
         clock.starts_spark()
-        with _spark(check, quiet=request.quiet) as spark, clock.with_spark(spark):
+        with start(quiet=request.quiet) as spark, clock.with_spark(spark):
             with clock.progress(quiet=request.quiet) as progress:
                 result = _read(spark, request, check, progress)
             for note in result.notes:
@@ -83,11 +84,6 @@ def _text(check: VerifyOptions) -> Any:  # noqa: ANN401 - a module with `to_json
     else:
         from winnow.cli.text import verify as text  # type: ignore[no-redef]  # noqa: PLC0415
     return text
-
-
-def _spark(check: VerifyOptions, *, quiet: bool) -> AbstractContextManager[Any]:
-    start = spark_context if check.key_hash is None else spark_session
-    return start(quiet=quiet)
 
 
 def _read(

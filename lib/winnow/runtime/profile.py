@@ -226,9 +226,8 @@ def profile_of(
         of_own = {stage: left.pop(stage) for job in own for stage in job.stages if stage in left}
         phase = _phase(mark, following, own, of_own, counts)
         if phase.seconds or phase.jobs:
-            phases[mark.name] = (
-                _together(phases[mark.name], phase) if mark.name in phases else phase
-            )
+            same = [phases[mark.name]] if mark.name in phases else []
+            phases[mark.name] = together(mark.name, [*same, phase])
     seconds = (marks[-1].at_ms - marks[0].at_ms) / 1000 if marks else 0.0
     return Profile(seconds, tuple(phases.values()))
 
@@ -267,10 +266,8 @@ def _covered(jobs: Sequence[Job], begin: int, end: int) -> int:
     return covered
 
 
-def _together(one: Phase, other: Phase) -> Phase:
-    sums = {
-        name: getattr(one, name) + getattr(other, name)
-        for name in Phase.__slots__
-        if name != "name"
-    }
-    return Phase(name=one.name, **sums)
+def together(name: str, phases: Sequence[Phase]) -> Phase:
+    """Return one phase with the sums of these."""
+    fields = [field for field in Phase.__slots__ if field != "name"]
+    sums = {field: sum(getattr(phase, field) for phase in phases) for field in fields}
+    return Phase(name=name, **sums)

@@ -13,7 +13,7 @@ import pytest
 from tests.disks import MIB, disk_or_skip
 from tests.pages import DOCS
 from tests.unit.cli.results import idle, run_of
-from winnow.cli.result_file import ResultFile
+from winnow.cli.outlets import ResultFile
 from winnow.errors import UsageError
 
 SCHEMA = json.loads((DOCS / "reference" / "result.schema.json").read_text())

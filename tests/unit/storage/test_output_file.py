@@ -16,7 +16,7 @@ import pytest
 from tests.disks import MIB, disk_or_skip
 from tests.unit.cli.results import NOW, partition
 from winnow.cleaning.result import RunResult
-from winnow.cli.result_file import ResultFile
+from winnow.cli.outlets import ResultFile
 from winnow.errors import NoSpaceError, UsageError, WinnowError
 from winnow.ledger.append import LOCK, _alone
 from winnow.metrics.lineage import Lineage

@@ -40,13 +40,11 @@ def alike(reasons: Iterable[tuple[str, str, str]], *, together: bool = True) -> 
     """
     groups: dict[str, Alike] = {}
     for topic, name, text in reasons:
-        group = groups.setdefault(_pattern(topic, name, text) if together else text, Alike(text))
+        pattern = text
+        if together:
+            pattern = text.replace(name, "PARTITION").replace(topic, "TOPIC")
+            pattern = _NUMBER.sub("N", pattern)
+        group = groups.setdefault(pattern, Alike(text))
         group.names.append(name)
         group.texts.add(text)
     return sorted(groups.values(), key=lambda group: (-len(group.names), group.text))
-
-
-def _pattern(topic: str, name: str, text: str) -> str:
-    for own, word in ((name, "PARTITION"), (topic, "TOPIC")):
-        text = text.replace(own, word)
-    return _NUMBER.sub("N", text)

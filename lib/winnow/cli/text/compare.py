@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from winnow.cli.out import Paper, aligned, wrapped
+from winnow.cli.out import Paper, Row, aligned, wrapped
 from winnow.words import counted, printable
 
 if TYPE_CHECKING:
-    from winnow.verbs.compare.values import CompareResult, Comparison, Place
+    from winnow.verbs.compare.values import CompareResult, Comparison
 
 HEAD = ("partition", "kind", "offset", "differences", "compared")
 _WORDS = (0, 1, 4)
 _INDENT = " " * 6
-
-Row = tuple[str, ...]
 
 
 def show(result: CompareResult, paper: Paper) -> None:
@@ -49,13 +47,11 @@ def _page(result: CompareResult, width: int) -> Iterator[str | Text]:
 
 def to_json(result: CompareResult) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any."""
-    partitions = [_partition(one) for one in result.comparisons]
+    partitions = [asdict(one) for one in result.comparisons]
+    for partition, one in zip(partitions, result.comparisons, strict=True):
+        if one.first is not None:
+            partition["first"]["meaning"] = one.first.kind.meaning
     return {"status": result.status, "partitions": partitions, "notes": result.notes}
-
-
-def _partition(one: Comparison) -> dict[str, Any]:
-    first = None if one.first is None else {**asdict(one.first), "meaning": one.first.kind.meaning}
-    return {**asdict(one), "first": first}
 
 
 def _title(result: CompareResult, different: int) -> str:
@@ -75,7 +71,8 @@ def _table(different: Sequence[Comparison], width: int) -> Iterator[Text]:
         if one.first is not None:
             yield wrapped(printable(one.first.message), width)
             for place in one.first.places:
-                yield Text(f"{_INDENT}{_where(place)}")
+                at = "" if place.position is None else f" at byte {place.position}"
+                yield Text(f"{_INDENT}{printable(f'{place.log_dir}/{place.file}{at}')}")
 
 
 def _row(one: Comparison) -> Row:
@@ -87,8 +84,3 @@ def _row(one: Comparison) -> Row:
         str(one.differences),
         "" if one.end is None else f"offsets {one.start} to {one.end - 1}",
     )
-
-
-def _where(place: Place) -> str:
-    at = "" if place.position is None else f" at byte {place.position}"
-    return printable(f"{place.log_dir}/{place.file}{at}")

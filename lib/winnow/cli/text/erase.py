@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from winnow.cli.out import aligned
 from winnow.cli.text.versions import by_the_rules
@@ -17,19 +17,19 @@ def lines(result: EraseResult) -> Iterator[str]:
     shown = [
         p
         for p in result.partitions
-        if p.troubled or p.copies or p.remote or _matches(p).records or _failed(p)
+        if p.troubled
+        or p.copies
+        or p.remote
+        or ((p.closed or Amount()) + p.left).records
+        or _failed(p)
     ]
     if shown:
-        yield from _table(shown, result)
+        head = ("partition", "to erase", *HEAD[2:]) if result.dry_run else HEAD
+        yield from aligned([head, *map(_row, shown)], words=(0,))
         yield ""
     for partition in shown:
         yield from _remarks(partition)
     yield from _summary(result)
-
-
-def _table(shown: Sequence[PartitionErasure], result: EraseResult) -> Iterator[str]:
-    head = ("partition", "to erase", *HEAD[2:]) if result.dry_run else HEAD
-    yield from aligned([head, *map(_row, shown)], words=(0,))
 
 
 def _row(p: PartitionErasure) -> tuple[str, ...]:
@@ -109,10 +109,6 @@ def _summary(result: EraseResult) -> Iterator[str]:
         yield f"  SHA-256 {result.certificate_sha256}"
     if left.records:
         yield f"{counted(left.records, 'record')} left in other segments: see above"
-
-
-def _matches(p: PartitionErasure) -> Amount:
-    return (p.closed or Amount()) + p.left
 
 
 def _failed(p: PartitionErasure) -> bool:

@@ -82,7 +82,10 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON has
     as `{"hex": ...}`.
     """
     if isinstance(value, bytes):
-        return _text(value)
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"hex": value.hex()}
     if isinstance(value, InternalRecord):
         return {
             "type": value.type,
@@ -93,10 +96,3 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON has
 
 
 _json = json.JSONEncoder(default=plain).encode
-
-
-def _text(data: bytes) -> str | dict[str, str]:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"hex": data.hex()}

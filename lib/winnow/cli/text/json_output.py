@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -72,7 +73,11 @@ def to_json(result: RunResult) -> dict[str, Any]:
         "partitions": [_partition(partition) for partition in result.partitions],
         "exit_code": result.exit_code,
         "totals": totals(result),
-        "left_alone": [_left_alone(p) for p in result.partitions if p.code is not None],
+        "left_alone": [
+            picked(p, "code", "topic", "partition", "log_dir", "rule", "reason", "error")
+            for p in result.partitions
+            if p.code is not None
+        ],
         "settings": _settings(result),
         "notes": result.notes,
     }
@@ -100,20 +105,21 @@ def totals(result: RunResult) -> dict[str, int | None]:
     parts = result.partitions
     read = [p for p in parts if p.bytes_before is not None]
     before = sum(p.bytes_before or 0 for p in read)
-    after = [p.bytes_after for p in read]
-    known = None if None in after else sum(one or 0 for one in after)
+    after = summed(p.bytes_after for p in read)
     return {
         "partitions": len(parts),
         "with_work": sum(p.actions != (NONE,) for p in parts),
         "left_alone": sum(p.code is not None for p in parts),
         "bytes_before": before,
-        "bytes_after": known,
-        "bytes_freed": None if known is None else before - known,
+        "bytes_after": after,
+        "bytes_freed": None if after is None else before - after,
     }
 
 
-def _left_alone(partition: PartitionResult) -> dict[str, Any]:
-    return picked(partition, "code", "topic", "partition", "log_dir", "rule", "reason", "error")
+def summed(values: Iterable[int | None]) -> int | None:
+    """Return the sum; None if a value is unknown."""
+    known = [*values]
+    return None if None in known else sum(value or 0 for value in known)
 
 
 def _settings(result: RunResult) -> list[dict[str, Any]]:

@@ -205,30 +205,22 @@ IN_SHORT = MappingProxyType(
 """The exit codes over all verbs."""
 
 
-def epilog(verb: str, *, program: str = "./spark-submit.sh") -> str:
+def epilog(verb: str) -> str:
     """Return the text for click: paragraphs that it wraps, and lines that it does not."""
     lesson = LESSONS[verb]
-    examples = [f"{program} {example}" for example in lesson.examples]
-    codes = [f"{code}  {words}" for code, words in lesson.codes.items()]
-    return "\n\n".join(
-        (
-            lesson.changes,
-            _listed("Example" if len(examples) == 1 else "Examples", examples),
-            _listed("Exit codes", codes),
-        )
-    )
+    return _epilog(lesson.changes, lesson.examples, lesson.codes)
 
 
-def epilog_of_all(*, program: str = "./spark-submit.sh") -> str:
+def epilog_of_all() -> str:
     first = "Start with `doctor`, which changes nothing. VERB --help has examples."
-    codes = [f"{code}  {words}" for code, words in IN_SHORT.items()]
-    return "\n\n".join(
-        (
-            first,
-            _listed("Example", [f"{program} doctor /var/lib/kafka"]),
-            _listed("Exit codes", codes),
-        )
-    )
+    return _epilog(first, ("doctor /var/lib/kafka",), IN_SHORT)
+
+
+def _epilog(first: str, examples: Sequence[str], codes: Mapping[int, str]) -> str:
+    commands = [f"./spark-submit.sh {example}" for example in examples]
+    meanings = [f"{code}  {words}" for code, words in codes.items()]
+    title = "Example" if len(commands) == 1 else "Examples"
+    return "\n\n".join((first, _listed(title, commands), _listed("Exit codes", meanings)))
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:

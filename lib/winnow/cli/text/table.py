@@ -7,14 +7,14 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.text import Text
 
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.cli.out import Paper, Row, aligned, fitted, wrapped
 from winnow.cli.text.alike import alike
-from winnow.cli.text.json_output import totals
+from winnow.cli.text.json_output import summed, totals
 from winnow.cli.text.versions import by_the_rules
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size
@@ -42,7 +42,9 @@ def show(result: RunResult, paper: Paper, *, everything: bool = False) -> None:
 
 
 def _page(result: RunResult, width: int, *, everything: bool) -> Iterator[str | Text]:
-    active = sorted((p for p in result.partitions if p.acts), key=_gain_key)
+    active = sorted(
+        (p for p in result.partitions if p.acts), key=lambda p: (-p.gain, *_name_key(p))
+    )
     idle = sorted((p for p in result.partitions if not (p.acts or p.failed)), key=_name_key)
     yield _title(result, acting=len(active))
     if result.verb == "plan" and result.partitions:
@@ -52,7 +54,9 @@ def _page(result: RunResult, width: int, *, everything: bool) -> Iterator[str | 
         yield from _largest(result, active, width)
     else:
         few_idle = idle if everything or len(idle) <= FEW else []
-        yield from _each(result, [*active, *few_idle], width)
+        yield from _lines(result, [*active, *few_idle], width)
+        yield from _holders(active)
+        yield from _settings([*active, *few_idle])
     unchanged = sum(p.segments_unchanged or 0 for p in active)
     if unchanged:
         loses = ("loses" if unchanged == 1 else "lose") if result.verb == "plan" else "lost"
@@ -84,12 +88,6 @@ def summary(result: RunResult) -> str:
         why = ", ".join(f"{code} {count:,}" for code, count in codes.most_common())
         parts.append(f"{codes.total():,} left alone ({why})")
     return "; ".join(parts)
-
-
-def _each(result: RunResult, shown: Sequence[PartitionResult], width: int) -> Iterator[Text]:
-    yield from _lines(result, shown, width)
-    yield from _holders([p for p in shown if p.acts])
-    yield from _settings(shown)
 
 
 def _largest(
@@ -275,9 +273,9 @@ def _sums(result: RunResult) -> Row:
     """Return sums over all partitions. A sum with an unknown part is unknown."""
     known = [p for p in result.partitions if p.bytes_before is not None]
     before = sum(p.bytes_before or 0 for p in known)
-    after = _sum(p.bytes_after if p.acts else p.bytes_before for p in known)
+    after = summed(p.bytes_after if p.acts else p.bytes_before for p in known)
     segments = sum(p.segments_before or 0 for p in known)
-    segments_after = _sum(p.segments_after if p.acts else p.segments_before for p in known)
+    segments_after = summed(p.segments_after if p.acts else p.segments_before for p in known)
     return (
         f"all {len(result.partitions):,}",
         "",
@@ -287,19 +285,6 @@ def _sums(result: RunResult) -> Row:
         _segments(segments, segments_after),
         "",
     )
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
-
-
-def _gain_key(p: PartitionResult) -> tuple[float, str, int, str]:
-    return (-p.gain, *_name_key(p))
 
 
 def _name_key(p: PartitionResult) -> tuple[str, int, str]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from winnow.cli.out import Paper, aligned, wrapped
+from winnow.cli.out import Paper, Row, aligned, wrapped
 from winnow.words import counted, printable, size
 
 if TYPE_CHECKING:
-    from winnow.verbs.verify.findings import Checked, Finding
+    from winnow.verbs.verify.findings import Finding
     from winnow.verbs.verify.kinds import Kind
     from winnow.verbs.verify.verify import SweepResult
 
@@ -23,8 +23,6 @@ MOST = 20
 MOST_OF_KIND = 40
 """Findings of one kind that get their own lines."""
 HEAD = ("kind", "file", "byte", "offsets")
-
-Row = tuple[str, ...]
 
 
 def show(result: SweepResult, paper: Paper) -> None:
@@ -40,7 +38,12 @@ def _page(result: SweepResult, width: int) -> Iterator[str | Text]:
             yield f"  {kind}"
             yield wrapped(kind.meaning, width)
         yield ""
-    yield _checked(result.checked)
+    checked = result.checked
+    yield (
+        f"Checked: {counted(checked.partitions, 'partition')}, "
+        f"{counted(checked.segments, 'segment')}, "
+        f"{size(checked.bytes)}, {checked.batches:,} batches, {checked.records:,} records"
+    )
 
 
 def to_json(result: SweepResult) -> dict[str, Any]:
@@ -117,11 +120,3 @@ def _offsets(finding: Finding) -> str:
         return f"{finding.first_offset}-"
     same = finding.first_offset == finding.last_offset
     return str(finding.first_offset) if same else f"{finding.first_offset}-{finding.last_offset}"
-
-
-def _checked(checked: Checked) -> str:
-    return (
-        f"Checked: {counted(checked.partitions, 'partition')}, "
-        f"{counted(checked.segments, 'segment')}, "
-        f"{size(checked.bytes)}, {checked.batches:,} batches, {checked.records:,} records"
-    )
