@@ -15,11 +15,10 @@ from winnow.errors import UsageError
 from winnow.ledger.append import Addition
 from winnow.ledger.history import read_ledger
 from winnow.ledger.place import ERASURES
-from winnow.ledger.rows import instant, who
-from winnow.ledger.schema import INT, LONG, TEXT, TIME, columns
+from winnow.ledger.rows import of_run, who
+from winnow.ledger.schema import INT, LONG, RUN_COLUMNS, TEXT, TIME, columns
 from winnow.verbs.erase.key_hashes import ErasedKeys, KeyHashes, erased_keys, read_hash_key
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
-from winnow.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,12 +44,8 @@ _PARTITION = columns(
 )
 
 LEDGER_OF_ERASURES = StructType(
-    columns(
-        ("run_id", TEXT, "begins with the time at which the run began"),
-        ("winnow_version", TEXT, "which Winnow it was"),
-        ("user", TEXT, "who ran it"),
-        ("host", TEXT, "on which machine"),
-        ("started_at", TIME, "of the machine's clock"),
+    RUN_COLUMNS[:5]
+    + columns(
         ("ended_at", TIME, "of the machine's clock"),
         ("log_dirs", ArrayType(TEXT), "as they were given"),
         ("status", TEXT, "done, partial or failed"),
@@ -83,17 +78,7 @@ def erasure(
     """Return the row of a finished erasure, by this process's user on this machine. Times are in ms
     since the epoch.
     """
-    user, host = who()
-    row = {
-        "run_id": result.run_id,
-        "winnow_version": VERSION,
-        "user": user,
-        "host": host,
-        "started_at": instant(started),
-        "ended_at": instant(ended),
-        "log_dirs": list(log_dirs),
-        "status": result.status,
-        "exit_code": result.exit_code,
+    row = of_run(result, log_dirs=log_dirs, started=started, ended=ended, by=who()) | {
         "proven": result.proven,
         "keys": result.keys,
         "keys_found": result.keys_found,

@@ -225,10 +225,6 @@ def _acted() -> Column:
     return ~f.array_contains("actions", "none")
 
 
-def _freed() -> Column:
-    return f.coalesce(f.sum(f.col("bytes_before") - f.col("bytes_after")), f.lit(0))
-
-
 def _freed_for_good() -> Column:
     """Return the bytes freed for good. Kept files include indexes, so they may be larger than the
     bytes that the logs have lost.
@@ -293,7 +289,9 @@ def _erasures(rows: DataFrame, since: int | None, topics: Sequence[str]) -> tupl
         f.coalesce(
             f.sum(f.col("left_active") + f.col("left_above_high_watermark")), f.lit(0)
         ).alias("records_left"),
-        _freed().alias("freed_bytes"),
+        f.coalesce(f.sum(f.col("bytes_before") - f.col("bytes_after")), f.lit(0)).alias(
+            "freed_bytes"
+        ),
     )
     found = (PastErasure(**row.asDict()) for row in _with_ms(summed).collect())
     return tuple(sorted(found, key=lambda run: (-run.ended, run.run_id)))

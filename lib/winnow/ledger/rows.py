@@ -15,7 +15,8 @@ from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.clock import EPOCH
 from winnow.ledger.append import Addition
 from winnow.ledger.place import TABLE
-from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS
+from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS
+from winnow.verbs.erase.values import EraseResult
 from winnow.version import VERSION
 
 
@@ -32,21 +33,33 @@ def cleaning(
     Times are in ms since the epoch, by the machine's clock. `by`: user and host, by default those
     of this process.
     """
-    user, host = by or who()
-    of_run = {
+    found = of_run(result, log_dirs=log_dirs, started=started, ended=ended, by=by or who())
+    found["clock"] = instant(result.now)
+    run = {column.name: found[column.name] for column in RUN_COLUMNS}
+    rows = [json.dumps(run | _of_partition(p)) for p in result.partitions or (None,)]
+    return Addition(table=TABLE, schema=LEDGER, rows=rows, run_id=result.run_id)
+
+
+def of_run(
+    result: RunResult | EraseResult,
+    *,
+    log_dirs: Sequence[str],
+    started: int,
+    ended: int,
+    by: tuple[str, str],
+) -> dict[str, Any]:
+    """Return what both tables have of a run."""
+    return {
         "run_id": result.run_id,
         "winnow_version": VERSION,
-        "user": user,
-        "host": host,
+        "user": by[0],
+        "host": by[1],
         "started_at": instant(started),
         "ended_at": instant(ended),
-        "clock": instant(result.now),
         "log_dirs": list(log_dirs),
         "status": result.status,
         "exit_code": result.exit_code,
     }
-    rows = [json.dumps(of_run | _of_partition(p)) for p in result.partitions or (None,)]
-    return Addition(table=TABLE, schema=LEDGER, rows=rows, run_id=result.run_id)
 
 
 def who() -> tuple[str, str]:
@@ -61,8 +74,11 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
         return {}
     row = {column.name: getattr(partition, column.name, None) for column in PARTITION_COLUMNS}
     oldest, removed = partition.oldest_dirty_timestamp, partition.records_removed
+    reason = partition.reason
+    if more := partition.deletes_more:
+        reason += f"; options delete more than its own settings: {', '.join(more)}"
     return row | {
-        "reason": _reason(partition),
+        "reason": reason,
         "oldest_dirty_at": None if oldest is None else instant(oldest),
         "records_removed": None if removed is None else asdict(removed),
         "segments": [
@@ -71,14 +87,6 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
         ],
         "outputs": [asdict(one) for one in partition.outputs],
     }
-
-
-def _reason(partition: PartitionResult) -> str:
-    """Return the reason, with the options that delete more than the topic's own settings."""
-    more = partition.deletes_more
-    if not more:
-        return partition.reason
-    return f"{partition.reason}; options delete more than its own settings: {', '.join(more)}"
 
 
 def instant(ms: int) -> str | None:

@@ -29,7 +29,7 @@ def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ..
 
     The time of the last success is included only if this run succeeded.
     """
-    whole = [_one(name, words, value) for name, words, value in _of_run(result)]
+    whole = [Gauge(name, words, value=value) for name, words, value in _of_run(result)]
     return (
         *gauges_of_end(
             result.exit_code, succeeded=result.exit_code in SUCCESS, started=started, ended=ended
@@ -42,7 +42,7 @@ def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ..
 
 def gauges_of_start(started: int) -> tuple[Gauge, ...]:
     """Return the gauges of a run that has begun. Time as for `gauges_of`."""
-    return (_one(LAST_START, "When the last run began.", started / 1000),)
+    return (Gauge(LAST_START, "When the last run began.", value=started / 1000),)
 
 
 def gauges_of_end(
@@ -51,22 +51,18 @@ def gauges_of_end(
     """Return the gauges of any run, even one without a result. Times as for `gauges_of`."""
     gauges = [
         *gauges_of_start(started),
-        _one("winnow_last_run_unixtime", "When the last run ended.", ended / 1000),
-        _one("winnow_last_run_exit_code", "Exit code of the last run.", exit_code),
-        _one(
+        Gauge("winnow_last_run_unixtime", "When the last run ended.", value=ended / 1000),
+        Gauge("winnow_last_run_exit_code", "Exit code of the last run.", value=exit_code),
+        Gauge(
             "winnow_last_run_duration_seconds",
             "Duration of the last run.",
-            (ended - started) / 1000,
+            value=(ended - started) / 1000,
         ),
     ]
     if succeeded:
         words = "When the last run with exit code 0 or 3 ended."
-        gauges.append(_one(LAST_SUCCESS, words, ended / 1000))
+        gauges.append(Gauge(LAST_SUCCESS, words, value=ended / 1000))
     return tuple(gauges)
-
-
-def _one(name: str, words: str, value: float) -> Gauge:
-    return Gauge(name, words, value=value)
 
 
 def _labelled(

@@ -11,7 +11,6 @@ from winnow import api
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.on_corrupt import damaged_first
 from winnow.cleaning.plan.decide_listed import rethink
-from winnow.cleaning.plan.prepared import Prepared
 from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request, RunOptions
@@ -103,13 +102,10 @@ class Plan(Result):
             "estimate": False,
             "keep_replaced": keep_replaced,
             "progress": progress,
-            "seen": None if refresh else self._check,
+            "seen": None if refresh else lambda now, _: check_same(self.facts.prepared, now),
         }
         run = api.clean(self.spark, self.facts.log_dirs, ledger=ledger, **planned)
         return Result(run, self.spark)
-
-    def _check(self, prepared: Sequence[Prepared], _request: Request) -> None:
-        check_same(self.facts.prepared, prepared)
 
 
 def compare(plans: Mapping[str, Plan]) -> DataFrame:

@@ -63,7 +63,8 @@ class Result:
     def to_df(self) -> DataFrame:
         """Return one row for each partition, with the columns PARTITIONS."""
         names = [column.split()[0] for column in PARTITIONS.split(",")]
-        rows = [tuple(_cell(p, name) for name in names) for p in self.partitions]
+        rows = [[getattr(p, name) for name in names] for p in self.partitions]
+        rows = [[list(one) if isinstance(one, tuple) else one for one in row] for row in rows]
         return self.spark.createDataFrame(rows, PARTITIONS)
 
     def report(self, path: str | os.PathLike[str]) -> None:
@@ -115,23 +116,15 @@ def _title(result: RunResult) -> str:
 
 
 def _row(p: PartitionResult) -> str:
+    after = "?" if p.segments_after is None else p.segments_after
     cells = (
         p.name,
         "+".join(p.actions) if p.acts else "-",
         size(p.bytes_before),
         size(p.bytes_after),
         size(freed_bytes([p]) if p.bytes_before is not None else None),
-        "" if p.segments_before is None else f"{p.segments_before} → {_number(p.segments_after)}",
+        "" if p.segments_before is None else f"{p.segments_before} → {after}",
         "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
         p.reason if p.error is None else f"{p.reason}: {p.error}",
     )
     return f"<tr>{''.join(f'<td>{escape(printable(redacted(cell)))}</td>' for cell in cells)}</tr>"
-
-
-def _number(count: int | None) -> str:
-    return "?" if count is None else str(count)
-
-
-def _cell(partition: PartitionResult, name: str) -> object:
-    value = getattr(partition, name)
-    return list(value) if isinstance(value, tuple) else value

@@ -32,11 +32,12 @@ def parse_time(text: str, *, option: str) -> int:
     try:
         return time_ms(ms_of(datetime.fromisoformat(text)), option)
     except ValueError:
-        raise UsageError(
-            f"{option} can't be understood",
-            expected="milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z",
-            found=repr(text),
-        ) from None
+        expected = "milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z"
+        raise _unclear(text, option, expected) from None
+
+
+def _unclear(text: str, option: str, expected: str) -> UsageError:
+    return UsageError(f"{option} can't be understood", expected=expected, found=repr(text))
 
 
 def _is_number(text: str) -> bool:
@@ -49,11 +50,7 @@ def parse_duration(text: str, *, option: str) -> float:
     """
     number, unit = text[:-1], text[-1:]
     if unit not in _UNIT_SECONDS or not _NUMBER.fullmatch(number) or float(number) == 0:
-        raise UsageError(
-            f"{option} can't be understood",
-            expected="a duration such as 90s, 15m or 2h",
-            found=repr(text),
-        )
+        raise _unclear(text, option, "a duration such as 90s, 15m or 2h")
     return float(number) * _UNIT_SECONDS[unit]
 
 
@@ -65,11 +62,7 @@ def parse_size(text: str, *, option: str) -> int:
         return 0
     found = _SIZE.fullmatch(text)
     if found is None or len(text) > _MOST_DIGITS:
-        raise UsageError(
-            f"{option} can't be understood",
-            expected="a size with a unit, such as 512MiB, 20G or 4096B",
-            found=repr(text),
-        )
+        raise _unclear(text, option, "a size with a unit, such as 512MiB, 20G or 4096B")
     return int(Decimal(found["number"]) * _UNIT_BYTES[found["unit"][0]])
 
 

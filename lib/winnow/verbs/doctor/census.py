@@ -16,7 +16,7 @@ from winnow.cleaning.tally import by_age, none_of_any_age
 from winnow.errors import errors_inside
 from winnow.logdir.batches import read_batches
 from winnow.logdir.names import LOG, segment_file
-from winnow.runtime.failure import Failure
+from winnow.runtime.failure import Failure, all_or_failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread_grouped
 from winnow.state import PartitionState, Segment
@@ -113,11 +113,8 @@ def _sums(blocks: RecordBlocks, now: int) -> Sums:
 
 
 def _census(item: PartitionWork, found: Sequence[Sums | Failure]) -> Census:
-    why = next((one.message for one in found if isinstance(one, Failure)), None)
-    sums = np.zeros((_ROWS, 2), np.int64)
-    for one in found:
-        if why is None and not isinstance(one, Failure):
-            sums += one
+    whole, nothing = all_or_failure(found), np.zeros((_ROWS, 2), np.int64)
+    sums = nothing if isinstance(whole, Failure) else sum(whole, nothing)
     amounts = [Amount(records, size) for records, size in sums.tolist()]
     return Census(
         **item.place.named,
@@ -126,5 +123,5 @@ def _census(item: PartitionWork, found: Sequence[Sums | Failure]) -> Census:
         horizon_come=amounts[_COME],
         horizon_to_come=amounts[_TO_COME],
         no_horizon=amounts[_NONE],
-        error=why,
+        error=whole.message if isinstance(whole, Failure) else None,
     )

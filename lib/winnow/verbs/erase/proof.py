@@ -4,18 +4,17 @@ what was written, so that others can compare the files with them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from winnow.kafka_log.source import every_record
+from winnow.logdir.commit.kept import identify
 from winnow.logdir.names import LOG, base_offset_of, segment_file
 from winnow.runtime.progress import Progress, watched
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
-from winnow.storage.segment_io import map_range
 from winnow.verbs.erase.targets import Target
 from winnow.verbs.erase.values import Proof, RewrittenFile
 from winnow.words import size
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 _CHUNK_KEYS = 2**20
 _KEY_TASKS = 4
 """Most tasks per core."""
-_PIECE_BYTES = 64 << 20
 
 
 def prove(
@@ -86,10 +84,5 @@ def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
 def hash_file(directory: str, base: int) -> RewrittenFile:
     """Return the size and SHA-256 of a segment's log."""
     name = segment_file(base, LOG)
-    path = f"{directory}/{name}"
-    size, digest = Places().entry(path).size, hashlib.sha256()
-    for start in range(0, size, _PIECE_BYTES):
-        with map_range(path, start, min(start + _PIECE_BYTES, size)) as piece:
-            digest.update(piece.data)
-            del piece
-    return RewrittenFile(f"{directory.rpartition('/')[2]}/{name}", size, digest.hexdigest())
+    found = identify(Places(), base, f"{directory}/{name}")
+    return RewrittenFile(f"{directory.rpartition('/')[2]}/{name}", found.log_bytes, found.sha256)

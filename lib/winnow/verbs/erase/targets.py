@@ -11,7 +11,6 @@ from winnow.cleaning.plan.prepare import list_known
 from winnow.cleaning.plan.prepared import Known, LeftAlone, known_or_left_alone, place_of
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
-from winnow.logdir.listing import resolve
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
@@ -129,13 +128,7 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
         )
     if is_tiered(place.topic_partition.topic, known.config):
         return PartitionErasure(**place.named, why_left_alone=_TIERED)
-    state = resolve(
-        listed.listing,
-        log_dir=place.log_dir,
-        topic_partition=place.topic_partition,
-        checkpoints=known.log_dir.checkpoints,
-        log_end_offset=listed.active.next_offset,
-    )
+    state = known.state_of(listed, listed.active.next_offset)
     found = state.recovered
     if found is not None and found.why_cut is not None:
         words = _CUT.format(found.cut_segment, found.cut_position, found.why_cut)

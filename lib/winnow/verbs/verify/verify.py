@@ -85,8 +85,33 @@ def sweep(
     check_globs(
         topics, frozenset().union(*(log_dir.topics for log_dir in checked)), option="--topics"
     )
-    directories = _directories(sc, places, progress)
-    logs = _logs(sc, directories, max_decompressed_bytes, progress)
+    looked = spread(
+        sc,
+        partial(check_directory, Places()),
+        places,
+        per_task=_DIRECTORIES_PER_TASK,
+        name=f"looking at {len(places)} partitions",
+        progress=progress,
+    )
+    directories = [
+        DirectoryCheck(findings=(_unchecked(place.scope, "", found.message),))
+        if isinstance(found, Failure)
+        else found
+        for place, found in zip(places, looked, strict=True)
+    ]
+    read = spread_grouped(
+        sc,
+        partial(check_segment, Places(), max_decompressed_bytes=max_decompressed_bytes),
+        [directory.logs for directory in directories],
+        weight=lambda files: files.log.size,
+        each=_LEAST_BYTES,
+        name=f"reading {counted(sum(len(each.logs) for each in directories), 'log')}",
+        progress=progress,
+    )
+    logs = [
+        list(map(_log_check, directory.logs, found))
+        for directory, found in zip(directories, read, strict=True)
+    ]
     findings: list[Finding] = []
     total = Checked(partitions=len(places))
     of_places = zip(directories, logs, strict=True)
@@ -97,47 +122,6 @@ def sweep(
             total = sum((check.checked for check in found), total)
     notes = tuple(note for log_dir in checked for note in log_dir.notes)
     return SweepResult(checked=total, findings=tuple(findings), notes=notes)
-
-
-def _directories(
-    sc: SparkContext, places: Sequence[PartitionPlace], progress: Progress
-) -> list[DirectoryCheck]:
-    checked = spread(
-        sc,
-        partial(check_directory, Places()),
-        places,
-        per_task=_DIRECTORIES_PER_TASK,
-        name=f"looking at {len(places)} partitions",
-        progress=progress,
-    )
-    return [
-        DirectoryCheck(findings=(_unchecked(place.scope, "", found.message),))
-        if isinstance(found, Failure)
-        else found
-        for place, found in zip(places, checked, strict=True)
-    ]
-
-
-def _logs(
-    sc: SparkContext,
-    directories: Sequence[DirectoryCheck],
-    max_decompressed_bytes: int,
-    progress: Progress,
-) -> list[list[SegmentCheck]]:
-    """Check all logs of all directories."""
-    checked = spread_grouped(
-        sc,
-        partial(check_segment, Places(), max_decompressed_bytes=max_decompressed_bytes),
-        [directory.logs for directory in directories],
-        weight=lambda files: files.log.size,
-        each=_LEAST_BYTES,
-        name=f"reading {counted(sum(len(each.logs) for each in directories), 'log')}",
-        progress=progress,
-    )
-    return [
-        list(map(_log_check, directory.logs, found))
-        for directory, found in zip(directories, checked, strict=True)
-    ]
 
 
 def _log_check(files: SegmentFiles, found: SegmentCheck | Failure) -> SegmentCheck:
@@ -185,16 +169,7 @@ def all_findings(
     yield from directory.findings
     for log in logs:
         yield from log.findings
-    yield from _together(log_dir, place, directory, logs[: directory.segments])
-
-
-def _together(
-    log_dir: LogDirCheck,
-    place: PartitionPlace,
-    directory: DirectoryCheck,
-    checks: Sequence[SegmentCheck],
-) -> Iterator[Finding]:
-    segments = directory.logs[: directory.segments]
+    segments, checks = directory.logs[: directory.segments], logs[: directory.segments]
     yield from _transactions(place, segments, checks)
     yield from _entries(place, segments, checks)
     if not log_dir.clean_shutdown or not checks:
