@@ -359,7 +359,7 @@ def verify_key_hashes(
     erasure. Raises UsageError for an erasure that can't be used, and as `verify` does.
     """
     from winnow.ledger.erasures import erased_in_ledger  # noqa: PLC0415
-    from winnow.report.read_certificate import read_certificate  # noqa: PLC0415
+    from winnow.report.certificate import read_certificate  # noqa: PLC0415
     from winnow.verbs.verify.key_hashes import check_key_hashes  # noqa: PLC0415
 
     if os.path.exists(key_hash) or key_hash.endswith(".json"):

@@ -12,12 +12,11 @@ from rich.text import Text
 
 from winnow.cleaning.result import TOMBSTONE_AGES
 from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings, switch
-from winnow.cli.out import Paper, complain, tell, tell_json, wrapped
+from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, version_keys, wrapped
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.alike import alike
 from winnow.cli.text.progress import progress_on_stderr
-from winnow.cli.text.versions import by_the_rules, version_keys
 from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, instant, moment, printable, roughly, size
 

@@ -16,12 +16,11 @@ from winnow.cli.options import (
     stop_of,
     switch,
 )
-from winnow.cli.out import Paper, complain, picked, tell, tell_json
+from winnow.cli.out import Paper, complain, picked, tell, tell_json, version_keys
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
-from winnow.cli.text.versions import version_keys
 from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.words import counted
 

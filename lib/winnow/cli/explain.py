@@ -8,11 +8,10 @@ from dataclasses import MISSING, asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import CommandLine, check_log_dirs, now_of, option, parse_settings
-from winnow.cli.out import Paper, complain, picked, tell, tell_json
+from winnow.cli.out import Paper, by_the_rules, complain, picked, tell, tell_json, version_keys
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.progress import progress_on_stderr
-from winnow.cli.text.versions import by_the_rules, version_keys
 from winnow.errors import UsageError
 from winnow.words import counted, instant, moment, size
 

@@ -15,13 +15,16 @@ import textwrap
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
 from winnow.words import one_line, printable, redacted
+
+if TYPE_CHECKING:
+    from winnow.policy.versions import KnownVersion
 
 PIPE_WIDTH = 100
 """Columns if there is no terminal to ask."""
@@ -264,6 +267,17 @@ def tell_json(value: Mapping[str, Any]) -> None:
 def picked(value: object, *names: str) -> dict[str, Any]:
     """Return these attributes by their names, for JSON."""
     return {name: getattr(value, name) for name in names}
+
+
+def by_the_rules(kafka: KnownVersion) -> str:
+    return f"By the {kafka}."
+
+
+def version_keys(kafka: KnownVersion) -> dict[str, str]:
+    """Return the keys of JSON objects: the versions, as `4.3` or `2.8 to 3.9`, and how that is
+    known.
+    """
+    return {"kafka_version": kafka.versions, "kafka_version_source": kafka.how}
 
 
 def tell(write: Callable[[], object]) -> None:

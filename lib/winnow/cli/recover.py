@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import CommandLine, check_log_dirs, now_of, option, parse_settings, switch
-from winnow.cli.out import Paper, complain, tell, tell_json
+from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, version_keys
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.progress import progress_on_stderr
-from winnow.cli.text.versions import by_the_rules, version_keys
 from winnow.errors import UsageError
 from winnow.logdir.names import LOG, segment_file
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult

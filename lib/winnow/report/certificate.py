@@ -16,11 +16,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from winnow.errors import UsageError, WinnowError
+from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.logdir.survey import LogDir
 from winnow.report.write import page, user_dir
-from winnow.storage.output_file import OutputFile, refuse_in_log_dir
-from winnow.verbs.erase.key_hashes import KeyHashes
+from winnow.storage.output_file import OutputFile, read_output, refuse_in_log_dir
+from winnow.storage.own_json import Value, parse_json
+from winnow.verbs.erase.key_hashes import (
+    HASH_DIGITS,
+    ErasedKeys,
+    KeyHashes,
+    erased_keys,
+    read_hash_key,
+)
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.version import VERSION
 from winnow.words import counted, moment, redacted
@@ -41,6 +48,7 @@ NOT_SHOWN = (
 _OPTION = "--certificate"
 _ROOM = 256 << 10
 """Bytes that must be free where a certificate is to be written, before anything is erased."""
+_MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +236,61 @@ def _left(partitions: Sequence[PartitionErasure]) -> Iterator[str]:
             yield f"{name}: older copies of records, not searched: {copy}"
         if p.remote:
             yield f"{name}: its remote storage was not searched"
+
+
+def read_certificate(file: str, hash_key: str | None) -> ErasedKeys:
+    """Return the erased keys as hashes. `hash_key`: the file with the hash key. None: the one
+    beside the certificate.
+
+    Raises UsageError if either can't be read, or if they do not belong together. The certificate
+    may come from anybody.
+    """
+    try:
+        content = _certificate(file)
+        keys = content["keys"].fields(("hashes", "all"), None)
+        hashes = None
+        if keys["hashes"].raw is not None:
+            each = keys["hashes"].items()
+            hashes = [one.text(shortest=HASH_DIGITS, longest=HASH_DIGITS) for one in each]
+        partitions = content["partitions"].items()
+        topics = {one.fields(("topic",), None)["topic"].text() for one in partitions}
+        together, run_id = keys["all"].text(), content["run_id"].text()
+    except (OSError, CorruptLogError) as error:
+        raise UsageError(
+            "this is not a certificate of an erasure",
+            expected=f"the JSON file that `erase --certificate` wrote, {FORMAT}",
+            found=error.found if isinstance(error, CorruptLogError) else str(error.strerror),
+            where=file,
+        ) from None
+    beside = Path(file).with_suffix(KEY_SUFFIX)
+    if hash_key is None and not beside.is_file():
+        raise UsageError(
+            "a certificate needs the hash key of its erasure",
+            expected=f"--hash-key FILE, or a file {beside.name} beside it",
+            found="neither",
+            where=file,
+        )
+    secret = read_hash_key(str(beside) if hash_key is None else hash_key)
+    return erased_keys(hashes, together, secret, topics=topics, run_id=run_id)
+
+
+def _certificate(file: str) -> Mapping[str, Value]:
+    """Return the fields of a whole certificate. Raises CorruptLogError, OSError, and UsageError for
+    a changed one.
+    """
+    data = read_output(Path(file).resolve(), most=_MOST_BYTES + 1)
+    whole = parse_json(data, file, most_bytes=_MOST_BYTES)
+    content = whole.fields(("format", "sha256", "keys", "partitions", "run_id"), None)
+    content["format"].one_of(FORMAT)
+    stated = content["sha256"].text()
+    found = hashlib.sha256(
+        canonical({name: value.raw for name, value in content.items() if name != "sha256"})
+    ).hexdigest()
+    if found != stated:
+        raise UsageError(
+            "the certificate does not match its SHA-256: it was changed",
+            expected=stated,
+            found=found,
+            where=file,
+        )
+    return content

@@ -37,12 +37,10 @@ def pack(weights: Sequence[int], *, tasks: int, each: int = 0) -> list[int]:
     return placed
 
 
-def packed(
-    items: Sequence[_T], weights: Sequence[int], *, tasks: int, each: int = 0
-) -> list[list[_T]]:
+def packed(items: Sequence[_T], weights: Sequence[int], *, tasks: int) -> list[list[_T]]:
     """Return the items of each task, by `pack`. Each list keeps the given order."""
     lists: list[list[_T]] = [[] for _ in range(tasks)]
-    for item, task in zip(items, pack(weights, tasks=tasks, each=each), strict=True):
+    for item, task in zip(items, pack(weights, tasks=tasks), strict=True):
         lists[task].append(item)
     return lists
 

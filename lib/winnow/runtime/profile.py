@@ -120,12 +120,10 @@ class _Sums:
 class Profiler:
     """A Progress that records when each stage began and forwards to another Progress."""
 
-    def __init__(
-        self, sc: SparkContext, progress: Progress, *, earlier: Sequence[Mark] = ()
-    ) -> None:
+    def __init__(self, sc: SparkContext, *, earlier: Sequence[Mark] = ()) -> None:
         """`earlier`: phases before Spark started."""
         self._sc = sc
-        self._progress = progress
+        self._progress: Progress = Silence()
         self._marks = [*earlier]
         self.tag = f"winnow-profile-{uuid.uuid4().hex}"
         self.counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # pyspark accepts it
@@ -191,15 +189,13 @@ def _ms(text: str) -> int:
 
 
 @contextmanager
-def profiling(
-    sc: SparkContext, progress: Progress | None = None, *, earlier: Sequence[Mark] = ()
-) -> Iterator[Profiler]:
+def profiling(sc: SparkContext, *, earlier: Sequence[Mark] = ()) -> Iterator[Profiler]:
     """Yield a Profiler: pass it to a run as `progress`, then ask it for the profile. The Spark jobs
     that this thread starts inside the block are those of the run.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 - imported before Spark is needed
 
-    profiler = Profiler(sc, progress or Silence(), earlier=earlier)
+    profiler = Profiler(sc, earlier=earlier)
     sc.addJobTag(profiler.tag)
     try:
         with metering(profiler.counts):

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from winnow.errors import UsageError
-from winnow.report.certificate import FORMAT, canonical
-from winnow.report.read_certificate import read_certificate
+from winnow.report.certificate import FORMAT, canonical, read_certificate
 
 HASH = "00" * 16
 GOOD: dict[str, Any] = {

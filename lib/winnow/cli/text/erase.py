@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from winnow.cli.out import aligned
-from winnow.cli.text.versions import by_the_rules
+from winnow.cli.out import aligned, by_the_rules
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.words import counted, printable, size
 

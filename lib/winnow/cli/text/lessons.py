@@ -35,8 +35,13 @@ _FAILED = {
 }
 _IN_USE = {5: "the log directory is in use; the message says by whom"}
 _NO_SPACE = "not enough space for any partition"
-_UNVERIFIED = "verification of the new files failed; none of them was committed"
-_LEFT = "some partitions were left alone or failed, each with its reason"
+_CLEANED = {
+    3: "done, but some partitions were left alone or failed, each with its reason, or damaged "
+    "batches were quarantined",
+    4: "verification of the new files failed; none of them was committed",
+    **_IN_USE,
+    6: f"{_NO_SPACE}, or retention freed less than --free-at-least",
+}
 
 LESSONS: Mapping[str, Lesson] = MappingProxyType(
     {
@@ -68,10 +73,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             {
                 0: "done, or nothing to do",
                 **_FAILED,
-                3: f"done, but {_LEFT}, or damaged batches were quarantined",
-                4: _UNVERIFIED,
-                **_IN_USE,
-                6: f"{_NO_SPACE}, or retention freed less than --free-at-least",
+                **_CLEANED,
             },
         ),
         "apply": Lesson(
@@ -83,10 +85,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 0: "done as planned, or nothing to do",
                 1: "refused, because something has changed since the plan was made; or failed",
                 2: "the command or the plan is invalid",
-                3: f"done, but {_LEFT}, or damaged batches were quarantined",
-                4: _UNVERIFIED,
-                **_IN_USE,
-                6: f"{_NO_SPACE}, or retention freed less than --free-at-least",
+                **_CLEANED,
             },
         ),
         "erase": Lesson(

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.text import Text
 
 from winnow.cleaning.result import PartitionResult, RunResult
-from winnow.cli.out import Paper, Row, aligned, fitted, wrapped
+from winnow.cli.out import Paper, Row, aligned, by_the_rules, fitted, wrapped
 from winnow.cli.text.alike import alike
 from winnow.cli.text.json_output import summed, totals
-from winnow.cli.text.versions import by_the_rules
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -200,37 +200,31 @@ def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> di
     return done
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    place: Place
-    record: Record | None
-    """The record at the offset. None if there is none, or its batch is too large to show."""
-
-
 def tell(storage: Storage, suspect: Suspect, has: Home, other: Home) -> Difference:
     """Look the record up again in both replicas and describe the difference.
 
     Keys and values are not shown: only which of them differ, and their lengths.
     """
-    one, two = _see(storage, has, suspect.offset), _see(storage, other, suspect.offset)
-    both = one.record is not None and two.record is not None
+    (here, one), (there, two) = (_see(storage, home, suspect.offset) for home in (has, other))
+    both = one is not None and two is not None
     kind = Kind.MISSING if suspect.missing and not both else Kind.CONTENT
-    if one.record is not None and two.record is not None:
-        message = _what_differs(one.record, two.record)
+    if one is not None and two is not None:
+        message = _what_differs(one, two)
     elif kind is Kind.MISSING:
-        what = "a tombstone" if one.record and one.record.value is None else "a record"
+        what = "a tombstone" if one and one.value is None else "a record"
         message = (
             f"{has.replica.log_dir} has {what} at offset {suspect.offset} that "
             f"{other.replica.log_dir} lacks; the byte shown there is that of the next batch"
         )
     else:
         message = f"the records at offset {suspect.offset} differ"
-    return Difference(
-        kind=kind, offset=suspect.offset, message=message, places=(one.place, two.place)
-    )
+    return Difference(kind=kind, offset=suspect.offset, message=message, places=(here, there))
 
 
-def _see(storage: Storage, home: Home, offset: int) -> _Seen:
+def _see(storage: Storage, home: Home, offset: int) -> tuple[Place, Record | None]:
+    """Return the place of a record, and the record. None if there is none, or its batch is too
+    large to show.
+    """
     segments = Segments(storage, home.directory)
     try:
         found = segments.find_offset(offset)
@@ -238,9 +232,9 @@ def _see(storage: Storage, home: Home, offset: int) -> _Seen:
         found = None
     if found is None:
         last = len(segments.bases) - 1
-        return _Seen(_place(home, segments.path(last), segments.log_bytes(last)), None)
+        return _place(home, segments.path(last), segments.log_bytes(last)), None
     record = found.record if found.record is not None and found.record.offset == offset else None
-    return _Seen(_place(home, found.path, found.position), record)
+    return _place(home, found.path, found.position), record
 
 
 def _place(home: Home, path: str, position: int) -> Place:

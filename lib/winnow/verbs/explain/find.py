@@ -154,19 +154,12 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
     for split in walk_segment(search.directory, place.base_offset, place.log_bytes).splits:
         with map_range(path, split.start, split.end) as buf, errors_inside(path, split.start):
             rows = batches_of(buf, path, split.base_offset)
-            discardable, carried = _judged(search, buf, rows, carried, path)
+            discardable = np.zeros(len(rows), np.bool_)
+            if (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
+                types = control_columns(buf, rows, path).type
+                judged = judge(rows, types, aborted=search.aborted, before=carried)
+                discardable, carried = judged.discardable, judged.after
             yield from _in_split(search, split, buf, rows, discardable)
-
-
-def _judged(
-    search: Search, buf: Bytes, rows: Array, carried: Carried, path: str
-) -> tuple[NDArray[np.bool_], Carried]:
-    """Return which batches are discardable, and which transactions are open or linger (S4.1)."""
-    if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
-        return np.zeros(len(rows), np.bool_), carried
-    types = control_columns(buf, rows, path).type
-    judged = judge(rows, types, aborted=search.aborted, before=carried)
-    return judged.discardable, judged.after
 
 
 def _in_split(

@@ -61,30 +61,24 @@ def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> F
     if compaction is None or record.segment >= compaction.end_offset:
         return ground.untouched
     segment = next(s for s in ground.state.segments if s.base_offset == record.segment)
+    producer, last = int(record.batch["producer_id"][0]), int(record.batch["last_offset"][0])
+    between = (
+        (first, marker)
+        for p, first, marker in ground.aborted
+        if p == producer and first <= last <= marker
+    )
     facts = RecordFacts(
         offset=record.offset,
         batch=record.batch,
         null_key=record.key is None,
         null_value=record.null_value,
         latest=latest,
-        aborted=None if record.control or not record.discardable else _transaction(record, ground),
+        aborted=next(between, None) if record.discardable and not record.control else None,
         marker=control_type(record.key).name if record.control else None,
         emptied=record.control and record.discardable,
         retain_legacy_deletes=segment.log_mtime_ms > ground.legacy_delete_horizon_ms,
     )
     return record_fate(facts, compaction)
-
-
-def _transaction(record: FoundRecord, ground: Ground) -> tuple[int, int] | None:
-    producer, last = int(record.batch["producer_id"][0]), int(record.batch["last_offset"][0])
-    return next(
-        (
-            (first, marker)
-            for p, first, marker in ground.aborted
-            if p == producer and first <= last <= marker
-        ),
-        None,
-    )
 
 
 def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:

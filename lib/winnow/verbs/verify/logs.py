@@ -139,7 +139,11 @@ class _Reader:
         """Report bytes that are not the next batch, and find where reading can continue."""
         log = self._log
         if stop.status is WalkStatus.OUT_OF_ORDER:
-            entry = self._entry(stop.position)
+            # the batch in the length that its frame states, or up to the end of the file
+            frame = self._storage.read_range(log.path, stop.position, FRAME_SIZE)
+            size = FRAME_SIZE + max(FRAME.unpack(frame)[1], 0)
+            size = min(size, log.size - stop.position)
+            entry = self._storage.read_range(log.path, stop.position, size)
             if find_batch(entry, 0, 0, MAX_BASE_OFFSET + 1) == 0:
                 offset = FRAME.unpack_from(entry)[0]
                 self._add(Kind.OFFSETS, stop.error, position=stop.position, offsets=(offset, None))
@@ -157,16 +161,6 @@ class _Reader:
         message = f"{stop.error.what}; the next batch is at byte {stop.position + found}"
         self._add(kind, message, position=stop.position, offsets=(least, max(offset - 1, least)))
         return stop.position + found, least
-
-    def _entry(self, position: int) -> bytes:
-        """Return the batch at `position` in the length that its frame states, or up to the end of
-        the file.
-        """
-        frame = self._storage.read_range(self._log.path, position, FRAME_SIZE)
-        size = FRAME_SIZE + max(FRAME.unpack(frame)[1], 0)
-        return self._storage.read_range(
-            self._log.path, position, min(size, self._log.size - position)
-        )
 
     def _piece(self, piece: Piece) -> None:
         rows = piece.rows
