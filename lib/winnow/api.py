@@ -85,8 +85,6 @@ class PlanOptions(RunOptions, Destinations, total=False):
 
 
 class CleanOptions(PlanOptions, total=False):
-    """Options of `clean`."""
-
     ledger: str | None
     """Directory or URL of the ledger that records the run. None: the run is not recorded."""
 

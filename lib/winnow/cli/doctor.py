@@ -40,7 +40,6 @@ class DoctorOptions:
 
 
 def run_doctor(request: CommandLine, own: DoctorOptions) -> int:
-    """Return the exit code (`Diagnosis.exit_code`)."""
     now = None
 
     def work() -> int:

@@ -58,7 +58,6 @@ class EraseOptions:
 
 
 def run_erase(request: CommandLine, own: EraseOptions) -> int:
-    """Run the erasure and return the exit code. Errors are printed, not raised."""
     signals = Signals()
     clock, certificate = Clock(asked=request.profile), own.certificate
 

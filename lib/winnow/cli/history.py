@@ -48,8 +48,6 @@ class HistoryOptions:
 
 
 def run_history(request: CommandLine, own: HistoryOptions) -> int:
-    """Return the exit code. Errors are printed, not raised."""
-
     def work() -> int:
         where = default_ledger(os.environ) if request.ledger is None else request.ledger
         check_ledger(where, ())

@@ -28,13 +28,14 @@ _FILE = "arguments"
 
 
 def main() -> None:
-    """Run the command line in sys.argv and exit with the verb's exit code."""
     load_from_files()
     own_streams()
     guard_streams()
     atexit.register(gc.freeze)  # Python's last collection would visit all that is loaded: 0.1 s
+    name = Path(sys.argv[0]).name
+    program = "./spark-submit.sh" if name == "winnow_job.py" else name
     with seldom_collecting():  # also while results are reported
-        sys.exit(run(typed_arguments(sys.argv[1:]), program=_program()))
+        sys.exit(run(typed_arguments(sys.argv[1:]), program=program))
 
 
 def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
@@ -83,8 +84,3 @@ def typed_arguments(given: Sequence[str]) -> list[str]:
         _REPLACED in one or one == other for one, other in zip(given, typed, strict=True)
     )
     return typed if same else list(given)
-
-
-def _program() -> str:
-    name = Path(sys.argv[0]).name
-    return "./spark-submit.sh" if name == "winnow_job.py" else name

@@ -158,7 +158,6 @@ class Errors:
         self._write("".join(f"{one_line(line)}\n" for line in lines))
 
     def traceback(self) -> None:
-        """Print the traceback of the exception that is being handled."""
         self._write(traceback.format_exc())
 
     def from_library(self, show: Callable[..., object]) -> None:
@@ -260,7 +259,6 @@ def as_json(value: Mapping[str, Any]) -> str:
 
 
 def tell_json(value: Mapping[str, Any]) -> None:
-    """Write one JSON object to stdout."""
     tell(lambda: _raw(sys.stdout).write(as_json(value)))
 
 

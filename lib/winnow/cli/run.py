@@ -74,7 +74,6 @@ class ApplyOptions:
 
 
 def run_or_plan(verb: str, line: CommandLine, own: RunOptions) -> int:
-    """Run `clean`, or `plan`, and return the exit code."""
     return run_verb("plan" if own.dry_run else verb, line)
 
 
@@ -323,7 +322,6 @@ def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
 
 
 def tell_failure(message: str, *, now: int | None, exit_code: int) -> None:
-    """Print the JSON object of a run that ended before it had a result."""
     tell_json(failure_to_json(message, now=now, exit_code=exit_code))
 
 

@@ -163,7 +163,10 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition, progress: Progr
     schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(addition.schema.json())
     transaction = _transaction(kernel, engine, url, schema, run_id=addition.run_id)
     batches, last = jvm.java.util.ArrayList(), 0
-    for rows in _parts(addition.rows):
+    # In parts: some, to see progress, and not too many calls.
+    length = min(_MOST_ROWS, max(1, len(addition.rows) // _PARTS))
+    for first in range(0, len(addition.rows), length):
+        rows = addition.rows[first : first + length]
         # One string for many rows: a call to the JVM costs as much as a thousand bytes.
         lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection(
             redacted("\n".join(rows)), "\n"
@@ -192,13 +195,6 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition, progress: Progr
             hook.threadSafeInvoke(engine)
     progress.advance(last)  # not before everything is committed
     return True
-
-
-def _parts(rows: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the rows in parts: some, to see progress, and not too many calls."""
-    length = min(_MOST_ROWS, max(1, len(rows) // _PARTS))
-    for first in range(0, len(rows), length):
-        yield rows[first : first + length]
 
 
 def _transaction(kernel: Any, engine: Any, url: str, schema: Any, *, run_id: str) -> Any:  # noqa: ANN401

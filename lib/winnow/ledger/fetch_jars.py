@@ -80,7 +80,6 @@ def _fetch(url: str, jar: Path, digest: str) -> None:
 
 
 def command(*arguments: str) -> None:
-    """End the process with the message of an error."""
     try:
         fetch_listed(*arguments)
     except FetchError as error:

@@ -201,7 +201,6 @@ def _opened(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:
 
 
 def _topics(cleanings: DataFrame | None, erasures: DataFrame | None) -> set[str]:
-    """Return all topics of the ledger."""
     columns = [] if cleanings is None else [cleanings.select("topic")]
     if erasures is not None:
         columns.append(erasures.select(f.explode("partitions.topic").alias("topic")))

@@ -59,10 +59,10 @@ def _environment() -> Environment:
         "counted": counted,
         "duration": _duration,
         "instant": instant,
-        "minute": _minute,
+        "minute": lambda ms: f"{instant(ms)[:16]}Z".replace("T", " "),
         "moment": moment,
         "number": "{:,}".format,
-        "percent": _percent,
+        "percent": lambda part, whole: f"{100 * part / whole:.0f} %" if whole else "0 %",
         "printable": printable,
         "ratio": "{:.2f}".format,
         "share": _share,
@@ -78,14 +78,6 @@ def _duration(ms: int) -> str:
     if ms < 60_000:
         return f"{ms / 1000:.1f} s"
     return f"{ms // 60_000} min {ms // 1000 % 60} s"
-
-
-def _minute(ms: int) -> str:
-    return f"{instant(ms)[:16]}Z".replace("T", " ")
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
 def _share(part: int, whole: int) -> str:

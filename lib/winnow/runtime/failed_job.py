@@ -71,7 +71,6 @@ def killed_worker(error: Exception) -> bool:
 
 
 def failed_job(error: Exception) -> Failure:
-    """Return the Failure for a Py4JError or a PySparkException."""
     cause = cause_of(error)
     if any(words in cause for words in _FULL):
         where = "for the files that Spark keeps between two stages (spark.local.dir)"

@@ -43,7 +43,6 @@ class Facts:
     _weighed: dict[Hashable, Weighed] = field(default_factory=dict)
 
     def see(self, prepared: Sequence[Prepared], request: Request) -> None:
-        """Remember what the first plan found."""
         self.prepared, self.request = tuple(prepared), request
         for item in prepared:
             if isinstance(item, PartitionWork) and item.walks is not None:

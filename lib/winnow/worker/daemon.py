@@ -29,7 +29,6 @@ def main() -> None:
 
 
 def load() -> None:
-    """Load everything that workers need."""
     from winnow.worker.archives import load_from_files  # noqa: PLC0415
 
     load_from_files()

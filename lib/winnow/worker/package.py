@@ -164,7 +164,6 @@ def _byte_code(file: Path) -> bytes:
 
 
 def _kernels() -> Iterator[_Content]:
-    """Yield the compiled kernels of this machine."""
     from winnow.compiled import mark_complete, place  # noqa: PLC0415 - takes half a second
 
     warm_up()

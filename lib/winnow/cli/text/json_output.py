@@ -84,7 +84,6 @@ def to_json(result: RunResult) -> dict[str, Any]:
 
 
 def failure_to_json(error: str, *, now: int | None, exit_code: int) -> dict[str, Any]:
-    """Return the object of a run that ended without a result."""
     return _nothing() | {"status": "failed", "now": now, "error": error, "exit_code": exit_code}
 
 

@@ -9,8 +9,6 @@ from winnow.errors import VerificationError
 
 
 class Kind(StrEnum):
-    """What is wrong between replicas of a partition."""
-
     MISSING = "missing"
     """One replica lacks a record that it should have."""
     CONTENT = "content"
@@ -109,7 +107,6 @@ class CompareResult:
 
     @property
     def status(self) -> str:
-        """Return `same` or `different`."""
         return "different" if any(one.first for one in self.comparisons) else "same"
 
     @property

@@ -38,12 +38,16 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overdue:
-    """A partition that a running cleaner of a broker would clean now."""
-
+class _OfPartition:
     topic: str
     partition: int
     log_dir: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue(_OfPartition):
+    """A partition that a running cleaner of a broker would clean now."""
+
     rule: str
     reason: str
     dirty_ratio: float
@@ -53,12 +57,9 @@ class Overdue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBack:
+class HeldBack(_OfPartition):
     """What an open transaction keeps from being cleaned."""
 
-    topic: str
-    partition: int
-    log_dir: str
     producer_id: int
     first_offset: int
     last_seen: int | None
@@ -69,12 +70,9 @@ class HeldBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Trouble(_OfPartition):
     """A partition that Winnow can't work on in its current state."""
 
-    topic: str
-    partition: int
-    log_dir: str
     rule: str
     reason: str
     error: str | None
@@ -119,12 +117,9 @@ class Unfreed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Census:
+class Census(_OfPartition):
     """What reading all records of a compacted partition found, superseded ones included."""
 
-    topic: str
-    partition: int
-    log_dir: str
     keyless: Amount
     """Data without a key, which the next compaction that reaches it drops (S5.5). A broker refuses
     such records, so they are older than the topic's cleanup policy.

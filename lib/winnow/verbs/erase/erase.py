@@ -157,7 +157,6 @@ def erase_from(
 def _scan(
     sc: SparkContext, partitions: Sequence[_Partition], keys: SharedKeys, progress: Progress
 ) -> None:
-    """Look for the keys in all segments."""
     outcomes = spread_grouped(
         sc,
         lambda item: scan_segment(item[0], item[1], keys.value, max_decompressed_bytes=item[2]),

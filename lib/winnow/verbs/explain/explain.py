@@ -310,7 +310,6 @@ def _outside(state: PartitionState, offset: int) -> RecordFate | None:
 def _unchanged(
     item: LeftAlone | PartitionWork, result: PartitionResult, request: Request, question: Question
 ) -> Explanation:
-    """Explain a partition that is left unchanged."""
     records: tuple[RecordFate, ...] = ()
     if question.offset is not None:
         words = f"the partition is left unchanged: {result.reason}"

@@ -118,7 +118,6 @@ def beyond_cleanable(found: CleanableRange) -> Fate:
 
 
 def segment_fates(ground: Ground, plan: CompactionPlan | None) -> tuple[SegmentFate, ...]:
-    """Return each segment's fate."""
     compacted = plan is not None and ground.compaction is not None
     together = {group[0].base_offset: len(group) for group in plan.groups} if plan else {}
     fates = []

@@ -62,7 +62,13 @@ def check_segment(
     found = list(log.findings)
     runs = promised = None
     if segment.indexes is not None and not segment.log.recovered:
-        found += _missing(segment, segment.indexes)
+        found += (
+            segment.log.scope.finding(
+                Kind.MISSING, segment.name(suffix), "expected an index, found no file"
+            )
+            for suffix in (INDEX, TIMEINDEX)
+            if suffix not in segment.indexes and segment.log.size
+        )
         for suffix in _ENTRY_SIZE:
             if suffix in segment.indexes:
                 found += _index(storage, segment, log, suffix)
@@ -77,14 +83,6 @@ def check_segment(
         runs=runs,
         promises=promised,
     )
-
-
-def _missing(segment: SegmentFiles, indexes: frozenset[str]) -> Iterator[Finding]:
-    for suffix in (INDEX, TIMEINDEX):
-        if suffix not in indexes and segment.log.size:
-            yield segment.log.scope.finding(
-                Kind.MISSING, segment.name(suffix), "expected an index, found no file"
-            )
 
 
 _ENTRY_SIZE = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}

@@ -118,7 +118,11 @@ def sweep(
     for log_dir in checked:
         findings += log_dir.findings
         for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
-            findings += _findings(log_dir, place, directory, found)
+            try:
+                findings += list(all_findings(log_dir, place, directory, found))
+            except FAILS_ONE_PARTITION as error:
+                findings += [*directory.findings, *(f for log in found for f in log.findings)]
+                findings.append(_unchecked(place.scope, "", failure_of(error)))
             total = sum((check.checked for check in found), total)
     notes = tuple(note for log_dir in checked for note in log_dir.notes)
     return SweepResult(checked=total, findings=tuple(findings), notes=notes)
@@ -132,19 +136,6 @@ def _log_check(files: SegmentFiles, found: SegmentCheck | Failure) -> SegmentChe
         checked=Checked(),
         next_offset=files.log.base_offset,
     )
-
-
-def _findings(
-    log_dir: LogDirCheck,
-    place: PartitionPlace,
-    directory: DirectoryCheck,
-    logs: Sequence[SegmentCheck],
-) -> list[Finding]:
-    try:
-        return list(all_findings(log_dir, place, directory, logs))
-    except FAILS_ONE_PARTITION as error:
-        of_logs = [finding for log in logs for finding in log.findings]
-        return [*directory.findings, *of_logs, _unchecked(place.scope, "", failure_of(error))]
 
 
 def _unchecked(scope: Scope, name: str, why: str) -> Finding:
