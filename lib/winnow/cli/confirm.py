@@ -79,15 +79,11 @@ def _ask(terminal: int, topics: Mapping[str, Sequence[str]], request: Request) -
                 "Type the name of the topic to go on:",
             ]
         )
-        if _line(terminal, request) != topic:
+        # A signal that asks the run to stop ends the wait.
+        while not select.select([terminal], [], [], _EVERY_S)[0]:
+            request.stop.check()
+        if os.read(terminal, 4096).decode(errors="replace").strip() != topic:
             raise _refused("was not confirmed", topics)
-
-
-def _line(terminal: int, request: Request) -> str:
-    """Read a line from the terminal. A signal that asks the run to stop ends the wait."""
-    while not select.select([terminal], [], [], _EVERY_S)[0]:
-        request.stop.check()
-    return os.read(terminal, 4096).decode(errors="replace").strip()
 
 
 def _terminal() -> int | None:

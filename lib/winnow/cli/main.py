@@ -15,9 +15,10 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from winnow.cli.app import app
-from winnow.cli.out import Errors, complain, guard_streams
-from winnow.cli.run import INTERRUPTED, tell_failure
+from winnow.cli.out import Errors, complain, guard_streams, tell_json
+from winnow.cli.run import INTERRUPTED
 from winnow.cli.streams import own_streams
+from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
 from winnow.runtime.garbage import seldom_collecting
 from winnow.worker.archives import load_from_files
@@ -50,7 +51,7 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
         else:
             Errors().from_library(show)
         if "--json" in arguments:
-            tell_failure(message, now=None, exit_code=error.exit_code)
+            tell_json(failure_to_json(message, now=None, exit_code=error.exit_code))
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED

@@ -321,10 +321,6 @@ def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
         tell(lambda: Paper().print(f"\nReport: {one_line(str(path))}"))
 
 
-def tell_failure(message: str, *, now: int | None, exit_code: int) -> None:
-    tell_json(failure_to_json(message, now=now, exit_code=exit_code))
-
-
 def guarded(
     work: Callable[[], int],
     *,
@@ -358,5 +354,5 @@ def guarded(
     if failed is not None:
         failed(message, code)
     if json:
-        tell_failure(message, now=now(), exit_code=code)
+        tell_json(failure_to_json(message, now=now(), exit_code=code))
     return code

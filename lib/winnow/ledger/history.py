@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -166,9 +169,10 @@ def read_history(
         time_ms(since, "since")
     progress = progress or Silence()
     progress.stage("opening the ledger", total_tasks=2)
-    tables = []
-    for name in (TABLE, ERASURES):
-        tables.append(_opened(spark, ledger, name))
+    tables: list[DataFrame | None] = [None, None]
+    for number, name in enumerate((TABLE, ERASURES)):
+        with suppress(UsageError):  # no run has written to it yet
+            tables[number] = read_ledger(spark, ledger, name)
         progress.advance(1)
     cleanings, erasures = tables
     if cleanings is None and erasures is None:
@@ -192,14 +196,6 @@ def read_history(
     return History(ledger=redacted(ledger), runs=runs, partitions=partitions, erasures=erased)
 
 
-def _opened(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:
-    """Return a table; None if no run has written to it yet."""
-    try:
-        return read_ledger(spark, ledger, table)
-    except UsageError:
-        return None
-
-
 def _topics(cleanings: DataFrame | None, erasures: DataFrame | None) -> set[str]:
     columns = [] if cleanings is None else [cleanings.select("topic")]
     if erasures is not None:
@@ -210,14 +206,9 @@ def _topics(cleanings: DataFrame | None, erasures: DataFrame | None) -> set[str]
 def _asked_for(rows: DataFrame, since: int | None, topics: Sequence[str]) -> DataFrame:
     if since is not None:
         rows = rows.where(f.col("ended_at") >= f.lit(EPOCH + timedelta(milliseconds=since)))
-    return rows.where(_any_of(topics)) if topics else rows
-
-
-def _any_of(topics: Sequence[str]) -> Column:
-    wanted = f.lit(False)
-    for glob in topics:
-        wanted |= f.col("topic").rlike(f"^{fnmatch.translate(glob)}")
-    return wanted
+    patterns = (f"^{fnmatch.translate(glob)}" for glob in topics)
+    wanted = reduce(or_, (f.col("topic").rlike(pattern) for pattern in patterns), f.lit(False))
+    return rows.where(wanted) if topics else rows
 
 
 def _acted() -> Column:

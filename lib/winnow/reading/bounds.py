@@ -27,12 +27,6 @@ class Point:
     """Since the epoch."""
     offsets: int | Mapping[str, Mapping[int, int]] | None
 
-    def offset_of(self, topic: str, partition: int) -> int | None:
-        """Return the last offset that counts; None if there is no limit."""
-        if isinstance(self.offsets, Mapping):
-            return self.offsets.get(topic, {}).get(partition)
-        return self.offsets
-
 
 def range_options(start: Bound | None, end: Bound | None) -> dict[str, str]:
     """Return the options for a range from `start` up to `end`, exclusive. Times are those of the

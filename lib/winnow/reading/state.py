@@ -7,7 +7,8 @@ has cleaned has no complete state any more, and that is found out here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
@@ -18,7 +19,6 @@ from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT
 from winnow.reading.bounds import Point
-from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.words import instant
 
@@ -65,21 +65,19 @@ def check_complete(storage: Storage, homes: Sequence[Home], point: Point) -> Non
 
 
 def _too_early(storage: Storage, homes: Sequence[Home], point: Point) -> Iterator[str]:
-    read: dict[str, dict[TopicPartition, int]] = {}
+    read = cache(partial(read_offset_checkpoint, storage))
     for home in homes:
         at, log_dir = home.topic_partition, home.log_dir
-        for name in (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT):
-            path = f"{log_dir}/{name}"
-            if path not in read:
-                read[path] = read_offset_checkpoint(storage, path)
+        cleaned = read(f"{log_dir}/{CLEANER_CHECKPOINT}").get(at, 0)
+        start = read(f"{log_dir}/{LOG_START_CHECKPOINT}").get(at, 0)
         segments = Segments(storage, home.directory)
-        cleaned = read[f"{log_dir}/{CLEANER_CHECKPOINT}"].get(at, 0)
-        start = read[f"{log_dir}/{LOG_START_CHECKPOINT}"].get(at, 0)
         first = max(cleaned, start, segments.bases[0])
         if first <= 0:
             continue
         if point.ms is None:
-            last = point.offset_of(at.topic, at.partition)
+            last = point.offsets
+            if isinstance(last, Mapping):
+                last = last.get(at.topic, {}).get(at.partition)
             if last is not None and last < first - 1:
                 yield f"offset {first - 1} of {at}"
             continue

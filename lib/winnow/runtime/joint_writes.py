@@ -54,18 +54,14 @@ class JointWrites(Generic[_T]):
         self._queue.append(mine)
         with holding(self._lock):
             if mine.changed is None:
-                together = [] if mine.alone else self._take_all()
+                together = []
+                while self._queue and not mine.alone:
+                    together.append(self._queue.popleft())
                 if len(together) > 1:
                     self._together(together)
                 if mine.changed is None:
                     (mine.changed,) = self._write([wish], again=mine.alone)
         return mine.changed
-
-    def _take_all(self) -> list[_Waiting[_T]]:
-        together = []
-        while self._queue:
-            together.append(self._queue.popleft())
-        return together
 
     def _together(self, together: Sequence[_Waiting[_T]]) -> None:
         for one in together:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.arguments import refused, whole
 from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
 from winnow.cleaning.plan.rounds import Round, make_round
@@ -17,17 +18,14 @@ from winnow.cleaning.result import PartitionResult
 from winnow.errors import UsageError
 from winnow.logdir.names import topic_partition_of
 from winnow.policy.fate import Fate, RoundFacts, Verdict
+from winnow.policy.plan import after_round
 from winnow.policy.transactions import NOTHING_CARRIED
+from winnow.runtime.failure import Failure
 from winnow.state import PartitionState
 from winnow.verbs.explain import partition as rules
 from winnow.verbs.explain.find import Found, FoundRecord, Place, Search, UnreadableError, find
 from winnow.verbs.explain.records import Ground, fate_of
-from winnow.verbs.explain.retained import (
-    as_grouped,
-    deleted_segments,
-    may_depend_on_sizes,
-    measured,
-)
+from winnow.verbs.explain.retained import as_grouped, deleted_segments, may_depend_on_sizes
 from winnow.verbs.explain.values import Explanation, RecordFate
 
 if TYPE_CHECKING:
@@ -142,7 +140,10 @@ def survey_ground(
     ground, search = _ground(item, made, request)
     if made is None or ground.deleted is not None or not preview or item.overflowed:
         return ground, search
-    after = measured(sc, item.state, made, now, request.progress)
+    (weighed,) = weigh(sc, [made.job], now=now, progress=request.progress)
+    if isinstance(weighed, Failure):
+        raise UnreadableError(weighed)
+    after = after_round(item.state, [group.segment for group in weighed], made.job.end_offset)
     return replace(ground, deleted=deleted_segments(after, item.config, now)), search
 
 

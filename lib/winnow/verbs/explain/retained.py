@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from winnow.cleaning.plan.estimate import weigh
 from winnow.policy.config import TopicConfig
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan, after_round
 from winnow.policy.retention import retention_plan
-from winnow.runtime.failure import Failure
-from winnow.runtime.progress import Progress
 from winnow.state import PartitionState
-from winnow.verbs.explain.find import UnreadableError
 from winnow.words import duration, size
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
-    from winnow.cleaning.plan.rounds import Round
 
 Deleted = dict[int, Fate]
 """Base offset of a segment that retention deletes -> the rule that deletes it."""
@@ -78,13 +68,3 @@ def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
     of the log start offset alone.
     """
     return after_round(state, [group[0] for group in plan.groups], plan.end_offset)
-
-
-def measured(
-    sc: SparkContext, state: PartitionState, made: Round, now: int, progress: Progress
-) -> PartitionState:
-    """Return the state after a round. Raises UnreadableError if there can't be one."""
-    (weighed,) = weigh(sc, [made.job], now=now, progress=progress)
-    if isinstance(weighed, Failure):
-        raise UnreadableError(weighed)
-    return after_round(state, [group.segment for group in weighed], made.job.end_offset)
