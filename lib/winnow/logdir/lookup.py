@@ -93,7 +93,7 @@ class Segments:
         for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
             # If compaction removed the offset from the floor segment, the first batch of the next
             # segment follows.
-            found = self._scan_for_offset(number, offset)
+            found = next(self._scan(number, offset, [], offset=offset, timestamp=None), None)
             if found is not None:
                 return found
         return None
@@ -125,7 +125,13 @@ class Segments:
         for number in range(len(self.bases)):
             times, notes = self.time_index(number)
             if self._largest_timestamp(number, times, notes) >= timestamp:
-                return self._scan_for_timestamp(number, timestamp, log_start_offset, times, notes)
+                at = int(np.searchsorted(times["timestamp"], timestamp, side="right")) - 1
+                begin = int(times["offset"][at]) if at >= 0 else self.bases[number]
+                start = max(begin, log_start_offset)
+                found = self._scan(
+                    number, start, notes, offset=log_start_offset, timestamp=timestamp
+                )
+                return next((one for one in found if one.record is not None), None)
         return None
 
     def end_offset(self) -> int:
@@ -136,53 +142,37 @@ class Segments:
             (int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces), default=self.bases[last]
         )
 
-    def _scan_for_offset(self, number: int, offset: int) -> Found | None:
-        notes: list[str] = []
-        entry = self._floor(number, offset, notes)
-        for piece, scanned in self._scanned(number, entry):
-            row = int(np.searchsorted(piece.rows["last_offset"], offset))
-            if row < len(piece.rows):
-                records = records_of(piece, row, self.path(number))
-                record = next((r for r in records if r.offset >= offset), None)
-                return Found(
-                    path=self.path(number),
+    def _scan(
+        self,
+        number: int,
+        start: int,
+        notes: list[str],
+        *,
+        offset: int,
+        timestamp: int | None = None,
+    ) -> Iterator[Found]:
+        """Yield the batches of a segment that may have a record from `offset` and, if given, from
+        `timestamp` on, each with its first such record. The index knows where to begin for `start`.
+        """
+        entry, path, scanned = self._floor(number, start, notes), self.path(number), 0
+        column, least = (
+            ("last_offset", offset) if timestamp is None else ("max_timestamp", timestamp)
+        )
+        for piece in self.pieces(number, entry.position if entry else 0):
+            for row in np.flatnonzero(piece.rows[column] >= least).tolist():
+                records = (r for r in records_of(piece, row, path) if r.offset >= offset)
+                yield Found(
+                    path=path,
                     base_offset=self.bases[number],
                     index_entry=entry,
                     scanned=scanned + row + 1,
                     piece=piece,
                     row=row,
-                    record=record,
+                    record=next(
+                        (r for r in records if timestamp is None or r.timestamp >= timestamp), None
+                    ),
                     notes=tuple(notes),
                 )
-        return None
-
-    def _scan_for_timestamp(
-        self, number: int, timestamp: int, log_start_offset: int, times: Array, notes: list[str]
-    ) -> Found | None:
-        at = int(np.searchsorted(times["timestamp"], timestamp, side="right")) - 1
-        begin = int(times["offset"][at]) if at >= 0 else self.bases[number]
-        entry = self._floor(number, max(begin, log_start_offset), notes)
-        for piece, scanned in self._scanned(number, entry):
-            for row in np.flatnonzero(piece.rows["max_timestamp"] >= timestamp).tolist():
-                for record in records_of(piece, row, self.path(number)):
-                    if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                        return Found(
-                            path=self.path(number),
-                            base_offset=self.bases[number],
-                            index_entry=entry,
-                            scanned=scanned + row + 1,
-                            piece=piece,
-                            row=row,
-                            record=record,
-                            notes=tuple(notes),
-                        )
-        return None
-
-    def _scanned(self, number: int, entry: IndexEntry | None) -> Iterator[tuple[Piece, int]]:
-        """Yield the batches from an index entry on, and how many headers were read before them."""
-        scanned = 0
-        for piece in self.pieces(number, entry.position if entry else 0):
-            yield piece, scanned
             scanned += len(piece.rows)
 
     def _largest_timestamp(self, number: int, times: Array, notes: list[str]) -> int:
