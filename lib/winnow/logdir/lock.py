@@ -15,7 +15,6 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from typing import Self
 
 from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased, take_lease
@@ -36,27 +35,9 @@ _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end), l_pid."""
 
 
-class LogDirLock:
-    """Holds `.lock` of a log directory until `close()` or the end of the `with` block."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd: int | None = fd
-
-    def close(self) -> None:
-        """Release the lock. The file is kept: brokers never remove it either."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def lock_log_dir(log_dir: str) -> LogDirLock | Lease:
-    """Lock a log directory that is to be changed. For a URL, take a lease.
+def lock_log_dir(log_dir: str) -> ExitStack | Lease:
+    """Lock a log directory that is to be changed, until `close()` or the end of the `with` block.
+    For a URL, take a lease.
 
     A local directory is locked as a broker locks it; `.lock` is created if it is missing. Raises
     LogDirInUseError if the lock is held, naming the process if it can be found. Raises WinnowError
@@ -75,15 +56,17 @@ def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     return share_log_dir(log_dir) or nullcontext() if is_remote(log_dir) else _lock(log_dir)
 
 
-def _lock(log_dir: str) -> LogDirLock:
+def _lock(log_dir: str) -> ExitStack:
     try:
         return _locked(log_dir, _open_or_create(f"{log_dir}/{LOCK}"), fcntl.F_WRLCK)
     except OSError as error:
         raise _no_lock(log_dir, error) from error
 
 
-def _locked(log_dir: str, fd: int, kind: int) -> LogDirLock:
-    """Lock an open file. Raises LogDirInUseError if somebody holds the lock, else OSError."""
+def _locked(log_dir: str, fd: int, kind: int) -> ExitStack:
+    """Lock an open file until the stack is closed. The file is kept: brokers never remove it
+    either. Raises LogDirInUseError if somebody holds the lock, else OSError.
+    """
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(kind))
     except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: POSIX allows both
@@ -93,7 +76,9 @@ def _locked(log_dir: str, fd: int, kind: int) -> LogDirLock:
     except BaseException:
         os.close(fd)
         raise
-    return LogDirLock(fd)
+    lock = ExitStack()
+    lock.callback(os.close, fd)
+    return lock
 
 
 def _open_or_create(path: str) -> int:
@@ -108,7 +93,7 @@ def _open_or_create(path: str) -> int:
             return create_file(path, flags=os.O_RDWR, shared=True)
 
 
-def share_log_dir(log_dir: str) -> LogDirLock | None:
+def share_log_dir(log_dir: str) -> ExitStack | None:
     """Keep brokers out of a log directory that is only read, without writing anything there.
 
     Returns None if that is impossible: there is no `.lock`, this process may not read it, or the
