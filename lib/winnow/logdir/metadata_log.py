@@ -11,7 +11,6 @@ batch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.damage import damage_in
 from winnow.logdir.files import files_in, log_bases
-from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.names import LOG, METADATA_SNAPSHOT, segment_file
 from winnow.storage.contract import Storage
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes
@@ -30,9 +29,6 @@ from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, read_records
 from winnow.wire.walk import first_bad_crc
 
-CHECKPOINT_SUFFIX = ".checkpoint"
-
-_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Decompressed. A controller writes no batch of more than 8 MiB."""
 _ANY_OFFSET = 2**63 - 1
@@ -47,7 +43,7 @@ class SnapshotId:
 
     @property
     def file(self) -> str:
-        return f"{self.end_offset:020d}-{self.epoch:010d}{CHECKPOINT_SUFFIX}"
+        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ class LogValues:
 
 def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
     """Return them newest first. Unfinished (`.checkpoint.part`) and deleted ones do not match."""
-    names = map(_SNAPSHOT_NAME.fullmatch, files_in(storage, directory))
+    names = map(METADATA_SNAPSHOT.fullmatch, files_in(storage, directory))
     return tuple(sorted((SnapshotId(int(m[1]), int(m[2])) for m in names if m), reverse=True))
 
 

@@ -37,6 +37,7 @@ OFFSET_CHECKPOINTS = (
     HIGH_WATERMARK_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
+"""In the order of the fields of `logdir.survey.Checkpoints`."""
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -60,7 +61,7 @@ complete (docs/decisions/0024).
 KEEPING_SUFFIX = "-keep"
 """Suffix of the staging directory that marks a partition whose replaced segments are kept."""
 
-METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 """Name of a KRaft snapshot: its end offset and epoch. Its own batches start at 0."""
 
 _MAX_INT = 2**31 - 1

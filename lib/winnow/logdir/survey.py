@@ -11,11 +11,8 @@ from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.meta import MetaProperties, read_meta, was_shut_down_cleanly
 from winnow.logdir.names import (
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
     METADATA_TOPIC,
-    RECOVERY_POINT_CHECKPOINT,
+    OFFSET_CHECKPOINTS,
     REMOTE_INDEX_CACHE,
     DirectoryKind,
     parse_partition_dir,
@@ -29,13 +26,6 @@ _WHY_SKIPPED = {
     DirectoryKind.FUTURE: "a replica that is being moved between log directories",
     DirectoryKind.STRAY: "a replica that its broker does not expect",
 }
-_CHECKPOINTS = (
-    CLEANER_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
-"""In the order of the fields of `Checkpoints`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +148,7 @@ def _survey(storage: Storage, path: str) -> LogDir:
     checkpoints = Checkpoints()
     try:
         cleaner, log_start, high_watermark, recovery_point = (
-            read_offset_checkpoint(storage, f"{path}/{name}") for name in _CHECKPOINTS
+            read_offset_checkpoint(storage, f"{path}/{name}") for name in OFFSET_CHECKPOINTS
         )
         checkpoints = Checkpoints(
             cleaner=cleaner,
