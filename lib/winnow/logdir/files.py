@@ -46,6 +46,11 @@ def removable_snapshots(files: Files, bases: Sequence[int]) -> list[str]:
     return [name for name in wanted if name in files and name != newest]
 
 
+def removable(files: Files, bases: Sequence[int]) -> list[str]:
+    """Return what goes with these segments: their files and `removable_snapshots`."""
+    return [*files_of(files, bases), *removable_snapshots(files, bases)]
+
+
 def segment_of(
     files: Files,
     base_offset: int,

@@ -44,26 +44,20 @@ class BoundLog:
 
 
 def bind(storage: Storage, state: PartitionState) -> BoundLog:
-    trusted = [
-        following.base_offset <= state.trusted_end if state.trusted_end is not None else True
-        for following in state.segments[1:]
+    end = state.trusted_end
+    count = sum(end is None or following.base_offset <= end for following in state.segments[1:])
+    logs = [
+        (f"{state.directory}/{segment_file(segment.base_offset, LOG)}", segment.base_offset)
+        for segment in state.segments[: count + 1]
     ]
-    count = trusted.index(False) if False in trusted else len(trusted)
-    known = [
-        _known(
-            storage,
-            f"{state.directory}/{segment_file(segment.base_offset, LOG)}",
-            segment.base_offset,
-        )
-        for segment in state.segments[:count]
-    ]
-    first = state.segments[count].base_offset
-    path = f"{state.directory}/{segment_file(first, LOG)}"
-    known_bytes = None if state.trusted_end is None else 0
+    known_bytes = None if end is None else 0
     if state.recovered is not None:  # a broker cuts off the rest
         known_bytes = state.segments[count].log_bytes
-    active = _known(storage, path, first, known_bytes)
-    return BoundLog(log_end_offset=state.log_end_offset, closed=tuple(known), active=active)
+    return BoundLog(
+        log_end_offset=state.log_end_offset,
+        closed=tuple(_known(storage, *log) for log in logs[:-1]),
+        active=_known(storage, *logs[-1], known_bytes),
+    )
 
 
 def decode_bound(value: Value) -> BoundLog:

@@ -33,8 +33,8 @@ from winnow.logdir.commit.kept import (
     read_manifest,
 )
 from winnow.logdir.commit.staging import move_aside, remove_staging, staging_run_id
-from winnow.logdir.files import files_in
-from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, base_offset_of, segment_file
+from winnow.logdir.files import files_in, log_bases
+from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.state import PartitionState
 from winnow.storage.contract import Entry, Storage
 
@@ -186,8 +186,7 @@ def _run_that_keeps(entries: Sequence[Entry]) -> str | None:
 def _was_done(storage: Storage, directory: str, step: Step) -> bool:
     there = files_in(storage, directory)
     if step.kind is StepKind.DELETED:
-        lowest = min((base_offset_of(name) for name in there if name.endswith(LOG)), default=0)
-        return lowest > step.bases[0]
+        return min(log_bases(there), default=0) > step.bases[0]
     logs = [file for file in step.files if file.suffix == LOG]
     if not all(in_place(there, file) for file in logs):
         return True

@@ -14,7 +14,7 @@ from winnow.logdir.checkpoints import (
 )
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.unchanged import check_unchanged
-from winnow.logdir.files import files_in, files_of, log_bases, removable_snapshots
+from winnow.logdir.files import files_in, log_bases, removable
 from winnow.logdir.names import (
     CLEANED,
     CLEANER_CHECKPOINT,
@@ -95,35 +95,32 @@ def delete_segments(storage: Storage, directory: str, segments: Sequence[Segment
     Raises CorruptLogError, before anything is renamed, unless they are the lowest, have not changed
     since they were listed, and at least one segment remains.
     """
-    if segments:
-        with storage.changing(directory):
-            _delete_segments(storage, directory, segments)
-
-
-def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segment]) -> None:
-    files = check_unchanged(storage, directory, segments)
-    bases = [segment.base_offset for segment in segments]
-    present = log_bases(files)
-    if bases != present[: len(bases)] or len(bases) == len(present):
-        raise CorruptLogError(
-            "retention can delete only the lowest segments, and never all",
-            expected=f"the first of {present}, not the last",
-            found=str(bases),
-            where=directory,
-        )
-    to_delete = [[*files_of(files, [base]), *removable_snapshots(files, [base])] for base in bases]
-    removed = [name for names in to_delete for name in names]
-    keep(storage, directory, removed, next_base=present[len(bases)])
-    for names in to_delete:
-        for name in names:
-            _delete_file(storage, f"{directory}/{name}")
-        # Sync before the next one: if the second segment is deleted and the first one comes back
-        # after a crash, the log has a hole.
+    if not segments:
+        return
+    with storage.changing(directory):
+        files = check_unchanged(storage, directory, segments)
+        bases = [segment.base_offset for segment in segments]
+        present = log_bases(files)
+        if bases != present[: len(bases)] or len(bases) == len(present):
+            raise CorruptLogError(
+                "retention can delete only the lowest segments, and never all",
+                expected=f"the first of {present}, not the last",
+                found=str(bases),
+                where=directory,
+            )
+        to_delete = [removable(files, [base]) for base in bases]
+        removed = [name for names in to_delete for name in names]
+        keep(storage, directory, removed, next_base=present[len(bases)])
+        for names in to_delete:
+            for name in names:
+                _delete_file(storage, f"{directory}/{name}")
+            # Sync before the next one: if the second segment is deleted and the first one comes
+            # back after a crash, the log has a hole.
+            storage.fsync_dir(directory)
+        for name in removed:
+            if storage.exists(f"{directory}/{name}{DELETED}"):
+                storage.unlink(f"{directory}/{name}{DELETED}")
         storage.fsync_dir(directory)
-    for name in removed:
-        if storage.exists(f"{directory}/{name}{DELETED}"):
-            storage.unlink(f"{directory}/{name}{DELETED}")
-    storage.fsync_dir(directory)
 
 
 def _delete_file(storage: Storage, path: str) -> None:

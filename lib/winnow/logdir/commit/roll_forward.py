@@ -28,7 +28,7 @@ from winnow.logdir.commit.keeping import keeping_path, settle_kept
 from winnow.logdir.commit.recovery import RecoveryReport, recover, staging_names
 from winnow.logdir.commit.swap import StagedGroup, complete, swap_group
 from winnow.logdir.commit.unchanged import difference
-from winnow.logdir.files import Files, files_in, files_of, log_bases, removable_snapshots
+from winnow.logdir.files import Files, files_in, log_bases, removable
 from winnow.logdir.names import (
     CLEANED,
     CLEANER_CHECKPOINT,
@@ -103,38 +103,23 @@ def put_right(
     directory = f"{log_dir}/{topic_partition}"
     begun = any(entry.name == COMMIT_RECORD for entry in storage.list_dir(directory))
     storage.settle(directory)
-    done = _put_right(
-        storage, log_dir, topic_partition, finish=finish, now=now, trusted_end=trusted_end
-    )
-    if not begun:
-        return done
-    return replace(
-        done, recovery=replace(done.recovery, removed=(COMMIT_RECORD, *done.recovery.removed))
-    )
 
+    def recovered(keep: Sequence[str] = ()) -> RecoveryReport:
+        report = recover(storage, directory, keep=keep)
+        return replace(report, removed=(COMMIT_RECORD, *report.removed)) if begun else report
 
-def _put_right(
-    storage: Storage,
-    log_dir: str,
-    topic_partition: TopicPartition,
-    *,
-    finish: bool,
-    now: int | None,
-    trusted_end: int | None,
-) -> PutRight:
-    directory = f"{log_dir}/{topic_partition}"
     found = open_round(storage, directory, storage.list_dir(directory))
     if found is None:
-        return PutRight(recover(storage, directory))
+        return PutRight(recovered())
     staging, journal = found.staging, found.journal
     untrusted = trusted_end is not None and journal.end_offset > trusted_end
     if not finish or untrusted or not journal.has_checksums:
-        return PutRight(recover(storage, directory), given_up=journal.run_id)
+        return PutRight(recovered(), given_up=journal.run_id)
     for group in journal.groups:
         _resume(storage, directory, staging, group)
     run_id = staging.rpartition("/")[2].removeprefix(STAGING_PREFIX)
     keeping = keeping_path(directory, run_id)
-    recovery = recover(storage, directory, keep=(staging, keeping))
+    recovery = recovered(keep=(staging, keeping))
     if storage.exists(keeping):
         # What was kept of a group that is staged again will be kept again during its swap.
         settle_kept(storage, directory, run_id=run_id)
@@ -224,8 +209,7 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
 def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
     """Do the last step of a swap: remove sources beyond the output (S6.2), and their snapshots."""
     files = files_in(storage, directory)
-    others = group.source_bases[1:]
-    if removable_snapshots(files, others) or files_of(files, others):
+    if removable(files, group.source_bases[1:]):
         _check_output(storage, directory, group.base_offset, output, ())
         complete(
             storage,

@@ -17,7 +17,7 @@ from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.staged_segment import StagedSegment, staged_segment
 from winnow.logdir.commit.swap import check_replaceable, exchange, mark_deleted
-from winnow.logdir.files import files_in, files_of, removable_snapshots, remove_files
+from winnow.logdir.files import files_in, files_of, removable, remove_files
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.logdir.names import DELETED, INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
@@ -125,36 +125,27 @@ def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
 
     Raises CorruptLogError before the first rename wherever `swap_group` would.
     """
-    with storage.changing(directory):
-        _swap(storage, directory, split)
-
-
-def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
     source = split.source.base_offset
-    files = check_replaceable(
-        storage,
-        directory,
-        sources=[split.source],
-        base_offset=min(split.parts),
-        outputs=split.parts.values(),
-    )
-    parts = {
-        base: paths[LOG]
-        for base, paths in split.parts.items()
-        if base != source or not split.placeholder
-    }
-    keep(storage, directory, files_of(files, [source]), outputs=parts)
-    exchange(storage, directory, sources=[source], outputs=split.parts)
-    if split.placeholder:
-        _remove_placeholder(storage, directory, source)
-
-
-def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> None:
-    """It holds no record, so it may go at any instant, with the snapshot at its base."""
-    files = files_in(storage, directory)
-    removed = [*files_of(files, [base_offset]), *removable_snapshots(files, [base_offset])]
-    mark_deleted(storage, directory, removed)
-    remove_files(storage, directory, [f"{name}{DELETED}" for name in removed])
+    with storage.changing(directory):
+        files = check_replaceable(
+            storage,
+            directory,
+            sources=[split.source],
+            base_offset=min(split.parts),
+            outputs=split.parts.values(),
+        )
+        parts = {
+            base: paths[LOG]
+            for base, paths in split.parts.items()
+            if base != source or not split.placeholder
+        }
+        keep(storage, directory, files_of(files, [source]), outputs=parts)
+        exchange(storage, directory, sources=[source], outputs=split.parts)
+        if split.placeholder:
+            # It holds no record, so it may go at any instant, with the snapshot at its base.
+            removed = removable(files_in(storage, directory), [source])
+            mark_deleted(storage, directory, removed)
+            remove_files(storage, directory, [f"{name}{DELETED}" for name in removed])
 
 
 def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:

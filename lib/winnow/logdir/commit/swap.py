@@ -25,7 +25,13 @@ from dataclasses import dataclass, field
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.unchanged import check_unchanged
-from winnow.logdir.files import files_in, files_of, log_bases, removable_snapshots
+from winnow.logdir.files import (
+    files_in,
+    files_of,
+    log_bases,
+    removable,
+    removable_snapshots,
+)
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
@@ -77,10 +83,7 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
             base_offset=group.base_offset,
             outputs=[group.paths],
         )
-        removed = [
-            *files_of(files, group.source_bases),
-            *removable_snapshots(files, group.source_bases),
-        ]
+        removed = removable(files, group.source_bases)
         keep(storage, directory, removed, outputs={group.base_offset: group.paths[LOG]})
         exchange(
             storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths}
