@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
+from winnow.logdir.files import log_bases
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.listing import SegmentListing, first_max_timestamp
 from winnow.logdir.names import (
@@ -65,7 +66,7 @@ def _listed(directory: str, descriptor: int) -> SegmentListing | None:
                 status[entry.name] = entry.stat(follow_symlinks=False)
             else:
                 rest.add(entry.name)
-    bases = sorted(base_offset_of(name) for name in status if name.endswith(LOG))
+    bases = log_bases(status)
     snapshots = sorted(base_offset_of(name) for name in rest if name.endswith(SNAPSHOT))
     logs = {segment_file(base, LOG) for base in bases}
     transactions = {segment_file(base, TXNINDEX) for base in bases}

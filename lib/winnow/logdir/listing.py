@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -12,7 +12,7 @@ from winnow.logdir.commit.recovery import leftover_names
 from winnow.logdir.commit.unchanged import difference
 from winnow.logdir.earlier_listing import EarlierListing
 from winnow.logdir.files import segment_of
-from winnow.logdir.indexes.index import decode_offset_index, decode_time_index
+from winnow.logdir.indexes.index import decode_offset_index, last_timestamp_of
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
@@ -124,7 +124,8 @@ def list_segments(
         same = {base: one for base, one in same.items() if difference(files, one) is None}
     if earlier is not None:
         same = earlier.same_segments(files, bases) | same
-    needed = {name for name in files if name.endswith(_READ_WHOLE)} - _indexes_of(same)
+    needed = {name for name in files if name.endswith(_READ_WHOLE)}
+    needed -= {segment_file(base, suffix) for base in same for suffix in (INDEX, TIMEINDEX)}
     same_epochs = earlier is not None and earlier.is_same(LEADER_EPOCHS, files)
     if same_epochs:
         needed.discard(LEADER_EPOCHS)
@@ -165,10 +166,6 @@ def list_segments(
     )
 
 
-def _indexes_of(bases: Iterable[int]) -> set[str]:
-    return {segment_file(base, suffix) for base in bases for suffix in (INDEX, TIMEINDEX)}
-
-
 def _unchanged(files: Mapping[str, Entry], segments: Sequence[Segment]) -> dict[int, Segment]:
     """Return by base offset the segments whose logs are the same files as before."""
     return {
@@ -195,8 +192,14 @@ def recovered_listing(
     return replace(
         listing,
         segments=tuple(
-            _as_read(segment, found[segment.base_offset])
-            if segment.base_offset in found
+            replace(
+                segment,
+                log_bytes=read.valid_bytes,
+                last_timeindex_timestamp=read.max_timestamp,
+                first_batch_max_timestamp=read.first_batch_max_timestamp,
+                rebuilt=(read.index_bytes, read.timeindex_bytes),
+            )
+            if (read := found.get(segment.base_offset))
             else segment
             for segment in listing.segments
             if segment.base_offset not in recovered.removed
@@ -205,16 +208,6 @@ def recovered_listing(
             entry for entry in listing.leader_epochs if entry[1] < recovered.end_offset
         ),
         recovered=recovered,
-    )
-
-
-def _as_read(segment: Segment, read: SegmentRead) -> Segment:
-    return replace(
-        segment,
-        log_bytes=read.valid_bytes,
-        last_timeindex_timestamp=read.max_timestamp,
-        first_batch_max_timestamp=read.first_batch_max_timestamp,
-        rebuilt=(read.index_bytes, read.timeindex_bytes),
     )
 
 
@@ -237,15 +230,14 @@ def _segment(
             if name not in files:
                 if log.size:
                     raise _missing(path)
-            elif suffix == INDEX:
-                data = storage.read_bytes(path)
+                continue
+            data = storage.read_bytes(path)
+            if suffix == INDEX:
                 decode_offset_index(
                     data, path, base_offset=base, log_bytes=log.size, end_offset=end_offset
                 )
             else:
-                data = storage.read_bytes(path)
-                times = decode_time_index(data, path, base_offset=base, end_offset=end_offset)
-                last_timestamp = int(times["timestamp"][-1]) if times.shape[0] else NO_TIMESTAMP
+                last_timestamp = last_timestamp_of(data, path, base, end_offset)
         except CorruptLogError as problem:
             problems.append(problem)
     return segment_of(

@@ -13,7 +13,7 @@ from winnow.cleaning.result import RecordsRemoved
 from winnow.cleaning.rewrite.only_source import OnlySource
 from winnow.cleaning.summaries.shape import Shape
 from winnow.cleaning.tally import by_age, none_of_any_age, removed_records
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.index import Array, IndexBuilder
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.survival import batch_retention
@@ -330,9 +330,6 @@ def _of_chunk(
     if control.any():
         survives |= np.repeat(control & ~discard, counts)
     return survives
-
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class BatchFates:

@@ -17,9 +17,10 @@ from winnow.clock import ms_since
 from winnow.java_long import delete_horizon
 from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
 from winnow.logdir.commit.swap import StagedGroup
-from winnow.logdir.indexes.index import decode_time_index
+from winnow.logdir.files import segment_of
+from winnow.logdir.indexes.index import last_timestamp_of
 from winnow.logdir.listing import first_max_timestamp
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.cores import Cores
 from winnow.scan.chunks import PLAIN_CHUNK_BYTES
 from winnow.scan.job import GroupJob, PartitionJob
@@ -31,7 +32,7 @@ from winnow.storage.io_counters import reading_back
 from winnow.storage.places import Places, read_ahead
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.storage.urls import is_remote
-from winnow.wire.batch import HEADER_V2_SIZE, NO_TIMESTAMP
+from winnow.wire.batch import HEADER_V2_SIZE
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
@@ -155,16 +156,10 @@ def _in_place(
     base_offset: int, path: str, entries: Mapping[str, Entry], timeindex: bytes
 ) -> Segment:
     """Return the staged segment as it will be listed."""
-    times = decode_time_index(timeindex, path, base_offset=base_offset)
-    return Segment(
-        base_offset=base_offset,
-        log_bytes=entries[LOG].size,
-        log_mtime_ms=entries[LOG].mtime_ms,
-        log_stamp=entries[LOG].stamp,
-        index_bytes=entries[INDEX].size,
-        timeindex_bytes=entries[TIMEINDEX].size,
-        txnindex_bytes=entries[TXNINDEX].size if TXNINDEX in entries else None,
-        last_timeindex_timestamp=int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP,
+    return segment_of(
+        {segment_file(base_offset, suffix): entry for suffix, entry in entries.items()},
+        base_offset,
+        last_timeindex_timestamp=last_timestamp_of(timeindex, path, base_offset, None),
         first_batch_max_timestamp=first_max_timestamp(Places().read_range(path, 0, HEADER_V2_SIZE)),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from winnow.cleaning.rewrite.output import CleanedGroup, GroupOutput
 from winnow.cleaning.rewrite.sum_up import counts_unread, sum_up
-from winnow.logdir.indexes.index import decode_time_index
+from winnow.logdir.indexes.index import last_timestamp_of
 from winnow.logdir.names import TIMEINDEX, segment_file
 from winnow.runtime.cores import Cores
 from winnow.scan.job import GroupJob, PartitionJob
@@ -50,7 +50,6 @@ def weigh_group(
     index, timeindex, txnindex = output.indexes()
     unchanged = output.source.is_all(index, timeindex, txnindex)
     path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
-    times = decode_time_index(timeindex, path, base_offset=group.base_offset)
     return WeighedGroup(
         **output.counts(added(held) if job.topic in INTERNAL_TOPICS else None, unchanged=unchanged),
         summary=sum_up(job, group, output, survivors) if unchanged else None,
@@ -62,7 +61,7 @@ def weigh_group(
             index_bytes=len(index),
             timeindex_bytes=len(timeindex),
             txnindex_bytes=None if txnindex is None else len(txnindex),
-            last_timeindex_timestamp=int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP,
+            last_timeindex_timestamp=last_timestamp_of(timeindex, path, group.base_offset, None),
             first_batch_max_timestamp=NO_TIMESTAMP,
             log_stamp=(),
         ),

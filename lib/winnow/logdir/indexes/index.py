@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN
+from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN, NO_TIMESTAMP
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -78,6 +78,14 @@ def decode_time_index(
     check_each(_ascends(timestamps), entries, path, "an ascending timestamp")
     check_each(_ascends(offsets, strictly=False), entries, path, "an ascending offset")
     return entries
+
+
+def last_timestamp_of(data: bytes, path: str, base_offset: int, end_offset: int | None) -> int:
+    """Return the last timestamp of a `.timeindex` file, -1 if it is empty. Raises as
+    `decode_time_index`.
+    """
+    times = decode_time_index(data, path, base_offset=base_offset, end_offset=end_offset)
+    return int(times["timestamp"][-1]) if times.shape[0] else NO_TIMESTAMP
 
 
 def without_preallocated(data: bytes, entry_size: int) -> bytes:

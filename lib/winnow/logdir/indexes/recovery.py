@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from winnow.errors import CorruptLogError
@@ -12,10 +10,9 @@ from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_ON_DISK,
     TIME_ENTRY_SIZE,
+    Array,
     IndexBuilder,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _WARM_ENTRIES = 8192 // OFFSET_ENTRY_SIZE
 """Kafka searches the end of an index first."""
