@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from winnow.cleaning.rewrite.assign import Assignment, At, assign
 from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
@@ -104,11 +104,7 @@ def run_weighing(
     sc: SparkContext, job: CompactionJob, progress: Progress
 ) -> list[list[WeighedGroup | Failure]]:
     """Do as `run_compaction`, without writing: return what each group would become."""
-    return _run(sc, job, "weighing", _weigh, progress)
-
-
-def _weigh(*args: Any, **named: Any) -> Callable[[], WeighedGroup]:  # noqa: ANN401 - as they come
-    return partial(_same, weigh_group(*args, **named))
+    return _run(sc, job, "weighing", weigh_group, progress)
 
 
 def _same(value: _Value) -> _Value:
@@ -122,39 +118,32 @@ def _run(
     last_stage: _LastStage[_Group_co],
     progress: Progress,
 ) -> list[list[_Group_co | Failure]]:
+    splits = (
+        (number, at)
+        for number, partition in enumerate(job.partitions)
+        for at in range(len(partition.splits))
+    )
     with (
         TickSheet(_halves(job)) as sheet,
         spooling(sc.master, beside=temporary_directory(sc)) as spool,
     ):
-        return _run_with(sc, job, doing, last_stage, sheet, spool, progress)
-
-
-def _run_with(
-    sc: SparkContext,
-    job: CompactionJob,
-    doing: str,
-    last_stage: _LastStage[_Group_co],
-    sheet: TickSheet,
-    spool: str | None,
-    progress: Progress,
-) -> list[list[_Group_co | Failure]]:
-    job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
-    assignment = assign(job, sc.defaultParallelism, spool)
-    ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(_splits(job))})
-    shared = sc.broadcast((job, assignment, ticks, spool))
-    stages = (
-        _scanned(sc, shared, assignment)
-        .mapPartitionsWithIndex(in_task(partial(_resolve, shared)))
-        .partitionBy(assignment.rewrite_tasks, int)
-        .mapPartitionsWithIndex(in_task(partial(_finish, shared, last_stage)))
-    )
-    tasks = assignment.scan_tasks + assignment.resolve_tasks + assignment.rewrite_tasks
-    name = f"{doing} {counted(len(job.partitions), 'partition')}"
-    try:
-        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
-            outcomes = dict(stages.collect())
-    finally:
-        shared.unpersist()
+        job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
+        assignment = assign(job, sc.defaultParallelism, spool)
+        ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(splits)})
+        shared = sc.broadcast((job, assignment, ticks, spool))
+        stages = (
+            _scanned(sc, shared, assignment)
+            .mapPartitionsWithIndex(in_task(partial(_resolve, shared)))
+            .partitionBy(assignment.rewrite_tasks, int)
+            .mapPartitionsWithIndex(in_task(partial(_finish, shared, last_stage)))
+        )
+        tasks = assignment.scan_tasks + assignment.resolve_tasks + assignment.rewrite_tasks
+        name = f"{doing} {counted(len(job.partitions), 'partition')}"
+        try:
+            with watched(sc, progress, name, tasks=tasks, ticks=sheet):
+                outcomes = dict(stages.collect())
+        finally:
+            shared.unpersist()
     return [
         [outcomes[number, group] for group in range(len(partition.groups))]
         for number, partition in enumerate(job.partitions)
@@ -271,7 +260,7 @@ def _finish(
                     work.groups[group],
                     kept.pop(at, []),
                     now=job.now,
-                    split_done=partial(_finished, ticks, partition),
+                    split_done=lambda split: ticks.finished((partition, split)),
                     cores=shared_out,
                 )
                 if _waits_apart(work):
@@ -297,16 +286,6 @@ def _outcome(rest: Callable[[], _Group_co]) -> _Group_co | Failure:
         return rest()
     except FAILS_ONE_PARTITION as error:
         return failure(error)
-
-
-def _finished(ticks: _Ticks, partition: int, split: int) -> None:
-    ticks.finished((partition, split))
-
-
-def _splits(job: CompactionJob) -> Iterator[At]:
-    for number, partition in enumerate(job.partitions):
-        for at in range(len(partition.splits)):
-            yield number, at
 
 
 def _halves(job: CompactionJob) -> list[int]:

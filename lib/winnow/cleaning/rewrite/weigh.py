@@ -34,10 +34,13 @@ def weigh_group(
     now: int,
     split_done: Callable[[int], None] = lambda _: None,
     cores: Cores | None = None,
-) -> WeighedGroup:
-    """Process the bytes of a group as `rewrite_group` does, without writing them."""
+) -> Callable[[], WeighedGroup]:
+    """Process the bytes of a group as `rewrite_group` does, without writing them. The rest of the
+    work is nothing but the result.
+    """
     if group.stays is not None:
-        return WeighedGroup(**counts_unread(group, group.stays), segment=group.segments[0])
+        unread = WeighedGroup(**counts_unread(group, group.stays), segment=group.segments[0])
+        return lambda: unread
     survivors = list(survivors)
     output = GroupOutput(job, group, survivors, now=now, cores=cores)
     held: list[Holdings | None] = []
@@ -50,7 +53,7 @@ def weigh_group(
     index, timeindex, txnindex = output.indexes()
     unchanged = output.source.is_all(index, timeindex, txnindex)
     path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
-    return WeighedGroup(
+    weighed = WeighedGroup(
         **output.counts(added(held) if job.topic in INTERNAL_TOPICS else None, unchanged=unchanged),
         summary=sum_up(job, group, output, survivors) if unchanged else None,
         # The output inherits the age of its last source (S5.9).
@@ -66,3 +69,4 @@ def weigh_group(
             log_stamp=(),
         ),
     )
+    return lambda: weighed

@@ -178,7 +178,7 @@ def test_segment_that_loses_nothing_is_not_written(directory: Path) -> None:
     assert (group.records_before, group.records_after) == (6, 6)
     assert group.bytes_after == sum(map(len, SEGMENTS[0]))
     assert group.checksum == group.source_checksums[0]
-    assert weigh_group(job, job.groups[0], survivors(**KEEPS_ALL), now=NOW).unchanged
+    assert weigh_group(job, job.groups[0], survivors(**KEEPS_ALL), now=NOW)().unchanged
 
 
 def test_segment_without_batches_is_not_written(tmp_path: Path) -> None:
