@@ -93,12 +93,12 @@ def _fit(
     """Return the most bytes that are written at one time, and the results of rounds that fit only
     by their exact sizes, if at all.
     """
-    measured, room, peak = measure(rounds, weigh, request), Room(None, free=free), 0
+    weighed, exact = measure(rounds, weigh, request)
+    room, peak = Room(None, free=free), 0
     results = {
-        number: estimated(rounds[number], weighed, request)
-        for number, weighed in measured.weighed.items()
+        number: estimated(rounds[number], groups, request) for number, groups in weighed.items()
     }
-    for number, round_ in measured.rounds.items():
+    for number, round_ in exact.items():
         needed, directory = needed_bytes(round_.job, request), round_.job.directory
         left = room.at(directory)
         if request.max_extra_space is not None:

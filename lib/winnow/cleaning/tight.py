@@ -12,7 +12,7 @@ before anything is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from winnow.cleaning.compact import Run, compact
@@ -26,28 +26,22 @@ from winnow.cleaning.space import needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.unchanged import check_unchanged
 from winnow.logdir.names import INDEX, TIMEINDEX, segment_file
+from winnow.policy.free import file_bytes
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.job import PartitionJob
 from winnow.state import Segment
 from winnow.storage.contract import Storage
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Rounds whose groups have exact sizes, without those that can't be read."""
-
-    rounds: Mapping[int, Round]
-    """By number, the one that needs least space first."""
-    weighed: Mapping[int, Weighed]
-    """By number, what was found of each."""
-
-
 def measure(
     rounds: Mapping[int, Round],
     weighing: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
     request: Request,
-) -> Measured:
-    """Read the records of these rounds and return their exact sizes. Writes nothing."""
+) -> tuple[dict[int, Weighed], dict[int, Round]]:
+    """Read the records of these rounds. Return, by number, what was found of each, and the rounds
+    that can be read with the exact sizes of their groups, the one that needs least space first.
+    Writes nothing.
+    """
     found = weighing([round_.job for round_ in rounds.values()]) if rounds else []
     weighed = dict(zip(rounds, found, strict=True))
     exact = [
@@ -58,7 +52,7 @@ def measure(
     exact.sort(
         key=lambda one: (needed_bytes(one[1].job, request), one[1].item.place.topic_partition)
     )
-    return Measured(dict(exact), weighed)
+    return weighed, dict(exact)
 
 
 def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionResult]:
@@ -68,13 +62,13 @@ def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionR
     weighing = partial(
         weigh, run.sc, now=request.now, progress=request.progress, secret=request.secret
     )
-    measured = measure(rounds, weighing, request)
+    weighed, exact = measure(rounds, weighing, request)
     results = {
         number: report.failed(rounds[number].item, why)
-        for number, why in measured.weighed.items()
+        for number, why in weighed.items()
         if isinstance(why, Failure)
     }
-    for number, round_ in measured.rounds.items():
+    for number, round_ in exact.items():
         needed, room = needed_bytes(round_.job, request), run.room().at(round_.job.directory)
         if needed <= room:
             [results[number]] = compact(run, [round_])
@@ -96,10 +90,7 @@ def _exact(round_: Round, weighed: Sequence[WeighedGroup]) -> Round:
         replace(
             group,
             most_log_bytes=segment.log_bytes,
-            most_index_bytes=sum(
-                size or 0
-                for size in (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
-            ),
+            most_index_bytes=file_bytes(segment) - segment.log_bytes,
         )
         for group in round_.job.groups
         for segment in [segments[group.base_offset]]
