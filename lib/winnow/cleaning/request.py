@@ -5,12 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, Literal, Required, Self, TypedDict, get_args
 
 from winnow.arguments import clock_ms, flag, names, refused, whole
 from winnow.errors import UsageError
-from winnow.logdir.topic_globs import check_globs
+from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.stop import Stop
@@ -177,5 +176,4 @@ class Request:
         return "clean" if self.touch else "plan"
 
     def wants(self, topic: str) -> bool:
-        wanted = not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
-        return wanted and not any(fnmatchcase(topic, glob) for glob in self.exclude)
+        return is_wanted(topic, self.topics, self.exclude)

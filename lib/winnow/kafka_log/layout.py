@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from winnow.logdir.names import (
     parse_partition_dir,
     topic_partition_of,
 )
+from winnow.logdir.topic_globs import is_wanted
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
 
@@ -55,18 +55,13 @@ def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[i
     Without globs or without numbers, keep all topics or all partitions.
     """
     without = [glob[1:] for glob in topics if glob.startswith("!")]
-    within = [glob for glob in topics if not glob.startswith("!")] or ["*"]
+    within = [glob for glob in topics if not glob.startswith("!")]
     return [
         home
         for home in homes
-        if _matches(home.topic_partition.topic, within)
-        and not _matches(home.topic_partition.topic, without)
+        if is_wanted(home.topic_partition.topic, within, without)
         and (not partitions or home.topic_partition.partition in partitions)
     ]
-
-
-def _matches(topic: str, globs: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(topic, glob) for glob in globs)
 
 
 def _look(storage: Storage, path: str) -> Iterator[Home]:

@@ -11,9 +11,12 @@ from winnow.errors import UsageError
 LOG_DIRS = "the log directories"
 
 
-def is_wanted(topic: str, globs: Collection[str]) -> bool:
-    """Return whether a glob matches the topic. Without globs, all topics are wanted."""
-    return not globs or any(fnmatchcase(topic, glob) for glob in globs)
+def is_wanted(topic: str, globs: Collection[str], exclude: Collection[str] = ()) -> bool:
+    """Return whether a glob matches the topic, and none of `exclude` does. Without globs, all other
+    topics are wanted.
+    """
+    wanted = not globs or any(fnmatchcase(topic, glob) for glob in globs)
+    return wanted and not any(fnmatchcase(topic, glob) for glob in exclude)
 
 
 def check_globs(
