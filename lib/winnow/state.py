@@ -21,6 +21,14 @@ class TopicPartition:
         return f"{self.topic}-{self.partition}"
 
 
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """Tells this topic's partition directories from those of an earlier topic of the same name."""
+
+    topic_id: str
+    partitions: frozenset[int]
+
+
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Segment:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata_log import Value, list_snapshots, read_log, read_snapshot
 from winnow.logdir.names import METADATA_TOPIC
+from winnow.state import TopicIdentity
 from winnow.storage.contract import Storage
 from winnow.wire.metadata_records import (
     BROKER_RESOURCE,
@@ -41,13 +42,6 @@ class ConfigValue:
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    name: str
-    topic_id: str
-    partitions: frozenset[int]
-
-
 Configs = Mapping[str, ConfigValue]
 
 
@@ -58,7 +52,8 @@ class ClusterMetadata:
     directory: str
     end_offset: int
     """The offset after the last record."""
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, TopicIdentity]
+    """By name."""
     topic_configs: Mapping[str, Configs]
     """Overrides by topic. A topic without overrides is missing."""
     broker_configs: Mapping[int, Configs]
@@ -109,7 +104,7 @@ def read_cluster_metadata(
             f"{log.end_offset - 1}. Settings that changed after it are unknown here"
         )
     notes += image.notes()
-    if image.in_transaction:
+    if image.transaction is not None:
         notes.append(
             f"{METADATA_DIR} ends inside a transaction of the controller; "
             "the changes of that transaction are ignored"
@@ -118,7 +113,7 @@ def read_cluster_metadata(
         directory=directory,
         end_offset=log.end_offset,
         topics={
-            t.name: Topic(t.name, t.topic_id, frozenset(t.partitions))
+            t.name: TopicIdentity(t.topic_id, frozenset(t.partitions))
             for t in image.topics.values()
         },
         topic_configs={name: configs for name, configs in image.topic_configs.items() if configs},
@@ -154,11 +149,7 @@ class _Image:
         self.supported: dict[int, Mapping[str, int]] = {}
         self._ids: dict[str, str] = {}
         self._newer: set[str] = set()
-        self._transaction: list[_Applied] | None = None
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._transaction is not None
+        self.transaction: list[_Applied] | None = None
 
     def notes(self) -> list[str]:
         """Report which records a newer Kafka wrote."""
@@ -188,18 +179,18 @@ class _Image:
         record, _, place = applied
         match record:
             case TransactionRecord.BEGIN:
-                if self._transaction is not None:
+                if self.transaction is not None:
                     raise _senseless("a transaction begins", "the end of the one before", place)
-                self._transaction = []
+                self.transaction = []
             case TransactionRecord.END | TransactionRecord.ABORT:
-                if self._transaction is None:
+                if self.transaction is None:
                     raise _senseless("a transaction ends", "its begin", place)
-                pending, self._transaction = self._transaction, None
+                pending, self.transaction = self.transaction, None
                 if record is TransactionRecord.END:
                     for each in pending:
                         self._now(each)
-            case _ if self._transaction is not None:
-                self._transaction.append(applied)
+            case _ if self.transaction is not None:
+                self.transaction.append(applied)
             case _:
                 self._now(applied)
 

@@ -7,17 +7,10 @@ from dataclasses import dataclass, field
 
 from winnow.policy.describe import DescribedConfigs, Entry
 from winnow.policy.keys import broker_value, topic_value
+from winnow.state import TopicIdentity
 
 Texts = Mapping[str, tuple[str, str]]
 """Kafka's key -> (the value's text, its place)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicIdentity:
-    """Tells this topic's partition directories from those of an earlier topic of the same name."""
-
-    topic_id: str
-    partitions: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

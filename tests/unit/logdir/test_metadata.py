@@ -56,7 +56,7 @@ def test_recorded_log_gives_the_same_settings_as_the_broker() -> None:
         "__cluster_metadata-0 offset "
     )
     found = {
-        f"{t.name}-{p}": t.topic_id for t in metadata.topics.values() for p in t.partitions
+        f"{name}-{p}": t.topic_id for name, t in metadata.topics.items() for p in t.partitions
     }  # fmt: skip
     assert found == {d.name: read_topic_id(STORAGE, str(d)) for d in partition_dirs(RECORDED)}
 

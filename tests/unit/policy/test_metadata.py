@@ -11,10 +11,11 @@ import pytest
 
 from winnow.policy.config import TopicConfig
 from winnow.policy.describe import parse_topic_configs
-from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
+from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings, Unknown, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
+from winnow.state import TopicIdentity
 
 LOG = "__cluster_metadata-0 up to offset 99"
 NO_PROPERTIES = parse_server_properties("")

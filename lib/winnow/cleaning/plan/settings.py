@@ -17,7 +17,7 @@ from winnow.logdir.metadata import (
 )
 from winnow.logdir.survey import LogDir
 from winnow.policy.known_version import known_version, newer_features
-from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
+from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.sources import Settings
 from winnow.policy.versions import ANY_VERSION
 from winnow.storage.contract import Storage
@@ -148,10 +148,7 @@ def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
 def _as_settings(metadata: ClusterMetadata) -> MetadataSettings:
     return metadata_settings(
         log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
-        topics={
-            name: TopicIdentity(topic.topic_id, topic.partitions)
-            for name, topic in metadata.topics.items()
-        },
+        topics=metadata.topics,
         topic_configs={name: _texts(configs) for name, configs in metadata.topic_configs.items()},
         broker_configs={node: _texts(configs) for node, configs in metadata.broker_configs.items()},
         all_brokers=_texts(metadata.all_brokers),
