@@ -13,17 +13,18 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import read_batches
 from winnow.logdir.indexes.checks import COLUMNS, check_offset_index, columns_of, time_index_faults
-from winnow.logdir.indexes.index import Array, decode_time_index, without_preallocated
+from winnow.logdir.indexes.index import (
+    OFFSET_ENTRY_ON_DISK,
+    TIME_ENTRY_ON_DISK,
+    Array,
+    decode_time_index,
+    without_preallocated,
+)
 from winnow.logdir.indexes.txnindex import ENTRY, decode_txn_index
 from winnow.storage.contract import Storage
 from winnow.verbs.inspect.logs import abort_markers
 from winnow.verbs.inspect.values import FileKind, Line, Note, OffsetLine, Problem, TimeLine
 from winnow.wire.batch import MAX_OFFSET_SPAN
-
-_ENTRIES = {
-    FileKind.INDEX: np.dtype([("offset", ">i4"), ("position", ">i4")]),
-    FileKind.TIMEINDEX: np.dtype([("timestamp", ">i8"), ("offset", ">i4")]),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def describe_index(
     storage: Storage, path: str, log: LogFile, kind: FileKind
 ) -> Iterator[OffsetLine | TimeLine | Problem | Note]:
     """Yield an OffsetLine or a TimeLine per entry, then what is wrong with them."""
-    entry = _ENTRIES[kind]
+    entry = OFFSET_ENTRY_ON_DISK if kind is FileKind.INDEX else TIME_ENTRY_ON_DISK
     data, remarks = _read(storage, path, log, entry.itemsize)
     for one, two in np.frombuffer(data[: len(data) - len(data) % entry.itemsize], entry).tolist():
         if kind is FileKind.INDEX:
