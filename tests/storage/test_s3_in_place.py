@@ -127,7 +127,7 @@ def test_pending_change_is_taken_over_until_decided(
 ) -> None:
     start(storage, root)
     key = bucket_and_key(root)[1]
-    late = Change(bucket, key)
+    late = Change(bucket, key, times_of=lambda _: {})
     late.put(f"{key}/b", None)
     late.put(f"{key}/c", None)
     prepared = Record(id="late", state="prepared", puts={}, deletes=("b", "c"))

@@ -45,10 +45,6 @@ def key_of(directory: str, name: str) -> str:
     return inside(directory) + name
 
 
-def parent(key: str) -> str:
-    return key.rpartition("/")[0]
-
-
 class S3Bucket:
     """Requests to one bucket. Keys have no `/` at either end. Errors are OSErrors that name the
     object but no secret.

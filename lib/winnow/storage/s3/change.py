@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD, os_error
-from winnow.storage.s3.bucket import S3Bucket, inside, key_of, parent
+from winnow.storage.s3.bucket import S3Bucket, inside, key_of
 from winnow.storage.s3.client import ObjectChangedError
-from winnow.storage.s3.memory import Stored
+from winnow.storage.s3.memory import Stored, parent
 from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 
 Node = Stored | Content | None
@@ -32,12 +32,12 @@ class Change:
         bucket: S3Bucket,
         directory: str,
         *,
-        times_of: Callable[[Iterable[Stored]], Mapping[Stored, int]] | None = None,
+        times_of: Callable[[Iterable[Stored]], Mapping[Stored, int]],
     ) -> None:
         """`times_of` returns the times of objects, in ns since the epoch."""
         self.directory = directory
         self._bucket = bucket
-        self._times_of = times_of or _uploaded
+        self._times_of = times_of
         self._before: dict[str, Stored] = {}
         self._directories: dict[str, list[str]] = {}
         """Names of the sub-directories of each directory that was listed."""
@@ -255,10 +255,6 @@ def roll_forward(
     if read_record(bucket, directory) == record:
         bucket.delete([key_of(directory, COMMIT_RECORD)])
     return now
-
-
-def _uploaded(objects: Iterable[Stored]) -> dict[Stored, int]:
-    return {one: one.modified_ns for one in objects}
 
 
 def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | None) -> Stored:

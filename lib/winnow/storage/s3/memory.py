@@ -42,6 +42,10 @@ def stamp_of(etag: str) -> int:
     return int.from_bytes(hashlib.sha256(etag.encode()).digest()[:8])
 
 
+def parent(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
 class Memory:
     """Threads may use it at the same time."""
 
@@ -58,10 +62,10 @@ class Memory:
 
     def find(self, key: str) -> Stored | None:
         """Return an object as it was last seen. None if it is unknown, or that was too long ago."""
-        since = self._since.get(_parent(key))
+        since = self._since.get(parent(key))
         if since is None or time.monotonic() - since > GOOD_S:
             return None
-        return self._directories.get(_parent(key), {}).get(key)
+        return self._directories.get(parent(key), {}).get(key)
 
     def known_in(self, directory: str) -> list[Stored]:
         """Return the known objects directly below a prefix."""
@@ -81,8 +85,8 @@ class Memory:
     def add(self, stored: Stored) -> None:
         """Remember an object that this process has written."""
         with self._lock:
-            self._since.setdefault(_parent(stored.key), time.monotonic())
-            of = self._directories.setdefault(_parent(stored.key), {})
+            self._since.setdefault(parent(stored.key), time.monotonic())
+            of = self._directories.setdefault(parent(stored.key), {})
             self._objects += stored.key not in of
             of[stored.key] = stored
 
@@ -95,7 +99,7 @@ class Memory:
     def remove(self, keys: Iterable[str]) -> None:
         with self._lock:
             for key in keys:
-                if self._directories.get(_parent(key), {}).pop(key, None) is not None:
+                if self._directories.get(parent(key), {}).pop(key, None) is not None:
                     self._objects -= 1
 
     def forget_in(self, directories: Iterable[str]) -> None:
@@ -167,10 +171,6 @@ class Memory:
             self._beginnings[at] = data
             while self._bytes > _MOST_BYTES:
                 self._bytes -= len(self._beginnings.popitem(last=False)[1])
-
-
-def _parent(key: str) -> str:
-    return key.rpartition("/")[0]
 
 
 def _identity(stored: Stored) -> tuple[str, int, int]:

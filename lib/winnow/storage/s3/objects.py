@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD, Entry, Remembered, os_error
-from winnow.storage.s3.bucket import S3Bucket, inside, key_of, parent
+from winnow.storage.s3.bucket import S3Bucket, inside, key_of
 from winnow.storage.s3.change import read_record
 from winnow.storage.s3.client import ObjectChangedError
-from winnow.storage.s3.memory import Memory, Stored, stamp_of
+from winnow.storage.s3.memory import Memory, Stored, parent, stamp_of
 from winnow.storage.s3.record import Content, Copied
 from winnow.storage.size_limits import size_limit, too_large
 
