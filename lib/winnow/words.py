@@ -81,11 +81,14 @@ def counted(count: int, noun: str) -> str:
 
 
 def instant(ms: int) -> str:
-    """Format as ISO-8601 in UTC to the millisecond, as `--timestamp` takes it. -1 becomes `no
-    time`; a value outside the calendar becomes a number.
+    """Like `iso`, but -1 becomes `no time`."""
+    return "no time" if ms == -1 else iso(ms)
+
+
+def iso(ms: int) -> str:
+    """Format as ISO-8601 in UTC to the millisecond, as `--timestamp` takes it. A value outside the
+    calendar becomes a number.
     """
-    if ms == -1:
-        return "no time"
     try:
         seconds = datetime.fromtimestamp(ms // 1000, tz=UTC)
     except (ValueError, OverflowError, OSError):

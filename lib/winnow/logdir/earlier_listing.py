@@ -13,7 +13,7 @@ import logging
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -196,8 +196,3 @@ def _object(row: Sequence[Value]) -> Remembered:
         written_ns.integer(),
         None if data.raw is None else data.base64(),
     )
-
-
-def with_data(listed: Sequence[Remembered], data: Mapping[str, bytes]) -> tuple[Remembered, ...]:
-    """Return the same with the bytes of files, by name."""
-    return tuple(replace(one, data=data.get(one.entry.name)) for one in listed)

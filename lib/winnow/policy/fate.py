@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from winnow import java_long
 from winnow.policy.survival import RETAIN_EMPTY, batch_retention
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, MAX_MAGIC
-from winnow.words import duration
+from winnow.words import duration, iso
 
 
 class Verdict(StrEnum):
@@ -42,7 +41,7 @@ class Fact:
     def iso(self) -> str | None:
         """Return a time as ISO-8601 in UTC, to the ms. None for any other fact."""
         if self.time and isinstance(self.value, int) and self.value >= 0:
-            return _iso(self.value)
+            return iso(self.value)
         return None
 
 
@@ -161,7 +160,7 @@ def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     if of_round.now < horizon:
         words = f"{what}: its delete horizon has not passed: {_until(horizon, of_round)}"
         return Fate(Verdict.STAYS, "S5.8", words, (fact,))
-    words = f"{what}: its delete horizon has passed: {_iso(horizon)}"
+    words = f"{what}: its delete horizon has passed: {iso(horizon)}"
     why = header_stays(record.batch, of_round)
     if why is not None:
         words += f"; its batch keeps its header (S5.4): {why}"
@@ -198,7 +197,7 @@ def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     if of_round.now < horizon:
         words = f"a tombstone whose delete horizon has not passed: {_until(horizon, of_round)}"
         return Fate(Verdict.STAYS, "S5.5", words, (fact,))
-    words = f"a tombstone whose delete horizon has passed: {_iso(horizon)}"
+    words = f"a tombstone whose delete horizon has passed: {iso(horizon)}"
     return _goes("S5.5", words, record, of_round, fact)
 
 
@@ -211,7 +210,7 @@ def _with_new_horizon(what: str, rule: str, of_round: RoundFacts) -> Fate:
         )
         return Fate(Verdict.STAYS, rule, what + words)
     words = (
-        f"its batch gets its delete horizon now, {_iso(horizon)}, and the first cleaning "
+        f"its batch gets its delete horizon now, {iso(horizon)}, and the first cleaning "
         "after that deletes it"
     )
     fact = Fact("delete_horizon_after", horizon, time=True)
@@ -219,12 +218,4 @@ def _with_new_horizon(what: str, rule: str, of_round: RoundFacts) -> Fate:
 
 
 def _until(horizon: int, of_round: RoundFacts) -> str:
-    return f"{_iso(horizon)}, in {duration(horizon - of_round.now)}"
-
-
-def _iso(ms: int) -> str:
-    try:
-        seconds = datetime.fromtimestamp(ms // 1000, tz=UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
-    return f"{seconds:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+    return f"{iso(horizon)}, in {duration(horizon - of_round.now)}"

@@ -105,11 +105,8 @@ def parent_of(path: str) -> Iterator[tuple[int, str]]:
 
 def status_of(path: str) -> os.stat_result:
     """Return the status of the name itself, which may be a link."""
-    descriptor = open_guarded(path, _SEE)
-    try:
+    with held(open_guarded(path, _SEE), path) as descriptor:
         return os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def is_there(path: str) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
-from winnow.storage.guarded import kind_of
+from winnow.storage.guarded import held, kind_of
 from winnow.storage.turns import sync
 
 PRIVATE = 0o600
@@ -153,8 +153,9 @@ def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[
             os.unlink(begun)
         raise
     # The content is there. Whether its name survives a power failure is not worth an error.
-    with suppress(OSError):
-        _sync_directory(directory or ".")
+    flags, place = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, directory or "."
+    with suppress(OSError), held(os.open(place, flags), place) as above:
+        sync(above)
 
 
 def append_output(path: str | os.PathLike[str], data: bytes) -> None:
@@ -235,11 +236,3 @@ def _try_beside(path: str, room: int) -> None:
 def _check_regular(fd: int, path: str | os.PathLike[str]) -> None:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         raise OSError(errno.EINVAL, "this is not a regular file", os.fspath(path))
-
-
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        sync(fd)
-    finally:
-        os.close(fd)

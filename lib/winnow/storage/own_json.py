@@ -8,7 +8,6 @@ rounded, cut or converted: an integer must be one in the file, and in the stated
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 from collections.abc import Collection, Mapping
@@ -131,7 +130,7 @@ class Value:
             raise self.refused("bytes in base64")
         try:
             return base64.b64decode(self.raw, validate=True)
-        except (binascii.Error, ValueError):
+        except ValueError:
             raise self.refused("bytes in base64") from None
 
     def refused(self, expected: str, found: str | None = None) -> CorruptLogError:

@@ -18,7 +18,6 @@ from winnow.logdir.earlier_listing import (
     is_kept_whole,
     read_earlier,
     same_files,
-    with_data,
     write_earlier,
 )
 from winnow.logdir.fast_listing import list_sound
@@ -108,7 +107,7 @@ def _to_keep(
     if identities(_surely_in(directory)) != identities(objects):
         return None
     return EarlierListing(
-        with_data(objects, data),
+        tuple(replace(one, data=data.get(one.entry.name)) for one in objects),
         {
             one.base_offset: (one.last_timeindex_timestamp, one.first_batch_max_timestamp)
             for one in listing.segments

@@ -242,9 +242,7 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
     replaced = item.finished.groups if item.finished else ()
     log_bytes, segments = state.log_bytes, len(state.segments)
     unchanged: dict[str, Any] = {
-        "topic": item.place.topic_partition.topic,
-        "partition": item.place.topic_partition.partition,
-        "log_dir": item.place.log_dir,
+        **item.place.named,
         "policy": item.config.policy,
         "actions": (NONE,),
         "rule": rule,
@@ -262,17 +260,14 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
         "bytes_after": log_bytes,
         "holders": holders,
         "holders_total": holders_total,
-        "max_compaction_lag_ms": _lag(item.config),
+        "max_compaction_lag_ms": item.config.max_compaction_lag_ms
+        if item.config.cleanup_compact and item.config.max_compaction_lag_ms < LONG_MAX
+        else None,
         "oldest_dirty_timestamp": _oldest_dirty(item, state, plan.first_dirty_offset),
     }
     if "segments" not in changed:
         unchanged["segments"] = segment_fates(state)
     return PartitionResult(**unchanged | changed)
-
-
-def _lag(config: TopicConfig) -> int | None:
-    limited = config.cleanup_compact and config.max_compaction_lag_ms < LONG_MAX
-    return config.max_compaction_lag_ms if limited else None
 
 
 def _oldest_dirty(

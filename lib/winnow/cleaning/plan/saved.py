@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from winnow.cleaning.plan.prepared import Prepared
@@ -17,7 +17,7 @@ from winnow.cleaning.plan.unchanged import Plain, changed, check_facts, decision
 from winnow.cleaning.request import Request
 from winnow.clock import LATEST_MS
 from winnow.errors import CorruptLogError, UsageError, WinnowError
-from winnow.logdir.meta import MetaProperties, read_meta
+from winnow.logdir.meta import read_meta
 from winnow.logdir.names import META_PROPERTIES
 from winnow.storage.contract import Storage
 from winnow.storage.own_json import Value, parse_json
@@ -41,7 +41,7 @@ class LogDirOf:
 
     @classmethod
     def read(cls, storage: Storage, path: str) -> LogDirOf:
-        meta: MetaProperties = read_meta(storage, path)
+        meta = read_meta(storage, path)
         return cls(path=path, node_id=meta.node_id, cluster_id=meta.cluster_id)
 
 
@@ -116,10 +116,7 @@ def as_json(plan: SavedPlan) -> bytes:
         "now": plan.now,
         "kafka_version": plan.kafka_version,
         "kafka_version_source": plan.kafka_version_source,
-        "log_dirs": [
-            {"path": one.path, "node_id": one.node_id, "cluster_id": one.cluster_id}
-            for one in plan.log_dirs
-        ],
+        "log_dirs": [asdict(one) for one in plan.log_dirs],
         "asked": {name: value.raw for name, value in plan.asked.items()},
         "files": dict(plan.files),
     }
