@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from tests.crash.conftest import crash_run
+from tests.crash.conftest import alone, crash_run
 from tests.storage.hdfs import hdfs
 from tests.storage.s3 import BUCKET, environment, moto, versitygw
 from winnow.storage.places import _remote
@@ -16,7 +16,7 @@ from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.client import bucket_and_key
 from winnow.storage.s3.storage import S3Storage
 
-__all__ = ["crash_run"]
+__all__ = ["alone", "crash_run"]
 
 
 @pytest.fixture(scope="package")

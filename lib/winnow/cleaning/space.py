@@ -128,7 +128,7 @@ def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]
 
 COMMITS_AT_ONCE = 16
 """Their syncs overlap: one write of a file system's journal makes several of them durable. So do
-their requests to S3.
+their requests to S3 and HDFS.
 """
 _JOURNAL_SEGMENT_BYTES = 2**11
 """Bytes of a journal for each segment, at most, unless many transactions are open."""
@@ -143,8 +143,7 @@ def commits_at_once(
     most_segments: int = 0,
     free: Callable[[str], int] = _ALL_FREE_BYTES,
 ) -> int:
-    """Return how many partitions may be committed at the same time: one where space is short, and
-    one on HDFS, whose crash tests know one order of requests.
+    """Return how many partitions may be committed at the same time: one where space is short.
 
     A commit writes its journal, a checkpoint and perhaps an empty segment before it frees anything.
     What is kept free by default is enough for one (docs/decisions/0012). So each of them must find
@@ -156,8 +155,6 @@ def commits_at_once(
     each = KEEP_FREE_BYTES + most_segments * _JOURNAL_SEGMENT_BYTES
     most = COMMITS_AT_ONCE
     for directory in directories:
-        if directory.startswith("hdfs://"):
-            return 1
         with suppress(OSError):  # its own commit will report that
             most = min(most, free(directory) // each)
     return max(1, most)

@@ -93,13 +93,6 @@ def test_missing_directory_is_left_to_its_own_commit(tmp_path: Path) -> None:
     assert commits_at_once([f"{tmp_path}/none", str(tmp_path)]) > 1
 
 
-@pytest.mark.parametrize(
-    ("url", "count"), [("s3://bucket/logs/t-0", 16), ("hdfs://host/logs/t-0", 1)]
-)
-def test_commits_on_hdfs_go_one_at_a_time(url: str, count: int) -> None:
-    assert commits_at_once(["/a", url], free=lambda _: 2**40) == count
-
-
 def test_spare_room_is_divided_among_the_groups(
     job: PartitionJob,
 ) -> None:
