@@ -29,7 +29,9 @@ PER_RUN = 45
 def test_requests_follow_changed_objects(
     s3: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first run changes objects. The second one looks at them, and the third one knows them."""
+    """The first run changes objects. The second one looks at them, and the third one knows them.
+    The last one has no ledger, but its workers may remember what they have read for the others.
+    """
     url = f"{s3}/{tmp_path.name}"
     upload(copy_log_dir("clean", tmp_path / "source", only=SOME), url)
     with proxy(os.environ["AWS_ENDPOINT_URL"], tmp_path) as counting:
@@ -45,5 +47,4 @@ def test_requests_follow_changed_objects(
     for run in (first, second, everything):
         assert run.most_per_unchanged_partition <= PER_UNKNOWN_PARTITION, f"{run}"
     assert third.most_per_unchanged_partition <= PER_KNOWN_PARTITION, f"{third}"
-    assert everything.most_per_unchanged_partition > PER_KNOWN_PARTITION, "it reads everything"
     assert max(run.per_run for run in runs) <= PER_RUN, "\n".join(map(str, runs))
