@@ -10,8 +10,10 @@ import pytest
 
 from tests.unit.cli.results import partition, run_of
 from winnow.cli.main import run
+from winnow.cli.options import CommandLine
 from winnow.cli.out import complain, tell_json
-from winnow.cli.outlets import ResultFile
+from winnow.cli.outlets import Outlets
+from winnow.cli.text.json_output import to_json
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.append import recorded
 from winnow.logdir import lock
@@ -61,9 +63,9 @@ def test_errors_have_no_credentials_in_any_text() -> None:
 
 def test_written_files_have_no_credentials(tmp_path: Path) -> None:
     result = run_of(partition("t", log_dir=URL, reason=f"can't reach {URL}"))
-    file = ResultFile(str(tmp_path / "result"))
-    file.begin(())
-    file.ended(result, exit_code=0)
+    file = Outlets(CommandLine(result=str(tmp_path / "result")), complain)
+    file.begin_file(())
+    file.end_file(to_json(result) | {"exit_code": 0})
     write_report(result, tmp_path / "report.html")
     lineage = Lineage(str(tmp_path / "events"), job="winnow.clean")
     lineage.complete(result)

@@ -139,8 +139,7 @@ class Paper:
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print each as one line, whatever it contains."""
-        for line in lines:
-            self.print(Text(one_line(line)))
+        self.page(Text(one_line(line)) for line in lines)
 
 
 class Errors:

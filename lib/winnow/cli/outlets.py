@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import CommandLine
 from winnow.cli.out import as_json, complain, copying_errors
-from winnow.cli.text.json_output import failure_to_json, running_to_json, to_json
+from winnow.cli.text.json_output import failure_to_json, running_to_json
 from winnow.clock import now_ms
 from winnow.errors import NoSpaceError, UsageError, WinnowError
 from winnow.runtime.session import WithContext
@@ -65,17 +65,44 @@ def write_page(result: RunResult, file: str | None) -> Path:
 
 
 class Outlets:
-    """The metrics and lineage events of one clean."""
+    """The file of --result and, of a clean, metrics and lineage events.
+
+    The file says `running` from the beginning of the run, and what became of it when it has ended:
+    it never tells of an earlier one. After SIGKILL it still says `running`, with the id of a
+    process that is gone.
+    """
 
     def __init__(self, request: CommandLine, complain: Complain) -> None:
         self._request = request
         self._complain = complain
         self._started = now_ms()
-        self._begun = self._ended = False
+        path = request.result
+        self._file = None if path is None else OutputFile(path, "--result", "the result")
+        self._file_begun = self._begun = self._ended = False
         self._lineage: Lineage | None = None
 
+    def begin_file(self, log_dirs: Sequence[str]) -> None:
+        """Replace the result of an earlier run. Raises UsageError if the file can't be written."""
+        if self._file is None or self._file_begun:
+            return
+        self._file.check(log_dirs)
+        try:
+            started = running_to_json(pid=os.getpid(), started_at=self._started)
+            self._file.write(as_json(started).encode())
+        except NoSpaceError as error:
+            # The run may free the disk. Until then no result is better than that of another run.
+            self._file.remove()
+            self._complain(str(error))
+        self._file_begun = True
+
+    def end_file(self, value: Mapping[str, Any]) -> None:
+        """Write the JSON object of the run. An error is printed and changes no exit code."""
+        file, times = self._file, {"started_at": self._started, "ended_at": now_ms()}
+        if file is not None and self._file_begun:
+            self._tell(lambda: file.write(as_json({**value, **times}).encode()))
+
     def began(self) -> None:
-        """Report that the run has begun. The targets are valid."""
+        """Report that a clean has begun. The targets are valid."""
         self._begun = True
         if self._request.metrics is not None:
             from winnow.metrics.gauges import gauges_of_start  # noqa: PLC0415 - rarely needed
@@ -113,8 +140,9 @@ class Outlets:
 
             self._tell_metrics(gauges_of(result, started=self._started, ended=now_ms()))
 
-    def failed(self, exit_code: int) -> None:
+    def failed(self, message: str, now: int | None, exit_code: int) -> None:
         """Report that the run ended without a result, also before Spark started."""
+        self.end_file(failure_to_json(message, now=now, exit_code=exit_code))
         if self._request.metrics is None or not self._begun or self._ended:
             return
         from winnow.metrics.gauges import gauges_of_end  # noqa: PLC0415
@@ -135,51 +163,6 @@ class Outlets:
             tell()
         except WinnowError as error:
             self._complain(str(error))
-
-
-class ResultFile:
-    """The file of --result. Once a run has begun, it never tells of an earlier one.
-
-    Says `running` from the beginning of the run, and what became of it when it has ended. After
-    SIGKILL it still says `running`, with the id of a process that is gone. Without a path it does
-    nothing.
-    """
-
-    def __init__(self, path: str | None) -> None:
-        self._file = None if path is None else OutputFile(path, "--result", "the result")
-        self._started = now_ms()
-        self._begun = False
-
-    def begin(self, log_dirs: Sequence[str]) -> None:
-        """Replace the result of an earlier run. Raises UsageError if the file can't be written."""
-        if self._file is None or self._begun:
-            return
-        self._file.check(log_dirs)
-        try:
-            started = running_to_json(pid=os.getpid(), started_at=self._started)
-            self._file.write(as_json(started).encode())
-        except NoSpaceError as error:
-            # The run may free the disk. Until then no result is better than that of another run.
-            self._file.remove()
-            complain(str(error))
-        self._begun = True
-
-    def ended(self, result: RunResult, *, exit_code: int) -> None:
-        """Write the result. An error is printed and changes no exit code."""
-        self._write(to_json(result) | {"exit_code": exit_code})
-
-    def failed(self, message: str, *, now: int | None, exit_code: int) -> None:
-        """Write why the run ended without a result. An error is printed."""
-        self._write(failure_to_json(message, now=now, exit_code=exit_code))
-
-    def _write(self, value: Mapping[str, Any]) -> None:
-        if self._file is None or not self._begun:
-            return
-        try:
-            times = {"started_at": self._started, "ended_at": now_ms()}
-            self._file.write(as_json({**value, **times}).encode())
-        except WinnowError as error:
-            complain(str(error))
 
 
 _APPEND = os.O_WRONLY | os.O_APPEND

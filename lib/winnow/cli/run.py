@@ -25,14 +25,7 @@ from winnow.cli.options import (
     switch,
 )
 from winnow.cli.out import Errors, Paper, complain, tell, tell_json
-from winnow.cli.outlets import (
-    Outlets,
-    ResultFile,
-    check_outlets,
-    logged,
-    wants_report,
-    write_page,
-)
+from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
 from winnow.cli.profile import Clock
 from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
@@ -84,12 +77,11 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
     """
     now = None
     signals = Signals()
-    clock = Clock(asked=request.profile)
-    file, reported = ResultFile(request.result), Outlets(request, complain)
+    clock, reported = Clock(asked=request.profile), Outlets(request, complain)
 
     def work() -> int:
         nonlocal now
-        file.begin((*request.log_dirs, *request.output))
+        reported.begin_file((*request.log_dirs, *request.output))
         check_outlets(request)
         if verb == "clean":
             reported.began()
@@ -111,36 +103,29 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
                 result = call(spark)
             if saving is not None:
                 saving.write(result)
-            file.ended(result, exit_code=exit_code_of(result, request))
+            reported.end_file(to_json(result) | {"exit_code": exit_code_of(result, request)})
             # Before Spark stops: that takes a while, and the JVM may end.
             _tell_all(verb, result, request, clock)
         return exit_code_of(result, request)
 
-    def failed(message: str, code: int) -> None:
-        file.failed(message, now=now, exit_code=code)
-        reported.failed(code)
-
     with logged(request):
-        return signals.exit_code(guarded(work, json=request.json, now=lambda: now, failed=failed))
+        code = guarded(work, json=request.json, now=lambda: now, failed=reported.failed)
+        return signals.exit_code(code)
 
 
 def run_apply(line: CommandLine, own: ApplyOptions) -> int:
     """Carry out a saved plan, or refuse. Return the exit code."""
-    told, reported = ResultFile(line.result), Outlets(line, complain)
+    reported = Outlets(line, complain)
 
     def work() -> int:
         # Before the plan is read: a plan that is refused must not leave an earlier result.
-        told.begin(())
+        reported.begin_file(())
         check_outlets(line)
         reported.began()
         request, saved = load(own.plan, line)
         return run_verb("clean", request, saved)
 
-    def failed(message: str, code: int) -> None:
-        told.failed(message, now=None, exit_code=code)
-        reported.failed(code)
-
-    return guarded(work, json=line.json, failed=failed)
+    return guarded(work, json=line.json, failed=reported.failed)
 
 
 def exit_code_of(result: RunResult, request: CommandLine) -> int:
@@ -326,12 +311,12 @@ def guarded(
     *,
     json: bool,
     now: Callable[[], int | None] = lambda: None,
-    failed: Callable[[str, int], None] | None = None,
+    failed: Callable[[str, int | None, int], None] | None = None,
 ) -> int:
     """Return the exit code of `work`, or of the error that it raised. Errors are printed on stderr
     and, if requested, as JSON on stdout.
 
-    `failed` gets the message and the exit code of an error.
+    `failed` gets the message, the time that all decisions use, and the exit code of an error.
     """
     try:
         return work()
@@ -352,7 +337,7 @@ def guarded(
             Errors().traceback()
     complain(message)
     if failed is not None:
-        failed(message, code)
+        failed(message, now(), code)
     if json:
         tell_json(failure_to_json(message, now=now(), exit_code=code))
     return code

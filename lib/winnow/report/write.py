@@ -65,7 +65,10 @@ def _environment() -> Environment:
         "percent": lambda part, whole: f"{100 * part / whole:.0f} %" if whole else "0 %",
         "printable": printable,
         "ratio": "{:.2f}".format,
-        "share": _share,
+        # a percentage, for a length in CSS or SVG
+        "share": lambda part, whole: (
+            f"{100 * min(max(part / whole, 0.0), 1.0):.2f}" if whole else "0"
+        ),
         "size": size,
     }
     return environment
@@ -78,8 +81,3 @@ def _duration(ms: int) -> str:
     if ms < 60_000:
         return f"{ms / 1000:.1f} s"
     return f"{ms // 60_000} min {ms // 1000 % 60} s"
-
-
-def _share(part: int, whole: int) -> str:
-    """Return the percentage, for a length in CSS or SVG."""
-    return f"{100 * min(max(part / whole, 0.0), 1.0):.2f}" if whole else "0"

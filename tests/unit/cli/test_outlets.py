@@ -56,11 +56,11 @@ def test_failed_run_writes_a_fail_event(tmp_path: Path) -> None:
 
 def test_failed_run_writes_its_exit_code(tmp_path: Path) -> None:
     told = Outlets(request(tmp_path, metrics=str(tmp_path / "w.prom")), pytest.fail)
-    told.failed(2)
+    told.failed("refused", None, 2)
     assert not (tmp_path / "w.prom").exists(), "its target was not checked yet"
     told.began()
     for code in (3, 130, 1):
-        told.failed(code)
+        told.failed("refused", None, code)
         text = (tmp_path / "w.prom").read_text()
         assert f"winnow_last_run_exit_code {code}.0" in text
         assert "winnow_last_success_unixtime" not in text

@@ -13,7 +13,10 @@ import pytest
 from tests.disks import MIB, disk_or_skip
 from tests.pages import DOCS
 from tests.unit.cli.results import idle, run_of
-from winnow.cli.outlets import ResultFile
+from winnow.cli.options import CommandLine
+from winnow.cli.out import complain
+from winnow.cli.outlets import Outlets
+from winnow.cli.text.json_output import to_json
 from winnow.errors import UsageError
 
 SCHEMA = json.loads((DOCS / "reference" / "result.schema.json").read_text())
@@ -28,15 +31,15 @@ def told(path: Path) -> dict[str, Any]:
 def test_earlier_result_is_replaced_when_a_run_begins_and_ends(tmp_path: Path) -> None:
     path = tmp_path / "last.json"
     path.write_text('{"status": "done"}')
-    file = ResultFile(str(path))
-    file.begin(())
+    file = Outlets(CommandLine(result=str(path)), complain)
+    file.begin_file(())
     running = told(path)
     assert (running["status"], running["exit_code"], running["pid"]) == (
         "running",
         None,
         os.getpid(),
     )
-    file.ended(run_of(idle("t")), exit_code=10)
+    file.end_file(to_json(run_of(idle("t"))) | {"exit_code": 10})
     ended = told(path)
     assert (ended["status"], ended["exit_code"], ended["partitions"][0]["topic"]) == (
         "done",
@@ -44,9 +47,9 @@ def test_earlier_result_is_replaced_when_a_run_begins_and_ends(tmp_path: Path) -
         "t",
     )
     assert running["started_at"] == ended["started_at"] <= ended["ended_at"]
-    again = ResultFile(str(path))
-    again.begin(())
-    again.failed("in use", now=None, exit_code=5)
+    again = Outlets(CommandLine(result=str(path)), complain)
+    again.begin_file(())
+    again.failed("in use", None, 5)
     failed = told(path)
     assert (failed["status"], failed["exit_code"], failed["error"]) == ("failed", 5, "in use")
     assert [one.name for one in tmp_path.iterdir()] == ["last.json"]
@@ -55,10 +58,10 @@ def test_earlier_result_is_replaced_when_a_run_begins_and_ends(tmp_path: Path) -
 def test_run_that_has_not_begun_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "last.json"
     path.parent.mkdir()
-    file = ResultFile(str(path))
+    file = Outlets(CommandLine(result=str(path)), complain)
     with pytest.raises(UsageError, match="log directory"):
-        file.begin([str(path.parent)])
-    file.failed("refused", now=None, exit_code=2)
+        file.begin_file([str(path.parent)])
+    file.failed("refused", None, 2)
     assert not path.exists()
 
 
@@ -71,12 +74,12 @@ def test_earlier_result_is_removed_where_the_disk_is_full(
         with suppress_full(), (disk / "ballast").open("wb", buffering=0) as ballast:
             while ballast.write(bytes(MIB)):
                 pass
-        file = ResultFile(str(path))
-        file.begin(())
+        file = Outlets(CommandLine(result=str(path)), complain)
+        file.begin_file(())
         assert "the result could not be written" in capsys.readouterr().err
         assert [one.name for one in disk.iterdir()] == ["ballast"]
         (disk / "ballast").unlink()
-        file.ended(run_of(idle("t")), exit_code=0)
+        file.end_file(to_json(run_of(idle("t"))) | {"exit_code": 0})
         assert told(path)["status"] == "done"
 
 
@@ -88,12 +91,12 @@ def test_result_that_can_not_be_written_at_the_end_does_not_look_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with disk_or_skip(tmp_path / "disk", mib=1) as disk:
-        file = ResultFile(str(disk / "last.json"))
-        file.begin(())
+        file = Outlets(CommandLine(result=str(disk / "last.json")), complain)
+        file.begin_file(())
         with suppress_full(), (disk / "ballast").open("wb", buffering=0) as ballast:
             while ballast.write(bytes(MIB)):
                 pass
-        file.ended(run_of(*(idle(f"t{i}") for i in range(50))), exit_code=0)
+        file.end_file(to_json(run_of(*(idle(f"t{i}") for i in range(50)))) | {"exit_code": 0})
         assert "No space left" in capsys.readouterr().err
         assert told(disk / "last.json")["status"] == "running"
         assert sorted(one.name for one in disk.iterdir()) == ["ballast", "last.json"]

@@ -16,7 +16,10 @@ import pytest
 from tests.disks import MIB, disk_or_skip
 from tests.unit.cli.results import NOW, partition
 from winnow.cleaning.result import RunResult
-from winnow.cli.outlets import ResultFile
+from winnow.cli.options import CommandLine
+from winnow.cli.out import complain
+from winnow.cli.outlets import Outlets
+from winnow.cli.text.json_output import to_json
 from winnow.errors import NoSpaceError, UsageError, WinnowError
 from winnow.ledger.append import LOCK, _alone
 from winnow.metrics.lineage import Lineage
@@ -26,9 +29,9 @@ from winnow.storage.output_file import OutputFile, append_output, replacing, wri
 
 
 def write_result(result: RunResult, path: str) -> None:
-    file = ResultFile(path)
-    file.begin(())
-    file.ended(result, exit_code=0)
+    file = Outlets(CommandLine(result=path), complain)
+    file.begin_file(())
+    file.end_file(to_json(result) | {"exit_code": 0})
 
 
 def result() -> RunResult:

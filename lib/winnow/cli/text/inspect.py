@@ -39,7 +39,7 @@ class Output:
     """
 
     def __init__(self, out: Contents, *, in_full: bool) -> None:
-        self._out = out
+        self._line = out.lines
         self._in_full = in_full
         self.problems = 0
 
@@ -63,7 +63,7 @@ class Output:
         base = "" if file.base_offset is None else f", base offset {file.base_offset}"
         self._line(f"  {name}: {file.kind}, {size(file.size)}{base}")
         for line in file.lines:
-            self._count(line)
+            self.problems += isinstance(line, Problem)
             for text in texts(line):
                 self._line(f"    {text}")
 
@@ -71,7 +71,7 @@ class Output:
         summary = Summary()
         remarks: list[Line] = []
         for line in file.lines:
-            self._count(line)
+            self.problems += isinstance(line, Problem)
             if isinstance(line, (Problem, Note, NamesLine)):
                 remarks.append(line)
             else:
@@ -91,14 +91,8 @@ class Output:
         for text in _way(position):
             self._line(f"  {text}")
         for line in position.lines:
-            self._count(line)
+            self.problems += isinstance(line, Problem)
             self._line(f"  {texts(line)[0]}")
-
-    def _count(self, line: Line) -> None:
-        self.problems += isinstance(line, Problem)
-
-    def _line(self, text: str) -> None:
-        self._out.lines(text)
 
 
 def _way(position: PositionLine) -> Iterator[str]:

@@ -94,7 +94,7 @@ def sweep(
         progress=progress,
     )
     directories = [
-        DirectoryCheck(findings=(_unchecked(place.scope, "", found.message),))
+        DirectoryCheck(findings=(place.scope.finding(Kind.UNREADABLE, "", found.message),))
         if isinstance(found, Failure)
         else found
         for place, found in zip(places, looked, strict=True)
@@ -122,7 +122,7 @@ def sweep(
                 findings += list(all_findings(log_dir, place, directory, found))
             except FAILS_ONE_PARTITION as error:
                 findings += [*directory.findings, *(f for log in found for f in log.findings)]
-                findings.append(_unchecked(place.scope, "", failure_of(error)))
+                findings.append(place.scope.finding(Kind.UNREADABLE, "", failure_of(error)))
             total = sum((check.checked for check in found), total)
     notes = tuple(note for log_dir in checked for note in log_dir.notes)
     return SweepResult(checked=total, findings=tuple(findings), notes=notes)
@@ -132,14 +132,10 @@ def _log_check(files: SegmentFiles, found: SegmentCheck | Failure) -> SegmentChe
     if not isinstance(found, Failure):
         return found
     return SegmentCheck(
-        findings=(_unchecked(files.log.scope, files.log.name, found.message),),
+        findings=(files.log.scope.finding(Kind.UNREADABLE, files.log.name, found.message),),
         checked=Checked(),
         next_offset=files.log.base_offset,
     )
-
-
-def _unchecked(scope: Scope, name: str, why: str) -> Finding:
-    return scope.finding(Kind.UNREADABLE, name, why)
 
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
