@@ -10,13 +10,9 @@ from winnow.errors import VerificationError
 
 class Kind(StrEnum):
     MISSING = "missing"
-    """One replica lacks a record that it should have."""
     CONTENT = "content"
-    """Both replicas have a record at an offset, and the two records differ."""
     TOPIC = "topic"
-    """The topic ids differ: the topic was deleted and created again."""
     UNREADABLE = "unreadable"
-    """A part of one replica can't be read. `verify` without `--compare` lists all such parts."""
 
     @property
     def meaning(self) -> str:

@@ -92,18 +92,16 @@ def describe_file(
         raise FileNotFoundError(f"{directory.path}/{name}")
     path = f"{directory.path}/{name}"
     kind, state = kind_of(name)
+    base_offset = None
+    lines: Iterator[Line] = iter([Problem(f"not a regular file ({path})")])
     try:
         base_offset = base_offset_of(name) if kind in _NAMED_BY_BASE else None
+        if entry.is_file:
+            read = _lines(storage, directory, entry, kind, state, base_offset, records=records)
+            lines = _unchanged(storage, path, entry, read)
     except CorruptLogError as error:
-        problem = Problem(f"{error} ({path})")
-        return FileDescription(path, kind, entry.size, None, iter([problem]))
-    if not entry.is_file:
-        problem = Problem(f"not a regular file ({path})")
-        return FileDescription(path, kind, entry.size, base_offset, iter([problem]))
-    lines = _lines(storage, directory, entry, kind, state, base_offset, records=records)
-    return FileDescription(
-        path, kind, entry.size, base_offset, _unchanged(storage, path, entry, lines)
-    )
+        lines = iter([Problem(f"{error} ({path})")])
+    return FileDescription(path, kind, entry.size, base_offset, lines)
 
 
 def kind_of(name: str) -> tuple[FileKind, str]:
