@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.commit.keeping import keep
@@ -37,6 +36,10 @@ class StagedQuarantine:
     damages: tuple[Damage, ...]
     paths: Mapping[str, str]
     """Staged file per suffix, under its final name."""
+
+    @property
+    def outputs(self) -> Mapping[int, Mapping[str, str]]:
+        return {self.source.base_offset: self.paths}
 
     @property
     def log_bytes(self) -> int:
@@ -101,26 +104,16 @@ def commit_quarantine(
     """
     directory = state.directory
     for item in staged:
-        _check(storage, directory, item)
+        check_replaceable(storage, directory, sources=[item.source], outputs=item.outputs)
     damaged = [(item.source, item.damages) for item in staged]
     moved = set_aside(storage, state, damaged, run_id=run_id, now=now)
     for item in staged:
         base = item.source.base_offset
-        files = _check(storage, directory, item)
+        files = check_replaceable(storage, directory, sources=[item.source], outputs=item.outputs)
         keep(storage, directory, files_of(files, [base]), outputs={base: item.paths[LOG]})
-        exchange(storage, directory, sources=[base], outputs={base: item.paths})
+        exchange(storage, directory, sources=[base], outputs=item.outputs)
     remove_staging(storage, staging_path(directory, run_id))
     return moved
-
-
-def _check(storage: Storage, directory: str, item: StagedQuarantine) -> dict[str, Any]:
-    return check_replaceable(
-        storage,
-        directory,
-        sources=[item.source],
-        base_offset=item.source.base_offset,
-        outputs=[item.paths],
-    )
 
 
 def _between(damages: Sequence[Damage], size: int) -> list[tuple[int, int]]:

@@ -127,13 +127,7 @@ def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
     """
     source = split.source.base_offset
     with storage.changing(directory):
-        files = check_replaceable(
-            storage,
-            directory,
-            sources=[split.source],
-            base_offset=min(split.parts),
-            outputs=split.parts.values(),
-        )
+        files = check_replaceable(storage, directory, sources=[split.source], outputs=split.parts)
         parts = {
             base: paths[LOG]
             for base, paths in split.parts.items()

@@ -76,18 +76,11 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
     `recovery.recover` finishes or undoes it.
     """
     with storage.changing(directory):
-        files = check_replaceable(
-            storage,
-            directory,
-            sources=group.sources,
-            base_offset=group.base_offset,
-            outputs=[group.paths],
-        )
+        outputs = {group.base_offset: group.paths}
+        files = check_replaceable(storage, directory, sources=group.sources, outputs=outputs)
         removed = removable(files, group.source_bases)
         keep(storage, directory, removed, outputs={group.base_offset: group.paths[LOG]})
-        exchange(
-            storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths}
-        )
+        exchange(storage, directory, sources=group.source_bases, outputs=outputs)
 
 
 def exchange(
@@ -183,14 +176,12 @@ def check_replaceable(
     directory: str,
     *,
     sources: Sequence[Segment],
-    base_offset: int,
-    outputs: Iterable[Mapping[str, str]],
+    outputs: Mapping[int, Mapping[str, str]],
 ) -> dict[str, Entry]:
-    """Return all files by name if `exchange` may begin. Raises CorruptLogError otherwise, see
-    `swap_group`.
-
-    `base_offset`: the lowest one of the outputs.
+    """Return all files by name if `exchange` may begin with these outputs. Raises CorruptLogError
+    otherwise, see `swap_group`.
     """
+    base_offset = min(outputs)
     files = check_unchanged(storage, directory, sources)
     bases = log_bases(files)
     wanted = [source.base_offset for source in sources]
@@ -208,7 +199,7 @@ def check_replaceable(
             expected=f"sources below {bases[-1]}",
             where=directory,
         )
-    for paths in outputs:
+    for paths in outputs.values():
         needed = [suffix for suffix in (LOG, INDEX, TIMEINDEX) if suffix not in paths]
         missing = needed + [path for path in paths.values() if not storage.exists(path)]
         if missing:
