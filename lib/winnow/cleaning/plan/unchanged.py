@@ -14,20 +14,12 @@ from winnow.errors import WinnowError
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan, RetentionPlan
+from winnow.state import Segment
 
 Plain = dict[str, Any]
 """An object of JSON."""
 
-_SEGMENT = attrgetter(
-    "base_offset",
-    "log_bytes",
-    "log_mtime_ms",
-    "index_bytes",
-    "timeindex_bytes",
-    "txnindex_bytes",
-    "last_timeindex_timestamp",
-    "first_batch_max_timestamp",
-)
+_SEGMENT = attrgetter(*(one.name for one in fields(Segment) if one.compare))
 _OF_STATE = (
     "log_start_offset",
     "log_end_offset",
