@@ -167,11 +167,6 @@ class Request:
         check_globs((one.glob for one in self.settings.topic_sets), topics, option="--topic-set")
 
     @property
-    def below_recovery_point(self) -> bool:
-        """After an unclean shutdown, process only what was flushed and committed before (S8.2)."""
-        return self.unclean_shutdown == "below-recovery-point"
-
-    @property
     def verb(self) -> Literal["plan", "clean"]:
         return "clean" if self.touch else "plan"
 

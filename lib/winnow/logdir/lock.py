@@ -72,7 +72,12 @@ def _locked(log_dir: str, fd: int, kind: int) -> ExitStack:
     except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: POSIX allows both
         holder = _describe_holder(fd)
         os.close(fd)
-        raise _in_use(log_dir, holder) from None
+        raise LogDirInUseError(
+            f"the log directory {log_dir} is in use",
+            found=f"its lock held by {holder}",
+            where=f"{log_dir}/{LOCK}",
+            hint="Stop the broker or other process, and run again.",
+        ) from None
     except BaseException:
         os.close(fd)
         raise
@@ -107,15 +112,6 @@ def share_log_dir(log_dir: str) -> ExitStack | None:
         return _locked(log_dir, open_file(f"{log_dir}/{LOCK}"), fcntl.F_RDLCK)
     except OSError:
         return None
-
-
-def _in_use(log_dir: str, holder: str) -> LogDirInUseError:
-    return LogDirInUseError(
-        f"the log directory {log_dir} is in use",
-        found=f"its lock held by {holder}",
-        where=f"{log_dir}/{LOCK}",
-        hint="Stop the broker or other process, and run again.",
-    )
 
 
 def _no_lock(log_dir: str, error: OSError) -> WinnowError:

@@ -59,7 +59,8 @@ def known_version(
             f"the broker supports metadata.version up to {words}",
         )
     if level is not None:
-        oldest = KafkaVersion.parse(_release(min(level, HIGHEST_LEVELS[str(NEWEST)])))
+        known = LEVELS[max(min(level, HIGHEST_LEVELS[str(NEWEST)]), 1) - 1]
+        oldest = KafkaVersion.parse(known.partition("-")[0])
         return KnownVersion(oldest, NEWEST, f"metadata.version is {level_name(level)}")
     if zookeeper:
         return KnownVersion(
@@ -90,7 +91,3 @@ def _of_broker(highest: int | None) -> KafkaVersion | None:
         return NEWEST
     by_level = {level: version for version, level in HIGHEST_LEVELS.items()}
     return KafkaVersion.parse(by_level[highest]) if highest in by_level else None
-
-
-def _release(level: int) -> str:
-    return LEVELS[max(level, 1) - 1].partition("-")[0]

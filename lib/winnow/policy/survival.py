@@ -61,8 +61,9 @@ def _last_of_producer(
 ) -> NDArray[np.bool_]:
     """Mark batches from which a loading broker learns a producer's last sequence or epoch."""
     pids = np.array(sorted(last_records), dtype=np.int64)
-    offsets = np.array([_or_none(last_records[pid][0]) for pid in pids.tolist()], dtype=np.int64)
-    epochs = np.array([last_records[pid][1] for pid in pids.tolist()], dtype=np.int64)
+    records = [last_records[pid] for pid in pids.tolist()]
+    offsets = np.array([-1 if last is None else last for last, _ in records], dtype=np.int64)
+    epochs = np.array([epoch for _, epoch in records], dtype=np.int64)
     row = np.minimum(np.searchsorted(pids, batches["producer_id"]), len(pids) - 1)
     known = (pids[row] == batches["producer_id"]) & (batches["producer_id"] > NO_PRODUCER)
     control = (batches["attributes"] & CONTROL) != 0
@@ -70,7 +71,3 @@ def _last_of_producer(
     by_marker = (offsets[row] < 0) & control & (batches["producer_epoch"] == epochs[row])
     last: NDArray[np.bool_] = known & (by_offset | by_marker)
     return last
-
-
-def _or_none(offset: int | None) -> int:
-    return -1 if offset is None else offset

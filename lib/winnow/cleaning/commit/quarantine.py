@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -118,7 +119,8 @@ def stage_quarantine(
         _check_transactions(sc, state, staged, staging, request)
         request.stop.check()
     except FAILS_ONE_PARTITION:
-        _discard(request, staging)
+        with suppress(FAILS_ONE_PARTITION):  # the next run removes it
+            remove_staging(request.storage, staging)
         raise
     return Staged(state, staged)
 
@@ -273,10 +275,3 @@ def _check_transactions(
             hint="Without the marker the transaction would stay open forever. "
             "Copy the partition from another replica.",
         )
-
-
-def _discard(request: Request, staging: str) -> None:
-    try:
-        remove_staging(request.storage, staging)
-    except FAILS_ONE_PARTITION:
-        return  # the next run removes it

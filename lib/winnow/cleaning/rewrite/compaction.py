@@ -263,7 +263,8 @@ def _finish(
                     split_done=lambda split: ticks.finished((partition, split)),
                     cores=shared_out,
                 )
-                if _waits_apart(work):
+                # Other threads know no throttle.
+                if not is_remote(work.staging) and current_throttle() is None:
                     return size, partial(_outcome, rest)
                 return 0, partial(_same, _outcome(rest))
         except FAILS_ONE_PARTITION as error:
@@ -273,12 +274,6 @@ def _finish(
         map(begin, mine), at_once=min(_IN_BACKGROUND, len(mine) - 1), room=_BACKGROUND_BYTES
     )
     yield from zip(mine, outcomes, strict=True)
-
-
-def _waits_apart(work: PartitionJob) -> bool:
-    """Return whether the task goes on while a group is synced and read back."""
-    # Other threads know no throttle.
-    return not is_remote(work.staging) and current_throttle() is None
 
 
 def _outcome(rest: Callable[[], _Group_co]) -> _Group_co | Failure:

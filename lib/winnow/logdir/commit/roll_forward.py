@@ -43,8 +43,6 @@ from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A round that was finished."""
-
     run_id: str
     end_offset: int
     """The cleaner checkpoint now."""
@@ -159,7 +157,8 @@ def _swap_pending(
     if pending is None:
         return None
     for group in pending:
-        _check_staged(storage, staging, group)
+        for file in group.output.files.values() if group.output else ():
+            _check_file(storage, f"{staging}/{file.name}", file)
     with storage.changing(directory):
         for group in journal.groups:
             if group in pending:
@@ -282,12 +281,6 @@ def _is_output(files: Files, base_offset: int, output: Output, swaps: Sequence[s
             for suffix, name in names.items()
         )
     )
-
-
-def _check_staged(storage: Storage, staging: str, group: JournalGroup) -> None:
-    """Raise CorruptLogError unless the staged files of a group are what was written."""
-    for file in group.output.files.values() if group.output else ():
-        _check_file(storage, f"{staging}/{file.name}", file)
 
 
 def _check_output(

@@ -98,7 +98,13 @@ def truncate_log(
     for name in change.orphans:
         storage.unlink(f"{directory}/{name}")
     aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
-    kept = keep_cut and (bool(change.removed_segments) or _has_data(storage, directory, change))
+    kept = keep_cut and (
+        bool(change.removed_segments)
+        or any(
+            not _is_zero(storage, f"{directory}/{segment_file(cut.base_offset, LOG)}", cut)
+            for cut in change.cuts
+        )
+    )
     if kept:
         storage.ensure_dir(aside)
         storage.fsync_dir(directory)
@@ -176,13 +182,6 @@ def _remove_segments(
         if aside is not None:
             storage.fsync_dir(aside)
         storage.fsync_dir(directory)
-
-
-def _has_data(storage: Storage, directory: str, change: Truncation) -> bool:
-    return any(
-        not _is_zero(storage, f"{directory}/{segment_file(cut.base_offset, LOG)}", cut)
-        for cut in change.cuts
-    )
 
 
 def _is_zero(storage: Storage, log: str, cut: LogCut) -> bool:
