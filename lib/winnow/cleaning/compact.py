@@ -79,17 +79,11 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
         return [_in_waves(run, rounds[0])]
     staged = _stage(run, rounds)
     return commit_several(
-        [partial(_end, run, *one) for one in zip(rounds, staged, strict=True)],
+        [partial(_commit, run, [], *one) for one in zip(rounds, staged, strict=True)],
         [round_.job.directory for round_ in rounds],
         most_segments=max(len(round_.item.state.segments) for round_ in rounds),
         done=partial(request.progress.advance, 1),
     )
-
-
-def _end(run: Run, round_: Round, staged: list[RewrittenGroup] | Failure) -> PartitionResult:
-    if isinstance(staged, Failure):
-        return _not_staged(run, round_, [], staged)
-    return _commit(run, round_, [], staged)
 
 
 def _in_waves(run: Run, round_: Round) -> PartitionResult:
@@ -98,10 +92,8 @@ def _in_waves(run: Run, round_: Round) -> PartitionResult:
     while True:
         part = _next_part(run, job, len(done))
         wave = part if isinstance(part, Failure) else _stage(run, [replace(round_, job=part)])[0]
-        if isinstance(wave, Failure):
-            return _not_staged(run, round_, done, wave)
-        if len(done) + len(wave) == len(job.groups):
-            return _commit(run, round_, done, wave)
+        if isinstance(wave, Failure) or len(done) + len(wave) == len(job.groups):
+            return _commit(run, done, round_, wave)
         began = time.monotonic()
         try:
             round_ = _begin(run, round_, wave)
@@ -197,12 +189,19 @@ def _staged(wave: Sequence[RewrittenGroup]) -> list[StagedGroup]:
 
 
 def _commit(
-    run: Run, round_: Round, done: Sequence[RewrittenGroup], wave: Sequence[RewrittenGroup]
+    run: Run,
+    done: Sequence[RewrittenGroup],
+    round_: Round,
+    wave: Sequence[RewrittenGroup] | Failure,
 ) -> PartitionResult:
-    """Commit the last groups of a round, then raise the checkpoint and apply retention."""
+    """Commit the last groups of a round, then raise the checkpoint and apply retention. `wave`: a
+    failure if they were not staged. Once a stop was requested, it explains every failure.
+    """
     item, job, request = round_.item, round_.job, run.request
-    if request.stop.reason is not None:
-        return _not_staged(run, round_, done, Failure("stopped", WinnowError.exit_code))
+    stopped = request.stop.reason
+    if stopped is not None or isinstance(wave, Failure):
+        why = wave if isinstance(wave, Failure) else Failure("stopped", WinnowError.exit_code)
+        return _given_up(run, round_, done, why, stopped=stopped)
     began = time.monotonic()
     try:
         with kept_by(
@@ -257,13 +256,6 @@ def _sum_up(job: PartitionJob, place: str, groups: Sequence[RewrittenGroup]) -> 
 def _took_ms(round_: Round, groups: Sequence[RewrittenGroup]) -> int:
     """Return the time spent on rewriting these groups and on the commits so far."""
     return round_.commits_ms + sum(group.duration_ms for group in groups)
-
-
-def _not_staged(
-    run: Run, round_: Round, done: Sequence[RewrittenGroup], why: Failure
-) -> PartitionResult:
-    """Report a round that was not staged. Once a stop was requested, it explains every failure."""
-    return _given_up(run, round_, done, why, stopped=run.request.stop.reason)
 
 
 def _given_up(
