@@ -119,9 +119,13 @@ def list_segments(
     recovered = None if known is None else known.recovered
     if recovered is not None:
         bases = [base for base in bases if base not in recovered.removed]
-    same = {} if known is None else _unchanged(files, known.segments)
-    if recovered is None:
-        same = {base: one for base, one in same.items() if difference(files, one) is None}
+    same = {
+        one.base_offset: one
+        for one in (() if known is None else known.segments)
+        if (log := files.get(segment_file(one.base_offset, LOG))) is not None
+        and log.stamp == one.log_stamp
+        and (recovered is not None or difference(files, one) is None)
+    }
     if earlier is not None:
         same = earlier.same_segments(files, bases) | same
     needed = {name for name in files if name.endswith(_READ_WHOLE)}
@@ -164,16 +168,6 @@ def list_segments(
         recovered=recovered,
         files=files,
     )
-
-
-def _unchanged(files: Mapping[str, Entry], segments: Sequence[Segment]) -> dict[int, Segment]:
-    """Return by base offset the segments whose logs are the same files as before."""
-    return {
-        segment.base_offset: segment
-        for segment in segments
-        if (entry := files.get(segment_file(segment.base_offset, LOG))) is not None
-        and entry.stamp == segment.log_stamp
-    }
 
 
 def recovered_listing(

@@ -134,7 +134,7 @@ def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request)
         return place
     checkpoints = log_dir.checkpoints
     recovery_point = checkpoints.recovery_point.get(topic_partition, 0)
-    if request.below_recovery_point:
+    if request.unclean_shutdown == "below-recovery-point":
         committed = checkpoints.high_watermark.get(topic_partition, 0)
         return replace(place, trusted_end=min(recovery_point, committed))
     return replace(place, recovery_point=recovery_point)
