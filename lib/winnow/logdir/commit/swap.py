@@ -139,17 +139,14 @@ def complete(
     mark_deleted(storage, directory, removed)
 
     for base in bases:
-        swaps = [
-            segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]
-        ]
-        swaps = [name for name in swaps if name + SWAP in files]
-        if segment_file(base, LOG) in swaps:
-            _strip(storage, directory, swaps[:1])
-            swaps = swaps[1:]
-            # Sync before the indexes: a loader would sweep a new index beside a .log.swap with the
-            # sources, and also the log of a higher base.
-            storage.fsync_dir(directory)
-        _strip(storage, directory, swaps)
+        for suffix in SEGMENT_SUFFIXES:
+            name = segment_file(base, suffix)
+            if suffix in outputs[base] and name + SWAP in files:
+                storage.rename(f"{directory}/{name}{SWAP}", f"{directory}/{name}")
+                if suffix == LOG:
+                    # Sync before the indexes: a loader would sweep a new index beside a .log.swap
+                    # with the sources, and also the log of a higher base.
+                    storage.fsync_dir(directory)
     storage.fsync_dir(directory)
 
     stale = removable_snapshots(files, [base for base in sources if base not in outputs])
@@ -157,11 +154,6 @@ def complete(
     for name in (*removed, *stale):
         storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
-
-
-def _strip(storage: Storage, directory: str, names: Iterable[str]) -> None:
-    for name in names:
-        storage.rename(f"{directory}/{name}{SWAP}", f"{directory}/{name}")
 
 
 def mark_deleted(storage: Storage, directory: str, names: Sequence[str]) -> None:
