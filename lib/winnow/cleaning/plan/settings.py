@@ -39,9 +39,9 @@ def with_metadata(
     if settings.metadata is not None:
         return settings, of_servers
     directory, notes = _find(settings, storage, log_dirs)
-    notes = (*of_servers, *_newer_meta(log_dirs), *notes)
+    notes = [*of_servers, *_newer_meta(log_dirs), *notes]
     if directory is None:
-        return _with_version(settings, log_dirs, None), notes
+        return _with_version(settings, log_dirs, None), tuple(notes)
     metadata = None
     try:
         unclean = not was_shut_down_cleanly(storage, directory.rpartition("/")[0])
@@ -49,15 +49,12 @@ def with_metadata(
         found = _as_settings(metadata)
     except (CorruptLogError, OSError) as error:
         found = MetadataSettings(log=METADATA_DIR, problem=str(error))
-        notes = (
-            *notes,
-            f"{METADATA_DIR} can't be read and gives no topics or settings: {error}",
-        )
+        notes.append(f"{METADATA_DIR} can't be read and gives no topics or settings: {error}")
     newer = ", ".join(newer_features({} if metadata is None else metadata.features))
     if newer:
-        notes = (*notes, f"{METADATA_DIR} has {newer}, which is newer than this Winnow")
+        notes.append(f"{METADATA_DIR} has {newer}, which is newer than this Winnow")
     settings = _with_version(settings, log_dirs, metadata)
-    return replace(settings, metadata=found), notes
+    return replace(settings, metadata=found), tuple(notes)
 
 
 def _with_version(
@@ -98,7 +95,7 @@ def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
 
 def _find(
     settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
-) -> tuple[str | None, tuple[str, ...]]:
+) -> tuple[str | None, list[str]]:
     """Return the directory of the metadata log, if there is one, and notes about the choice."""
     notes: list[str] = []
     server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
@@ -110,13 +107,13 @@ def _find(
             problem = f"it is not a path: {error}"
         else:
             if problem is None:
-                return directory, ()
+                return directory, []
         notes.append(
             f"metadata.log.dir={server.metadata_log_dir} of server.properties is ignored: {problem}"
         )
     having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
     if not having:
-        return None, tuple(notes)
+        return None, notes
     chosen = having[0]
     notes += [
         f"{other.path}/{METADATA_DIR} is ignored: the one in {chosen.path} is used"
@@ -127,7 +124,7 @@ def _find(
             f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may "
             "not have been committed. The broker may start with other values of settings in them"
         )
-    return f"{chosen.path}/{METADATA_DIR}", tuple(notes)
+    return f"{chosen.path}/{METADATA_DIR}", notes
 
 
 def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
