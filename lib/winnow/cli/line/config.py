@@ -71,16 +71,16 @@ def options_of_file(
     """
     whole = _read(path)
     found: dict[str, Given] = {}
-    names = [name for name, _ in _environments(whole, path)]
-    if environment is not None and environment not in names:
+    environments = _environments(whole, path)
+    if environment is not None and environment not in environments:
         raise UsageError(
             "the environment is not in the configuration",
-            expected=" or ".join(names) or f"a table [{ENVIRONMENT}.NAME]",
+            expected=" or ".join(environments) or f"a table [{ENVIRONMENT}.NAME]",
             found=repr(environment),
             where=path,
         )
     # All tables are checked, and the more specific ones come later.
-    for table, of_environment in [(whole, None), *((t, n) for n, t in _environments(whole, path))]:
+    for of_environment, table in [(None, whole), *environments.items()]:
         wanted = of_environment in {None, environment}
         for of_verb in (None, *verbs):
             inner, where = table, path
@@ -97,7 +97,7 @@ def options_of_file(
     return [*found.values()]
 
 
-def _environments(whole: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _environments(whole: Mapping[str, Any], path: str) -> Mapping[str, Mapping[str, Any]]:
     tables = whole.get(ENVIRONMENT, {})
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
         raise UsageError(
@@ -106,7 +106,7 @@ def _environments(whole: Mapping[str, Any], path: str) -> Iterator[tuple[str, Ma
             found="something else",
             where=path,
         )
-    yield from tables.items()
+    return tables
 
 
 def _given(

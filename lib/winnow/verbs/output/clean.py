@@ -169,13 +169,12 @@ class _Journey:
     def begin(self) -> None:
         """Fetch what every batch needs: the files beside the partitions, and the metadata log."""
         for number, source in enumerate(self.sources):
-            beside = [
-                f
-                for directory, files in source.directories().items()
-                if is_metadata(directory)
-                for f in files
+            needed = [
+                file
+                for file in source.files
+                if "/" not in file.name or is_metadata(file.name.partition("/")[0])
             ]
-            self._fetch(number, [*source.top(), *beside])
+            self._fetch(number, needed)
 
     def batch(self, units: Sequence[Unit], in_place: InPlace) -> RunResult:
         for unit in units:

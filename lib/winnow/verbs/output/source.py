@@ -33,10 +33,6 @@ class Source:
     files: tuple[StoredFile, ...]
     """All files except the lock."""
 
-    def top(self) -> tuple[StoredFile, ...]:
-        """Return the files beside the partitions."""
-        return tuple(file for file in self.files if "/" not in file.name)
-
     def directories(self) -> dict[str, tuple[StoredFile, ...]]:
         found: dict[str, list[StoredFile]] = {}
         for file in self.files:
