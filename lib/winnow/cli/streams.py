@@ -16,11 +16,10 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 STREAMS = {1: "out", 2: "err"}
 """File descriptor to its name in java.lang.System."""
@@ -30,9 +29,15 @@ def own_streams() -> None:
     """Give this process the stdout and stderr of the JVM that started it, if one did."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
-    for fd, name in ((1, "stdout"), (2, "stderr")):
+    for fd, name in STREAMS.items():
         if not _reopen(f"/proc/{os.getppid()}/fd/{fd}", fd):
-            setattr(sys, name, _text(JvmStream(_system, fd)))
+            stream = io.TextIOWrapper(
+                io.BufferedWriter(JvmStream(fd), 1 << 20),
+                encoding="utf-8",
+                errors="backslashreplace",
+                line_buffering=True,
+            )
+            setattr(sys, f"std{name}", stream)
 
 
 def _reopen(path: str, fd: int) -> bool:
@@ -71,8 +76,7 @@ class JvmStream(io.RawIOBase):
     reader either.
     """
 
-    def __init__(self, connect: Callable[[], Any], fd: int) -> None:
-        self._connect = connect
+    def __init__(self, fd: int) -> None:
         self._fd = fd
         self._gone = False
 
@@ -83,7 +87,7 @@ class JvmStream(io.RawIOBase):
         octets = bytearray(data)
         if not self._gone:
             try:
-                stream = getattr(self._connect(), STREAMS[self._fd])
+                stream = getattr(_system(), STREAMS[self._fd])
                 stream.write(octets, 0, len(octets))
                 stream.flush()
             except Exception:  # noqa: BLE001 - py4j may raise anything, and a writer must not fail
@@ -92,12 +96,3 @@ class JvmStream(io.RawIOBase):
             with suppress(OSError):
                 os.write(self._fd, octets)
         return len(octets)
-
-
-def _text(raw: io.RawIOBase) -> TextIO:
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw, 1 << 20),
-        encoding="utf-8",
-        errors="backslashreplace",
-        line_buffering=True,
-    )
