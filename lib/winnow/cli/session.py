@@ -49,7 +49,8 @@ def spark_context(*, quiet: bool = False) -> Iterator[ContextOnly]:
 
     load = Thread(target=_load, name="winnow-load", daemon=True)
     load.start()
-    with _starting(quiet=quiet):
+    with progress_on_stderr(quiet=quiet) as progress:
+        progress.stage("starting Spark")
         context = SparkContext.getOrCreate(_settings())
         load.join()  # otherwise the first worker would compile kernels too
     # as a session does, so that an error in a worker has its own traceback
@@ -67,18 +68,12 @@ def _load() -> None:
 
 
 @contextmanager
-def _starting(*, quiet: bool) -> Iterator[None]:
-    with progress_on_stderr(quiet=quiet) as progress:
-        progress.stage("starting Spark")
-        yield
-
-
-@contextmanager
 def spark_session(*, quiet: bool = False) -> Iterator[SparkSession]:
     """Start Spark for verbs that read tables. `quiet`: show no progress."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    with _starting(quiet=quiet):
+    with progress_on_stderr(quiet=quiet) as progress:
+        progress.stage("starting Spark")
         spark = SparkSession.builder.config(conf=_settings()).getOrCreate()
     try:
         yield spark
@@ -115,8 +110,10 @@ def _settings() -> SparkConf:
         log = f'-Dlog4j2.configurationFile="{resource("conf/log4j2.properties")}"'
         os.environ["SPARK_SUBMIT_OPTS"] += f" {log}"
     settings = SparkConf().set("spark.python.daemon.module", "winnow.worker.daemon")
-    for key, value in _defaults():
-        settings.setIfMissing(key, value)
+    # as `spark-submit.sh` gives them
+    for line in resource("conf/spark-defaults.conf").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            settings.setIfMissing(*line.split(maxsplit=1))
     place = run_directory()
     short = len(os.fsencode(place)) <= _SOCKET_BYTES
     settings.set(f"{_SOCKETS}.dir", place).set(f"{_SOCKETS}.enabled", str(short).lower())
@@ -181,14 +178,6 @@ def _name_user() -> None:
         users: Any = SparkContext._jvm  # noqa: SLF001 - as pyspark itself calls Java
         users = users.org.apache.hadoop.security.UserGroupInformation
         users.setLoginUser(users.createRemoteUser(name))
-
-
-def _defaults() -> Iterator[tuple[str, str]]:
-    """Yield the settings that `spark-submit.sh` gives Spark."""
-    for line in resource("conf/spark-defaults.conf").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            key, value = line.split(maxsplit=1)
-            yield key, value
 
 
 def check_sockets(settings: SparkConf) -> None:

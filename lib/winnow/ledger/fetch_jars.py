@@ -12,7 +12,7 @@ import os
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,9 @@ def fetch_listed(list_of_jars: str | Path, directory: str | Path) -> None:
     """Fetch the jars of the list, and remove other jars. Raises FetchError."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    wanted = dict(_wanted(Path(list_of_jars)))
+    lines = Path(list_of_jars).read_text(encoding="utf-8").splitlines()
+    listed = (line.split() for line in lines if line and not line.startswith("#"))
+    wanted = {path: digest for digest, path in listed}
     for stray in set(target.glob("*.jar")) - {target / Path(path).name for path in wanted}:
         stray.unlink()  # another version: Java would load both
     fetch(wanted, target)
@@ -41,13 +43,6 @@ def fetch(wanted: Mapping[str, str], target: Path) -> None:
     """Fetch jars. `wanted` maps paths to SHA-256. Raises FetchError."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
         list(threads.map(partial(_ensure, target), wanted, wanted.values()))
-
-
-def _wanted(list_of_jars: Path) -> Iterator[tuple[str, str]]:
-    for line in list_of_jars.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            digest, path = line.split()
-            yield path, digest
 
 
 def _ensure(target: Path, path: str, digest: str) -> None:

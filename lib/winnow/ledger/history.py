@@ -211,10 +211,6 @@ def _asked_for(rows: DataFrame, since: int | None, topics: Sequence[str]) -> Dat
     return rows.where(wanted) if topics else rows
 
 
-def _acted() -> Column:
-    return ~f.array_contains("actions", "none")
-
-
 def _freed_for_good() -> Column:
     """Return the bytes freed for good. Kept files include indexes, so they may be larger than the
     bytes that the logs have lost.
@@ -233,7 +229,7 @@ def _ms(time: Column) -> Column:
 def _runs(rows: DataFrame) -> tuple[PastRun, ...]:
     summed = rows.groupBy("run_id", "user", "host", "started_at", "ended_at", "status").agg(
         f.count("topic").alias("partitions"),
-        f.count_if(_acted()).alias("cleaned"),
+        f.count_if(~f.array_contains("actions", "none")).alias("cleaned"),
         f.count_if(f.col("left_alone") | f.col("error").isNotNull()).alias("left_alone"),
         _freed_for_good().alias("freed_bytes"),
         f.coalesce(f.sum("kept_bytes"), f.lit(0)).alias("kept_bytes"),
@@ -246,6 +242,7 @@ def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
     def of_last(column: Column) -> Column:
         return f.max_by(column, f.col("ended_at"))
 
+    acted = f.when(~f.array_contains("actions", "none"), f.col("ended_at"))
     alone = f.when(f.col("left_alone") | f.col("error").isNotNull(), f.coalesce("error", "reason"))
     summed = (
         rows.where(f.col("topic").isNotNull())
@@ -253,7 +250,7 @@ def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
         .agg(
             f.count_distinct("run_id").alias("runs"),
             _freed_for_good().alias("freed_bytes"),
-            _ms(f.max(f.when(_acted(), f.col("ended_at")))).alias("last_cleaned"),
+            _ms(f.max(acted)).alias("last_cleaned"),
             _ms(f.max("ended_at")).alias("last_run"),
             of_last(alone).alias("left_alone"),
             of_last(f.try_add(_ms(f.col("oldest_dirty_at")), f.col("max_compaction_lag_ms"))).alias(

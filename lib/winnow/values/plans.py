@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,6 @@ COMPARED = """
 """One row for each topic of each plan. `cleaned`: number of partitions that would change.
 `freed_bytes` is null if only a run or an estimate can find it.
 """
-
-_Row = tuple[str, str, int, int, int, int | None]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -115,13 +113,10 @@ def compare(plans: Mapping[str, Plan]) -> DataFrame:
     if not plans:
         raise UsageError("no plan to compare", expected='{"a name": a plan, ...}')
     spark = next(iter(plans.values())).spark
-    return spark.createDataFrame(
-        [row for name, plan in plans.items() for row in _rows(name, plan)], COMPARED
-    )
-
-
-def _rows(name: str, plan: Plan) -> Iterator[_Row]:
-    for topic in sorted({p.topic for p in plan.partitions}):
-        own = [p for p in plan.partitions if p.topic == topic]
-        before = sum(p.bytes_before or 0 for p in own)
-        yield name, topic, len(own), sum(p.acts for p in own), before, freed_bytes(own)
+    rows: list[tuple[str, str, int, int, int, int | None]] = []
+    for name, plan in plans.items():
+        for topic in sorted({p.topic for p in plan.partitions}):
+            own = [p for p in plan.partitions if p.topic == topic]
+            before, acting = sum(p.bytes_before or 0 for p in own), sum(p.acts for p in own)
+            rows.append((name, topic, len(own), acting, before, freed_bytes(own)))
+    return spark.createDataFrame(rows, COMPARED)

@@ -74,18 +74,16 @@ class Result:
         write_report(self.run, path)
 
     def _repr_html_(self) -> str:
-        return _table(self.run)
-
-
-def _table(result: RunResult) -> str:
-    """Return the table: changed partitions first, then most bytes first, at most MOST_ROWS."""
-    ordered = sorted(result.partitions, key=lambda p: (not p.acts, -(p.bytes_before or 0), p.topic))
-    left = len(ordered) - MOST_ROWS
-    more = f"<p>and {counted(left, 'partition')} more: see .to_df()</p>" if left > 0 else ""
-    head = "".join(f"<th>{name}</th>" for name in _HEAD)
-    body = "".join(_row(p) for p in ordered[:MOST_ROWS])
-    rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f"<p>{escape(_title(result))}</p><table>{rows}</table>{more}"
+        """Return the table: changed partitions first, then most bytes first, at most MOST_ROWS."""
+        ordered = sorted(
+            self.partitions, key=lambda p: (not p.acts, -(p.bytes_before or 0), p.topic)
+        )
+        left = len(ordered) - MOST_ROWS
+        more = f"<p>and {counted(left, 'partition')} more: see .to_df()</p>" if left > 0 else ""
+        head = "".join(f"<th>{name}</th>" for name in _HEAD)
+        body = "".join(_row(p) for p in ordered[:MOST_ROWS])
+        rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        return f"<p>{escape(_title(self.run))}</p><table>{rows}</table>{more}"
 
 
 def freed_bytes(partitions: Sequence[PartitionResult]) -> int | None:

@@ -4,7 +4,7 @@ what was written, so that others can compare the files with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -66,7 +66,10 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> D
     topics = sorted({target.state.topic_partition.topic for target in targets})
     paths = list(dict.fromkeys(target.state.log_dir for target in targets))
     records = every_record(spark, topics, paths)
-    batches = [pa.record_batch([chunk], names=["key"]) for chunk in _chunks(keys)]
+    batches = [
+        pa.record_batch([keys.slice(first, _CHUNK_KEYS).cast(pa.binary())], names=["key"])
+        for first in range(0, len(keys), _CHUNK_KEYS)
+    ]
     erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn("erased", f.lit(1))
     # Spark makes a partition for every ten thousand keys. A task for each would cost more than the
     # join.
@@ -74,11 +77,6 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> D
     matched = records.join(erased, "key", "left")
     by = ("topic", "partition", "segment", f.col("problem").isNotNull().alias("unread"))
     return matched.groupBy(*by).agg(f.count("*"), f.count("erased"))
-
-
-def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
-    for first in range(0, len(keys), _CHUNK_KEYS):
-        yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())
 
 
 def hash_file(directory: str, base: int) -> RewrittenFile:
