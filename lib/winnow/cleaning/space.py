@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 
 from winnow.cleaning.request import Request
 from winnow.errors import NoSpaceError
@@ -105,11 +106,7 @@ def no_space(needed: int, room: int, request: Request) -> Failure:
 
 def fitting(groups: Sequence[GroupJob], room: int) -> int:
     """Return how many of the groups, from the first on, fit together."""
-    for count, group in enumerate(groups):
-        room -= group.most_bytes
-        if room < 0:
-            return count
-    return len(groups)
+    return sum(used <= room for used in accumulate(group.most_bytes for group in groups))
 
 
 def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]:
