@@ -15,13 +15,11 @@ from functools import cache, partial
 from typing import TypeAlias
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES
+from winnow.logdir.names import LEADER_EPOCHS, MAX_INT, MAX_LONG, META_PROPERTIES
 from winnow.runtime.joint_writes import JointWrites
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 
-_MAX_INT = 2**31 - 1
-_MAX_LONG = 2**63 - 1
 _NUMBER = re.compile(r"\+?0*([0-9]{1,19})")
 """No more digits than a long has: Python refuses to parse thousands of digits."""
 _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9]{1,24}")
@@ -39,9 +37,7 @@ def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, 
     """
     offsets: dict[TopicPartition, int] = {}
     for number, (topic, partition, offset) in _read_lines(storage, path, fields=3):
-        key = TopicPartition(
-            topic, _number(partition, _MAX_INT, "a partition number", path, number)
-        )
+        key = TopicPartition(topic, _number(partition, MAX_INT, "a partition number", path, number))
         if key in offsets:
             raise _malformed(path, number, "each partition once", f"{key} again")
         offsets[key] = _offset(offset, path, number)
@@ -140,8 +136,8 @@ def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int
     path = f"{directory}/{LEADER_EPOCHS}"
     epochs: list[tuple[int, int]] = []
     for number, (epoch_text, offset_text) in _read_lines(storage, path, fields=2):
-        epoch = _number(epoch_text, _MAX_INT, "an epoch", path, number)
-        offset = _number(offset_text, _MAX_LONG, "a start offset", path, number)
+        epoch = _number(epoch_text, MAX_INT, "an epoch", path, number)
+        offset = _number(offset_text, MAX_LONG, "a start offset", path, number)
         if epochs and (epoch <= epochs[-1][0] or offset < epochs[-1][1]):
             raise _malformed(
                 path,
@@ -198,7 +194,7 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, 
         raise _malformed(path, 1, "version 0", _shown(lines[0]))
     if len(lines) == 1:
         raise _malformed(path, 2, "the number of entries", "the end of the file")
-    count = _number(lines[1].strip(), _MAX_INT, "the number of entries", path, 2)
+    count = _number(lines[1].strip(), MAX_INT, "the number of entries", path, 2)
     entries = list(enumerate(lines[2:], start=3))
     if len(entries) != count:
         raise _malformed(path, 2, f"{count} entries", f"{len(entries)}")
@@ -218,8 +214,8 @@ def _number(text: str, limit: int, what: str, path: str, line: int) -> int:
 
 def _offset(text: str, path: str, line: int) -> int:
     if text.startswith("-") and text[1:2].isdigit():
-        return -_number(text[1:], _MAX_LONG, "an offset", path, line)
-    return _number(text, _MAX_LONG, "an offset", path, line)
+        return -_number(text[1:], MAX_LONG, "an offset", path, line)
+    return _number(text, MAX_LONG, "an offset", path, line)
 
 
 def _shown(text: str) -> str:

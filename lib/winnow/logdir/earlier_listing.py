@@ -20,11 +20,9 @@ from itertools import pairwise
 from winnow.errors import CorruptLogError
 from winnow.logdir.files import segment_of
 from winnow.logdir.names import (
-    INDEX,
     LOG,
     PARTITION_METADATA,
-    TIMEINDEX,
-    TXNINDEX,
+    SEGMENT_SUFFIXES,
     base_offset_of,
     segment_file,
 )
@@ -47,7 +45,6 @@ _FORMAT = 1
 """Raise it when what is read from the files of a segment, or checked of them, changes."""
 _MOST_BYTES = 2**22
 """Of a file: what some 20,000 objects take."""
-_SUFFIXES = (LOG, INDEX, TIMEINDEX, TXNINDEX)
 _LONGEST_WHOLE = 4096
 
 
@@ -84,7 +81,7 @@ class EarlierListing:
             for base, (last, first) in self.timestamps.items()
             if base in now
             and before[base] == now[base]
-            and all(self.is_same(segment_file(base, suffix), files) for suffix in _SUFFIXES)
+            and all(self.is_same(segment_file(base, suffix), files) for suffix in SEGMENT_SUFFIXES)
         }
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from winnow.logdir.names import (
-    INDEX,
+    INDEX_SUFFIXES,
     LOG,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
-    TIMEINDEX,
-    TXNINDEX,
     base_offset_of,
     segment_file,
 )
@@ -62,7 +60,7 @@ def segment_of(
     log = files[segment_file(base_offset, LOG)]
     index_bytes, timeindex_bytes, txnindex_bytes = (
         files[name].size if (name := segment_file(base_offset, suffix)) in files else None
-        for suffix in (INDEX, TIMEINDEX, TXNINDEX)
+        for suffix in INDEX_SUFFIXES
     )
     return Segment(
         base_offset=base_offset,

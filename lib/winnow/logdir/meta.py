@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import javaproperties
 
 from winnow.errors import CorruptLogError, UsageError
-from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES, UNFINISHED
+from winnow.logdir.names import CLEAN_SHUTDOWN, JAVA_INT, META_PROPERTIES, UNFINISHED
 from winnow.storage.contract import Storage, entry_if_there, read_if_there
-
-_JAVA_INT = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +85,7 @@ def _senseless(found: str, path: str) -> UsageError:
 
 
 def _integer(text: str) -> int:
-    if not _JAVA_INT.fullmatch(text.strip()):
+    if not JAVA_INT.fullmatch(text.strip()):
         raise ValueError(f"{len(text)} characters instead of a whole number")
     return int(text)
 

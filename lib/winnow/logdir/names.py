@@ -64,10 +64,10 @@ KEEPING_SUFFIX = "-keep"
 METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 """Name of a KRaft snapshot: its end offset and epoch. Its own batches start at 0."""
 
-_MAX_INT = 2**31 - 1
-_MAX_LONG = 2**63 - 1
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
 _MARKED_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)", re.DOTALL)
-_JAVA_INT = re.compile(r"[+-]?[0-9]+")
+JAVA_INT = re.compile(r"[+-]?[0-9]+")
 _BASE_OFFSET = re.compile(r"[0-9]{20}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -126,7 +126,7 @@ def parse_partition_dir(name: str) -> PartitionDirectory:
     plain = name if kind is DirectoryKind.CURRENT else name[: name.rindex(".")]
     topic, dash, number = plain.rpartition("-")
     # The text after the last dash has no dash, so a negative number cannot appear.
-    if not dash or not topic or not _JAVA_INT.fullmatch(number) or int(number) > _MAX_INT:
+    if not dash or not topic or not JAVA_INT.fullmatch(number) or int(number) > MAX_INT:
         raise _not_a_partition(name, "TOPIC-PARTITION")
     known = kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
     return PartitionDirectory(name, kind, TopicPartition(topic, int(number)) if known else None)
@@ -155,7 +155,7 @@ def base_offset_of(name: str) -> int:
     same offset.
     """
     digits = name.partition(".")[0]
-    if not _BASE_OFFSET.fullmatch(digits) or int(digits) > _MAX_LONG:
+    if not _BASE_OFFSET.fullmatch(digits) or int(digits) > MAX_LONG:
         raise CorruptLogError(
             "a file name does not begin with an offset",
             expected="20 digits before the first dot",

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from winnow.logdir.names import INDEX, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.names import INDEX_SUFFIXES, segment_file
 from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes
-
-_INDEXES = (INDEX, TIMEINDEX, TXNINDEX)
 
 
 class OnlySource:
@@ -45,7 +43,7 @@ class OnlySource:
             return False
         sizes = (source.index_bytes, source.timeindex_bytes, source.txnindex_bytes)
         for suffix, size, content in zip(
-            _INDEXES, sizes, (index, timeindex, txnindex), strict=True
+            INDEX_SUFFIXES, sizes, (index, timeindex, txnindex), strict=True
         ):
             if size != (None if content is None else len(content)):
                 return False

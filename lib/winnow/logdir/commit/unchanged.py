@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import leftover_names
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.names import INDEX_SUFFIXES, LOG, segment_file
 from winnow.state import Segment
 from winnow.storage.contract import Entry, Storage
 
@@ -46,11 +46,8 @@ def difference(files: Mapping[str, Entry], segment: Segment) -> tuple[str, str, 
             "the same file",
             "one of the same size and age that was written or replaced since",
         )
-    for suffix, expected in (
-        (INDEX, segment.index_bytes),
-        (TIMEINDEX, segment.timeindex_bytes),
-        (TXNINDEX, segment.txnindex_bytes),
-    ):
+    sizes = (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
+    for suffix, expected in zip(INDEX_SUFFIXES, sizes, strict=True):
         name = segment_file(segment.base_offset, suffix)
         size = files[name].size if name in files else None
         if size != expected:
