@@ -88,9 +88,6 @@ class StagedSegment:
         """Return the files by suffix, as they are now."""
         return {suffix: self._storage.entry(path) for suffix, path in self.paths.items()}
 
-    def bytes(self) -> int:
-        return sum(entry.size for entry in self.entries().values())
-
     def _new(self, suffix: str) -> str:
         name = segment_file(self._base_offset, suffix)
         self.paths[suffix] = f"{self._staging}/{name}{self._end}"
