@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.crash.replay import CrashPoint, RecordingStorage, fingerprint
 from tests.fixtures.data import copy_tree
+from winnow.storage.turns import waiting
 
 
 class Snapshots(RecordingStorage):
@@ -33,7 +34,7 @@ class Snapshots(RecordingStorage):
 
 def _before(method: str) -> Callable[..., None]:
     def effect(self: Snapshots, *arguments: object) -> None:
-        with self.one_at_a_time:
+        with waiting(), self.one_at_a_time:
             self.take(f"before {method} {arguments[0]}")
             getattr(RecordingStorage, method)(self, *arguments)
 

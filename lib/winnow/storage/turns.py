@@ -15,11 +15,24 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
+PATIENCE_S = 1.0
+"""A thread that has waited so long goes on without its turn: the one that has it may wait for a
+lock of this thread.
+"""
 _turn = threading.Lock()
 
 
 class _Mine(threading.local):
-    has_turns = False
+    turn = False
+    """Whether this thread has the turn."""
+
+    def take(self) -> None:
+        self.turn = _turn.acquire(timeout=PATIENCE_S)
+
+    def give(self) -> None:
+        if self.turn:
+            self.turn = False
+            _turn.release()
 
 
 _mine = _Mine()
@@ -27,29 +40,26 @@ _mine = _Mine()
 
 def in_turn(piece: Callable[[], _T]) -> _T:
     """Call a piece of work while no other thread is in one, except where that one is `waiting`."""
-    with _turn:
-        _mine.has_turns = True
-        try:
-            return piece()
-        finally:
-            _mine.has_turns = False
+    _mine.take()
+    try:
+        return piece()
+    finally:
+        _mine.give()
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Give the turn to another thread while this one waits in the block. It may wait there for
-    nothing that needs the turn of this thread. Outside of `in_turn` this does nothing.
+    """Give the turn to another thread while this one waits in the block. Outside of `in_turn` this
+    does nothing.
     """
-    if not _mine.has_turns:
+    if not _mine.turn:
         yield
         return
-    _mine.has_turns = False
-    _turn.release()
+    _mine.give()
     try:
         yield
     finally:
-        _turn.acquire()
-        _mine.has_turns = True
+        _mine.take()
 
 
 def sync(fd: int) -> None:

@@ -84,6 +84,28 @@ def test_failure_passes_the_turn_on(*, fails_while_waiting: bool) -> None:
             in_turn(piece)
 
 
+def test_lock_held_while_waiting_stops_nobody() -> None:
+    """The second has the turn and waits for the lock; its holder wants the turn back."""
+    lock, held = threading.Lock(), threading.Event()
+
+    def first() -> None:
+        with lock:
+            with waiting():
+                held.set()
+                threading.Event().wait(_SOON_S)
+            with waiting():
+                pass
+
+    def second() -> None:
+        with waiting():
+            assert held.wait(_LONG_S)
+        with lock:
+            pass
+
+    _together(first, second)
+    _together(first)
+
+
 def test_whoever_wants_a_lock_lets_its_holder_go_on() -> None:
     lock, held = threading.Lock(), threading.Event()
 
