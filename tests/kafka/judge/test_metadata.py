@@ -118,7 +118,7 @@ def test_settings_equal_those_of_kafka_configs(tmp_path: Path) -> None:
     } == one_broker
     assert one_broker["broker 1"]["log.retention.ms"] == "2000000"
     directories = {
-        f"{t.name}-{p}": t.topic_id for t in metadata.topics.values() for p in t.partitions
+        f"{name}-{p}": t.topic_id for name, t in metadata.topics.items() for p in t.partitions
     }
     found = {
         d.name: read_topic_id(LocalStorage(), str(d))
