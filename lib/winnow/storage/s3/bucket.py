@@ -179,9 +179,11 @@ class S3Bucket:
         """Delete objects. Ignores those that are gone."""
         names = list(keys)
         for at in range(0, len(names), _DELETED_AT_ONCE):
-            some = names[at : at + _DELETED_AT_ONCE]
-            with self._request(some[0]), suppress(NotFoundError):
-                obstore.delete(self._store, some if len(some) > 1 else some[0])
+            self._delete(names[at : at + _DELETED_AT_ONCE])
+
+    def _delete(self, names: list[str]) -> None:
+        with self._request(names[0]), suppress(NotFoundError):
+            obstore.delete(self._store, names if len(names) > 1 else names[0])
 
     def _put(self, key: str, data: bytes, mtime_ns: int | None, mode: Any) -> str:  # noqa: ANN401 - obstore's PutMode
         attributes = with_mtime(mtime_ns)
