@@ -4,17 +4,18 @@ what was written, so that others can compare the files with them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from winnow.kafka_log.source import every_record
-from winnow.logdir.commit.kept import identify
 from winnow.logdir.names import LOG, base_offset_of, segment_file
 from winnow.runtime.progress import Progress, watched
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
+from winnow.storage.segment_io import map_range
 from winnow.verbs.erase.targets import Target
 from winnow.verbs.erase.values import Proof, RewrittenFile
 from winnow.words import size
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _CHUNK_KEYS = 2**20
 _KEY_TASKS = 4
 """Most tasks per core."""
+_PIECE_BYTES = 64 << 20
 
 
 def prove(
@@ -66,10 +68,7 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> D
     topics = sorted({target.state.topic_partition.topic for target in targets})
     paths = list(dict.fromkeys(target.state.log_dir for target in targets))
     records = every_record(spark, topics, paths)
-    batches = [
-        pa.record_batch([keys.slice(first, _CHUNK_KEYS).cast(pa.binary())], names=["key"])
-        for first in range(0, len(keys), _CHUNK_KEYS)
-    ]
+    batches = [pa.record_batch([chunk], names=["key"]) for chunk in _chunks(keys)]
     erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn("erased", f.lit(1))
     # Spark makes a partition for every ten thousand keys. A task for each would cost more than the
     # join.
@@ -79,8 +78,18 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> D
     return matched.groupBy(*by).agg(f.count("*"), f.count("erased"))
 
 
+def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
+    for first in range(0, len(keys), _CHUNK_KEYS):
+        yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())
+
+
 def hash_file(directory: str, base: int) -> RewrittenFile:
     """Return the size and SHA-256 of a segment's log."""
     name = segment_file(base, LOG)
-    found = identify(Places(), base, f"{directory}/{name}")
-    return RewrittenFile(f"{directory.rpartition('/')[2]}/{name}", found.log_bytes, found.sha256)
+    path = f"{directory}/{name}"
+    size, digest = Places().entry(path).size, hashlib.sha256()
+    for start in range(0, size, _PIECE_BYTES):
+        with map_range(path, start, min(start + _PIECE_BYTES, size)) as piece:
+            digest.update(piece.data)
+            del piece
+    return RewrittenFile(f"{directory.rpartition('/')[2]}/{name}", size, digest.hexdigest())
