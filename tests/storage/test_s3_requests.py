@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +32,7 @@ def test_requests_follow_changed_objects(
     s3: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run changes objects. The second one looks at them, and the third one knows them.
-    The last one has no ledger, but its workers may remember what they have read for the others.
+    The last one has no ledger, and its workers are new.
     """
     url = f"{s3}/{tmp_path.name}"
     upload(copy_log_dir("clean", tmp_path / "source", only=SOME), url)
@@ -38,6 +40,7 @@ def test_requests_follow_changed_objects(
         connected(counting.url, monkeypatch)
         kept = tmp_path / "ledger" / "key-summaries"
         first, second, third = (counted_run(spark, url, counting, kept=kept) for _ in range(3))
+        end_workers(spark)
         everything = counted_run(spark, url, counting)
     runs = first, second, third, everything
     assert all(run.errors == () for run in runs)
@@ -47,4 +50,16 @@ def test_requests_follow_changed_objects(
     for run in (first, second, everything):
         assert run.most_per_unchanged_partition <= PER_UNKNOWN_PARTITION, f"{run}"
     assert third.most_per_unchanged_partition <= PER_KNOWN_PARTITION, f"{third}"
+    assert everything.most_per_unchanged_partition > PER_KNOWN_PARTITION, "it reads everything"
     assert max(run.per_run for run in runs) <= PER_RUN, "\n".join(map(str, runs))
+
+
+def end_workers(spark: SparkSession) -> None:
+    """End Spark's workers, which remember what they have read. Spark starts new ones."""
+
+    def pid(_: int) -> int:
+        time.sleep(0.2)  # so that every worker gets one
+        return os.getpid()
+
+    for worker in {*spark.sparkContext.parallelize(range(4), 4).map(pid).collect()}:
+        os.kill(worker, signal.SIGKILL)
