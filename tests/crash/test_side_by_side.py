@@ -7,7 +7,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,15 @@ from tests.crash.runs import (
     read_log,
     run_winnow,
 )
-from tests.crash.turns import NAMES, SCHEDULES, TakingTurns, alternating, at_random, one_ahead
+from tests.crash.turns import (
+    NAMES,
+    SCHEDULES,
+    TakingTurns,
+    alternating,
+    at_random,
+    one_ahead,
+    switches,
+)
 from tests.crash.two import Alone
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
@@ -66,18 +73,13 @@ def commit_both(
     storage = TakingTurns(after, turns, before_first=lambda: copy_tree(after, staged))
     results = run_winnow(spark, after, alone[NAMES[0]].case, storage=storage)
     assert [r.error for r in results] == [None, None]
-    assert _switches(storage.effects) > 4
+    assert switches(storage.effects) > 4
     for name, run in alone.items():
         # What a run keeps is in a directory of its own: `test_undo.py` looks at that.
         assert _files(after / name) == _files(run.after / name)
         for file in ("cleaner-offset-checkpoint", "log-start-offset-checkpoint"):
             assert checkpoint_entry(after, file, name) == checkpoint_entry(run.after, file, name)
     return Both(before, staged, storage.effects, after, alone)
-
-
-def _switches(effects: list[Effect]) -> int:
-    owners = [owner for effect in effects if (owner := effect.paths[0].split("/")[0]) in NAMES]
-    return sum(one != other for one, other in pairwise(owners))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
-from itertools import cycle
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, pairwise
 from pathlib import Path
 
-from tests.crash.replay import RecordingStorage
+from tests.crash.replay import Effect, RecordingStorage
 from winnow.storage.turns import waiting
 
 NAMES = ("t-0", "t-1")
@@ -16,6 +16,12 @@ PATIENCE_S = 0.05
 """After this time without an effect of the one whose turn it is, the other goes on until its next
 effect: it may wait for the file that both share, or have ended.
 """
+
+
+def switches(effects: Sequence[Effect]) -> int:
+    """Return how often an effect of one partition follows one of the other."""
+    owners = [owner for effect in effects if (owner := effect.paths[0].split("/")[0]) in NAMES]
+    return sum(one != other for one, other in pairwise(owners))
 
 
 class TakingTurns(RecordingStorage):

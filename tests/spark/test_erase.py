@@ -302,7 +302,7 @@ class _Meeting(Places):
         super().rename(source, target)
 
 
-def test_partitions_are_committed_at_the_same_time(
+def test_erase_commits_two_partitions_at_the_same_time(
     erased: Erased, spark: SparkSession, tmp_path: Path
 ) -> None:
     names = ("c-multi-0", "c-tomb-0")

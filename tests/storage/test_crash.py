@@ -10,7 +10,6 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from hdfs_native import WriteOptions
 
 from tests.crash.replay import CrashPoint, Effect, RecordingStorage, replay
 from tests.crash.runs import CrashRun, MustHold, must_hold, run_winnow
-from tests.crash.turns import NAMES, SCHEDULES, TakingTurns
+from tests.crash.turns import NAMES, SCHEDULES, TakingTurns, switches
 from tests.crash.two import Alone
 from tests.spark.runs import stray_files
 from tests.storage.test_in_place import contents
@@ -70,7 +69,7 @@ def test_run_makes_same_changes_in_same_order(
 @pytest.mark.parametrize(
     ("case", "schedule"), [("compact,delete", "alternating"), ("delete", "random 1")]
 )
-def test_each_of_two_partitions_keeps_its_order(
+def test_commits_of_two_partitions_overlap_and_each_keeps_its_order(
     case: str, schedule: str, root: str, alone: Alone, spark: SparkSession, tmp_path: Path
 ) -> None:
     """A name node keeps the order of all changes, so a crash leaves of each partition a beginning
@@ -82,9 +81,7 @@ def test_each_of_two_partitions_keeps_its_order(
     storage = TakingTurns(url, SCHEDULES[schedule](), before_first=lambda: None)
     results = run_winnow(spark, url, runs[NAMES[0]].case, storage=storage)
     assert [result.error for result in results] == [None, None]
-    owners = [effect.paths[0].partition("/")[0] for effect in storage.effects]
-    switches = sum(one != other for one, other in pairwise(owners) if {one, other} == {*NAMES})
-    assert switches > 4
+    assert switches(storage.effects) > 4
     found = contents(download(url, tmp_path / "found"))
     for name, run in runs.items():
         assert [_told(e) for e in storage.effects if e.paths[0].startswith(f"{name}/")] == [

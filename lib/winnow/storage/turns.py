@@ -1,8 +1,10 @@
 """Let threads take turns, so that they wait for the disk together and not for each other.
 
-One thread at a time runs Python, and it gives way in each call of the operating system. Sixteen
-threads that commit partitions spent more time on that than on the commits. So one of them goes on
-until it waits for the disk (docs/decisions/0050).
+Python runs one thread at a time, and a thread lets go of Python in each system call. Sixteen
+threads that committed partitions spent more time on switching than on the commits. So one thread
+runs until it waits for the disk (docs/decisions/0050).
+
+Turns save time and guard nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
-PATIENCE_S = 1.0
-"""A thread that has waited so long goes on without its turn: the one that has it may wait for a
-lock of this thread.
+_PATIENCE_S = 1.0
+"""A thread that has waited this long runs without the turn. The thread that has the turn may be
+waiting for a lock of this one.
 """
 _turn = threading.Lock()
 
@@ -27,7 +29,7 @@ class _Mine(threading.local):
     """Whether this thread has the turn."""
 
     def take(self) -> None:
-        self.turn = _turn.acquire(timeout=PATIENCE_S)
+        self.turn = _turn.acquire(timeout=_PATIENCE_S)
 
     def give(self) -> None:
         if self.turn:
@@ -39,7 +41,9 @@ _mine = _Mine()
 
 
 def in_turn(piece: Callable[[], _T]) -> _T:
-    """Call a piece of work while no other thread is in one, except where that one is `waiting`."""
+    """Call a piece of work. Other threads that are in such a call wait meanwhile, for a second at
+    most, or are `waiting` for something else.
+    """
     _mine.take()
     try:
         return piece()
@@ -49,8 +53,8 @@ def in_turn(piece: Callable[[], _T]) -> _T:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Give the turn to another thread while this one waits in the block. Outside of `in_turn` this
-    does nothing.
+    """Let another thread run while this one waits in the block. Outside of `in_turn` it does
+    nothing.
     """
     if not _mine.turn:
         yield
@@ -69,7 +73,7 @@ def sync(fd: int) -> None:
 
 @contextmanager
 def holding(lock: threading.Lock) -> Iterator[None]:
-    """Hold a lock. Its holders may wait for the disk, so whoever waits for it gives up the turn."""
+    """Hold a lock whose holder may wait for the disk. Other threads run while this one waits."""
     with waiting():
         lock.acquire()
     try:

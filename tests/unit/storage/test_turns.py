@@ -22,18 +22,18 @@ def _together(*pieces: Callable[[], object]) -> None:
             done.result(timeout=_LONG_S)
 
 
-def test_one_piece_at_a_time_goes_on() -> None:
-    under_way = threading.Lock()
-
-    def piece() -> None:
-        assert under_way.acquire(blocking=False)
-        threading.Event().wait(_SOON_S)
-        under_way.release()
-
-    _together(*[piece] * 4)
+def _run_alone(running: threading.Lock) -> None:
+    """Fail if another thread is in here, too."""
+    assert running.acquire(blocking=False)
+    threading.Event().wait(_SOON_S)
+    running.release()
 
 
-def test_another_piece_goes_on_while_one_waits() -> None:
+def test_only_one_thread_runs_at_a_time() -> None:
+    _together(*[partial(_run_alone, threading.Lock())] * 4)
+
+
+def test_another_thread_runs_while_one_waits() -> None:
     """Each waits for the other, so neither could end if the one that waits kept its turn."""
     both = threading.Barrier(2, timeout=_LONG_S)
 
@@ -44,7 +44,7 @@ def test_another_piece_goes_on_while_one_waits() -> None:
     _together(piece, piece)
 
 
-def test_waiting_may_contain_waiting() -> None:
+def test_waiting_inside_of_waiting_changes_nothing() -> None:
     both = threading.Barrier(2, timeout=_LONG_S)
 
     def piece() -> None:
@@ -57,16 +57,14 @@ def test_waiting_may_contain_waiting() -> None:
     _together(piece, piece)
 
 
-def test_piece_that_waited_goes_on_in_turn() -> None:
-    under_way = threading.Lock()
+def test_thread_needs_a_turn_again_after_it_waited() -> None:
+    running = threading.Lock()
     both = threading.Barrier(2, timeout=_LONG_S)
 
     def piece() -> None:
         with waiting():
             both.wait()
-        assert under_way.acquire(blocking=False)
-        threading.Event().wait(_SOON_S)
-        under_way.release()
+        _run_alone(running)
 
     _together(piece, piece)
 
@@ -84,8 +82,8 @@ def test_failure_passes_the_turn_on(*, fails_while_waiting: bool) -> None:
             in_turn(piece)
 
 
-def test_lock_held_while_waiting_stops_nobody() -> None:
-    """The second has the turn and waits for the lock; its holder wants the turn back."""
+def test_lock_and_turn_do_not_block_two_threads_forever() -> None:
+    """The second has the turn and waits for the lock. The first has the lock and wants the turn."""
     lock, held = threading.Lock(), threading.Event()
 
     def first() -> None:
@@ -106,7 +104,7 @@ def test_lock_held_while_waiting_stops_nobody() -> None:
     _together(first)
 
 
-def test_whoever_wants_a_lock_lets_its_holder_go_on() -> None:
+def test_thread_that_wants_a_lock_lets_its_holder_run() -> None:
     lock, held = threading.Lock(), threading.Event()
 
     def first() -> None:
@@ -125,7 +123,7 @@ def test_whoever_wants_a_lock_lets_its_holder_go_on() -> None:
     assert not lock.locked()
 
 
-def test_writes_of_a_shared_file_take_turns_with_all_else(tmp_path: Path) -> None:
+def test_threads_that_take_turns_can_write_one_file(tmp_path: Path) -> None:
     def write(wishes: Sequence[int], *, again: bool) -> Sequence[bool]:
         fd = os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
         sync(fd)
@@ -136,6 +134,6 @@ def test_writes_of_a_shared_file_take_turns_with_all_else(tmp_path: Path) -> Non
     _together(*[partial(joint.add, number) for number in range(16)])
 
 
-def test_thread_without_turns_waits_without_them() -> None:
+def test_thread_outside_of_a_turn_has_none_to_give() -> None:
     with waiting():
         _together(lambda: None)
