@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
 from functools import partial
-from inspect import Parameter, Signature
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated
 
 import typer
-from typer.models import ArgumentInfo
 
 from winnow.cli.demo import run_demo
 from winnow.cli.doctor import DoctorOptions, run_doctor
@@ -17,9 +14,9 @@ from winnow.cli.erase import EraseOptions, run_erase
 from winnow.cli.explain import ExplainOptions, run_explain
 from winnow.cli.history import HistoryOptions, run_history
 from winnow.cli.inspect import InspectOptions, run_inspect
-from winnow.cli.line.command import Command, origins_of
+from winnow.cli.line.command import Command
 from winnow.cli.line.saved import DECIDE
-from winnow.cli.options import CommandLine
+from winnow.cli.line.takes import FIELDS, SETTINGS, takes
 from winnow.cli.out import Paper, tell
 from winnow.cli.package import PackageOptions, run_package
 from winnow.cli.recover import RecoverOptions, run_recover
@@ -56,64 +53,14 @@ def _globals(
     pass  # the callback of --version has already run
 
 
-EVERYWHERE = ("config", "environment")
-"""Options that every verb takes."""
-SETTINGS = (
-    "topic_configs",
-    "server_properties",
-    "allow_other_broker",
-    "sets",
-    "topic_sets",
-    "kafka_version",
-)
-
-
-def _add(name: str, verb: Callable[..., int], own: type[Any] | None, names: Sequence[str]) -> None:
-    """Make a command from a function that takes a `CommandLine` and, if it has options that no
-    other verb has, its `own` ones. `names`: the fields of both, in the order of `--help`.
-    """
-    names = [*names, *(each for each in EVERYWHERE if each not in names)]
-    mine = {} if own is None else _parameters(own)
-    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    listed = [*((_SHARED | mine)[each] for each in names), context]
-
-    def command(*, context: typer.Context, **typed: Any) -> int:  # noqa: ANN401 - what typer parsed
-        # typer passes None for a repeatable option that was not given
-        given = {each: value for each, value in typed.items() if value is not None}
-        of_verb = {each: given.pop(each) for each in mine if each in given}
-        line = CommandLine(**given, origins=origins_of(context))
-        return verb(line) if own is None else verb(line, own(**of_verb))
-
-    command.__annotations__ = {one.name: one.annotation for one in listed} | {"return": int}
-    command.__signature__ = Signature(listed)  # type: ignore[attr-defined]
+def _add(name: str, verb: Callable[..., int], own: type | None, names: Sequence[str]) -> None:
     app.command(
         name,
         help=LESSONS[name].short,
         epilog=epilog(name),
         cls=Command,
         no_args_is_help=not {"log_dirs", "plan", "paths"}.isdisjoint(names),
-    )(command)
-
-
-def _parameters(line: type[Any]) -> dict[str, Parameter]:
-    kinds, found = get_type_hints(line), {}
-    for one in fields(line):
-        if "typer" in one.metadata:
-            kind, default, typed = kinds[one.name], one.default, one.metadata["typer"](one.name)
-            if isinstance(typed, ArgumentInfo) or default is MISSING:
-                default = Parameter.empty
-            if kind == Sequence[str]:
-                kind = list[str] | None if default == () else list[str]
-                default = None if default == () else default
-            found[one.name] = Parameter(
-                one.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, typed]
-            )
-    return found
-
-
-_SHARED = _parameters(CommandLine)
-FIELDS = tuple(_SHARED)
-"""The options of `CommandLine`, in its order."""
+    )(takes(verb, own, names))
 
 
 _LAST = ("quiet", "profile", "json")

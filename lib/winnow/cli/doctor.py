@@ -246,7 +246,7 @@ def census_lines(found: Diagnosis, width: int) -> Iterator[str | Text]:
     )
     yield from listed(
         "Records without a key, which compaction drops (S5.5)",
-        [f"{one.topic}-{one.partition}  {_amount(one.keyless)}" for one in keyless],
+        [f"{_name(one)}  {_amount(one.keyless)}" for one in keyless],
         width,
     )
     if not keyless:
@@ -255,7 +255,7 @@ def census_lines(found: Diagnosis, width: int) -> Iterator[str | Text]:
     yield from _tombstones(census, width)
     yield from listed(
         "Could not be read",
-        [f"{one.topic}-{one.partition}: {one.error}" for one in found.census if one.error],
+        [f"{_name(one)}: {one.error}" for one in found.census if one.error],
         width,
     )
 
@@ -291,7 +291,7 @@ def _tombstones(census: list[Census], width: int) -> Iterator[str | Text]:
     yield from listed(
         "Tombstones by partition",
         [
-            f"{one.topic}-{one.partition}  {_amount(_sum(one.tombstones))}"
+            f"{_name(one)}  {_amount(_sum(one.tombstones))}"
             for one in partitions
             if _sum(one.tombstones).records
         ],
@@ -305,3 +305,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 def _amount(many: Amount) -> str:
     return f"{counted(many.records, 'record')}, {size(many.bytes)}"
+
+
+def _name(one: Census) -> str:
+    return f"{one.topic}-{one.partition}"

@@ -85,10 +85,7 @@ def show(history: History, paper: Paper, *, now: int) -> None:
 
 
 def _page(history: History, width: int, now: int) -> Iterator[str | Text]:
-    runs, partitions = (
-        history.runs,
-        sorted(history.partitions, key=lambda p: (p.due is None, p.due or 0, p.topic, p.partition)),
-    )
+    runs, partitions = history.runs, sorted(history.partitions, key=_urgency)
     erased = f", {counted(len(history.erasures), 'erasure')}" if history.erasures else ""
     yield (
         f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: "
@@ -145,6 +142,10 @@ def _partition(p: PastPartition, now: int) -> Row:
 
 def _ago(then: int, now: int) -> str:
     return f"{duration(now - then)} ago" if now > then else moment(then)
+
+
+def _urgency(p: PastPartition) -> tuple[bool, int, str, int]:
+    return (p.due is None, p.due or 0, p.topic, p.partition)
 
 
 def _partitions(partitions: Sequence[PastPartition], width: int, now: int) -> Iterator[Text]:

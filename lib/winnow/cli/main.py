@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -15,6 +14,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from winnow.cli.app import app
+from winnow.cli.line.typed import typed_arguments
 from winnow.cli.out import Errors, complain, guard_streams, tell_json
 from winnow.cli.run import INTERRUPTED
 from winnow.cli.streams import own_streams
@@ -22,10 +22,6 @@ from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
 from winnow.runtime.garbage import seldom_collecting
 from winnow.worker.archives import load_from_files
-
-_REPLACED = "\ufffd"
-_FILE = "arguments"
-"""Where spark-submit.sh keeps the arguments, each with a zero byte after it."""
 
 
 def main() -> None:
@@ -64,24 +60,3 @@ def _command() -> Callable[..., object]:
     would repeat it each time.
     """
     return get_command(app)
-
-
-def typed_arguments(given: Sequence[str]) -> list[str]:
-    """Return the arguments as they were typed. Java, which starts this process, replaces bytes that
-    are not UTF-8, such as those of a path in Latin-1.
-
-    `given`: what came through Java, returned where there is nothing better.
-    """
-    place = os.environ.get("WINNOW_RUN_DIR")
-    if place is None or not any(_REPLACED in one for one in given):
-        return list(given)
-    try:
-        with open(f"{place}/{_FILE}", "rb") as file:
-            typed = [os.fsdecode(one) for one in file.read().split(b"\0")[:-1]]
-    except OSError:
-        return list(given)
-    # The environment may come from another run.
-    same = len(typed) == len(given) and all(
-        _REPLACED in one or one == other for one, other in zip(given, typed, strict=True)
-    )
-    return typed if same else list(given)

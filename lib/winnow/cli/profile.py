@@ -118,8 +118,10 @@ def _row(phase: Phase, seconds: float) -> Sequence[str]:
         *(
             f"{value:.2f}" if round(value, 2) else ""
             for value in (
-                *(phase.task_seconds, phase.python_cpu_seconds),
-                *(phase.jvm_cpu_seconds, phase.gc_seconds),
+                phase.task_seconds,
+                phase.python_cpu_seconds,
+                phase.jvm_cpu_seconds,
+                phase.gc_seconds,
             )
         ),
         *(

@@ -11,8 +11,9 @@ import pytest
 import typer.main
 
 from tests.pages import DOCS, blocks
-from winnow.cli.app import app, origins_of
+from winnow.cli.app import app
 from winnow.cli.line.config import keys_of
+from winnow.cli.line.takes import origins_of
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine, parse_settings
 from winnow.errors import UsageError

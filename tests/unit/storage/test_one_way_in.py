@@ -105,7 +105,7 @@ ALLOWED = {
     "logdir/lock_reach.py": "/proc",
     "values/settings.py": "a file that the user names",
     "cli/options.py": "files and directories that the user names",
-    "cli/main.py": "the private directory of the run",
+    "cli/line/typed.py": "the private directory of the run",
     "cli/profile.py": "/proc",
     "cli/line/saved.py": "files and directories that the user names",
     "report/certificate.py": "whether a file is beside one that the user names",

@@ -118,17 +118,17 @@ def _run(
     last_stage: _LastStage[_Group_co],
     progress: Progress,
 ) -> list[list[_Group_co | Failure]]:
-    splits = (
-        (number, at)
-        for number, partition in enumerate(job.partitions)
-        for at in range(len(partition.splits))
-    )
     with (
         TickSheet(_halves(job)) as sheet,
         spooling(sc.master, beside=temporary_directory(sc)) as spool,
     ):
         job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
         assignment = assign(job, sc.defaultParallelism, spool)
+        splits = (
+            (number, at)
+            for number, partition in enumerate(job.partitions)
+            for at in range(len(partition.splits))
+        )
         ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(splits)})
         shared = sc.broadcast((job, assignment, ticks, spool))
         stages = (

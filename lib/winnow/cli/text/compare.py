@@ -47,11 +47,13 @@ def _page(result: CompareResult, width: int) -> Iterator[str | Text]:
 
 def to_json(result: CompareResult) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any."""
-    partitions = [asdict(one) for one in result.comparisons]
-    for partition, one in zip(partitions, result.comparisons, strict=True):
-        if one.first is not None:
-            partition["first"]["meaning"] = one.first.kind.meaning
+    partitions = [_partition(one) for one in result.comparisons]
     return {"status": result.status, "partitions": partitions, "notes": result.notes}
+
+
+def _partition(one: Comparison) -> dict[str, Any]:
+    first = None if one.first is None else {**asdict(one.first), "meaning": one.first.kind.meaning}
+    return {**asdict(one), "first": first}
 
 
 def _title(result: CompareResult, different: int) -> str:

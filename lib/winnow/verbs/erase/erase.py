@@ -185,14 +185,8 @@ def _erase(
     run_id: str,
 ) -> None:
     """Rewrite and commit as many segments at a time as there is room for."""
-    why_closed = f"an erasure (run {run_id})"
-    for partition in partitions:  # even without one of the keys: what earlier runs kept may have it
-        state, partition.done["erased"] = partition.target.state, Amount()
-        try:
-            closed = close_kept(request.storage, state.directory, why=why_closed)
-            partition.done["closed_undos"] = closed
-        except FAILS_ONE_PARTITION as error:
-            partition.why = failure(error)
+    for partition in partitions:
+        _close_undos(partition, request, run_id)
     works = [work for partition in partitions for work in _works(partition, run_id)]
     staged: dict[str, _Partition] = {}
     while works:
@@ -223,6 +217,19 @@ def _why_failed(do: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -
     except FAILS_ONE_PARTITION as error:
         return failure(error)
     return None
+
+
+def _close_undos(partition: _Partition, request: Request, run_id: str) -> None:
+    """Close undo for what earlier runs kept.
+
+    This is also done where no segment has one of the keys: what was kept may have them.
+    """
+    directory, why = partition.target.state.directory, f"an erasure (run {run_id})"
+    partition.done["erased"] = Amount()
+    try:
+        partition.done["closed_undos"] = close_kept(request.storage, directory, why=why)
+    except FAILS_ONE_PARTITION as error:
+        partition.why = failure(error)
 
 
 def _works(partition: _Partition, run_id: str) -> Iterator[_Work]:

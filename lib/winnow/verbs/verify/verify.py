@@ -85,7 +85,24 @@ def sweep(
     check_globs(
         topics, frozenset().union(*(log_dir.topics for log_dir in checked)), option="--topics"
     )
-    looked = spread(
+    directories = _directories(sc, places, progress)
+    logs = _logs(sc, directories, max_decompressed_bytes, progress)
+    findings: list[Finding] = []
+    total = Checked(partitions=len(places))
+    of_places = zip(directories, logs, strict=True)
+    for log_dir in checked:
+        findings += log_dir.findings
+        for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
+            findings += _findings(log_dir, place, directory, found)
+            total = sum((check.checked for check in found), total)
+    notes = tuple(note for log_dir in checked for note in log_dir.notes)
+    return SweepResult(checked=total, findings=tuple(findings), notes=notes)
+
+
+def _directories(
+    sc: SparkContext, places: Sequence[PartitionPlace], progress: Progress
+) -> list[DirectoryCheck]:
+    checked = spread(
         sc,
         partial(check_directory, Places()),
         places,
@@ -93,13 +110,22 @@ def sweep(
         name=f"looking at {len(places)} partitions",
         progress=progress,
     )
-    directories = [
-        DirectoryCheck(findings=(place.scope.finding(Kind.UNREADABLE, "", found.message),))
+    return [
+        DirectoryCheck(findings=(_unchecked(place.scope, "", found.message),))
         if isinstance(found, Failure)
         else found
-        for place, found in zip(places, looked, strict=True)
+        for place, found in zip(places, checked, strict=True)
     ]
-    read = spread_grouped(
+
+
+def _logs(
+    sc: SparkContext,
+    directories: Sequence[DirectoryCheck],
+    max_decompressed_bytes: int,
+    progress: Progress,
+) -> list[list[SegmentCheck]]:
+    """Check all logs of all directories."""
+    checked = spread_grouped(
         sc,
         partial(check_segment, Places(), max_decompressed_bytes=max_decompressed_bytes),
         [directory.logs for directory in directories],
@@ -108,34 +134,37 @@ def sweep(
         name=f"reading {counted(sum(len(each.logs) for each in directories), 'log')}",
         progress=progress,
     )
-    logs = [
+    return [
         list(map(_log_check, directory.logs, found))
-        for directory, found in zip(directories, read, strict=True)
+        for directory, found in zip(directories, checked, strict=True)
     ]
-    findings: list[Finding] = []
-    total = Checked(partitions=len(places))
-    of_places = zip(directories, logs, strict=True)
-    for log_dir in checked:
-        findings += log_dir.findings
-        for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
-            try:
-                findings += list(all_findings(log_dir, place, directory, found))
-            except FAILS_ONE_PARTITION as error:
-                findings += [*directory.findings, *(f for log in found for f in log.findings)]
-                findings.append(place.scope.finding(Kind.UNREADABLE, "", failure_of(error)))
-            total = sum((check.checked for check in found), total)
-    notes = tuple(note for log_dir in checked for note in log_dir.notes)
-    return SweepResult(checked=total, findings=tuple(findings), notes=notes)
 
 
 def _log_check(files: SegmentFiles, found: SegmentCheck | Failure) -> SegmentCheck:
     if not isinstance(found, Failure):
         return found
     return SegmentCheck(
-        findings=(files.log.scope.finding(Kind.UNREADABLE, files.log.name, found.message),),
+        findings=(_unchecked(files.log.scope, files.log.name, found.message),),
         checked=Checked(),
         next_offset=files.log.base_offset,
     )
+
+
+def _findings(
+    log_dir: LogDirCheck,
+    place: PartitionPlace,
+    directory: DirectoryCheck,
+    logs: Sequence[SegmentCheck],
+) -> list[Finding]:
+    try:
+        return list(all_findings(log_dir, place, directory, logs))
+    except FAILS_ONE_PARTITION as error:
+        of_logs = [finding for log in logs for finding in log.findings]
+        return [*directory.findings, *of_logs, _unchecked(place.scope, "", failure_of(error))]
+
+
+def _unchecked(scope: Scope, name: str, why: str) -> Finding:
+    return scope.finding(Kind.UNREADABLE, name, why)
 
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
@@ -156,7 +185,16 @@ def all_findings(
     yield from directory.findings
     for log in logs:
         yield from log.findings
-    segments, checks = directory.logs[: directory.segments], logs[: directory.segments]
+    yield from _together(log_dir, place, directory, logs[: directory.segments])
+
+
+def _together(
+    log_dir: LogDirCheck,
+    place: PartitionPlace,
+    directory: DirectoryCheck,
+    checks: Sequence[SegmentCheck],
+) -> Iterator[Finding]:
+    segments = directory.logs[: directory.segments]
     yield from _transactions(place, segments, checks)
     yield from _entries(place, segments, checks)
     if not log_dir.clean_shutdown or not checks:
