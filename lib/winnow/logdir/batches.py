@@ -24,7 +24,7 @@ from winnow.wire.batch import (
     RECORD_OVERHEAD_V0,
     RECORD_OVERHEAD_V1,
 )
-from winnow.wire.buffers import Bytes, Rows, as_bytes
+from winnow.wire.buffers import Bytes, Rows, as_bytes, copied
 from winnow.wire.plain import Record, read_records
 from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
@@ -194,7 +194,7 @@ def read_to_stop(
             )
         walk = HeaderWalk(data, least, most=_ROWS)
         if (found := next(iter(walk), None)) is not None:
-            yield Piece(data, found.copy(), at)
+            yield Piece(data, copied(found), at)
             least = walk.least_offset
             at, wanted = at + walk.end, usual
             continue

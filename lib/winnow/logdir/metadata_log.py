@@ -23,7 +23,7 @@ from winnow.logdir.files import files_in, log_bases
 from winnow.logdir.names import LOG, METADATA_SNAPSHOT, segment_file
 from winnow.storage.contract import Storage
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
-from winnow.wire.buffers import Bytes, Rows, as_bytes
+from winnow.wire.buffers import Bytes, Rows, as_bytes, copied
 from winnow.wire.control import ControlType, control_type
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, read_records
@@ -176,7 +176,7 @@ def _batches(buf: Bytes, path: str, *, least_offset: int) -> Iterator[Rows]:
     walk = HeaderWalk(buf, least_offset)
     for rows in walk:
         _check(buf, rows, path)
-        yield rows.copy()
+        yield copied(rows)
     walk.check(path)
 
 

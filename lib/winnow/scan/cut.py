@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.spool import StoredKeys
-from winnow.scan.cut_kernel import GUESSED, LEGACY, sum_up
+from winnow.scan.cut_kernel import GUESSED, LEGACY, SUMMED_BYTES, gather_summed, sum_up
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE
 from winnow.wire.buffers import Rows, as_rows
 from winnow.wire.kernels.record import SMALLEST_RECORD
@@ -29,19 +29,15 @@ and lz4, a run of zstd.
 """
 
 
-_SUMMED = np.dtype([("base_offset", ">i8"), ("size", ">i4"), ("crc", ">u4")])
-
-
 def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
     """Return the CRC-32 over base offset (8 bytes), size (4) and CRC (4) of each batch of `rows`
     (dtype BATCH), big-endian. `before`: the checksum of the preceding batches.
 
     A batch's own CRC covers its records, and each has been checked.
     """
-    summed = np.empty(len(rows), _SUMMED)
-    for name in _SUMMED.names or ():
-        summed[name] = rows[name]
-    return zlib.crc32(summed.view(np.uint8).data, before)
+    summed = np.empty(SUMMED_BYTES * len(rows), np.uint8)
+    gather_summed(as_rows(rows), summed)
+    return zlib.crc32(summed.data, before)
 
 
 @pickled_by_fields

@@ -6,12 +6,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.wire.batch import CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL
-from winnow.wire.buffers import Rows
+from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.kernels.memory import store_be32, store_be64
 from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
 
 USUAL_BYTES_IN_WRAPPER = 34
 LEGACY, GUESSED = 1, 2
 """Flags: batches of v0 or v1, and wrappers whose records are an estimate."""
+SUMMED_BYTES = 16
+"""Bytes of a batch that `gather_summed` gathers."""
+
+
+@kernel
+def gather_summed(rows: Rows, out: Bytes) -> None:
+    """Gather base offset (8 bytes), size (4) and CRC (4) of each batch, big-endian."""
+    for i in range(min(rows.size, out.size // SUMMED_BYTES)):
+        at = SUMMED_BYTES * i
+        store_be64(out, at, rows[i].base_offset)
+        store_be32(out, at + 8, rows[i].size)
+        store_be32(out, at + 12, int(rows[i].crc))
 
 
 @kernel

@@ -26,7 +26,7 @@ from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.places import free_bytes
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import BATCH
-from winnow.wire.buffers import Rows
+from winnow.wire.buffers import Rows, copied, copy_rows
 
 Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
@@ -134,7 +134,7 @@ class KeyKeeper:
         needed = self._filled + count
         if needed > len(self._rows):
             larger = np.empty(max(needed, 2 * len(self._rows)), BATCH)
-            larger[: self._filled] = self._rows[: self._filled]
+            copy_rows(self._rows[: self._filled], larger[: self._filled])
             self._rows = larger
         return self._rows[self._filled : needed]
 
@@ -147,8 +147,9 @@ class KeyKeeper:
             self._keep(split, self._rows[first:end])
             first = end
         if first:
-            left = self._rows[first : self._filled].copy()
-            self._rows[: len(left)], self._filled = left, len(left)
+            left = copied(self._rows[first : self._filled])
+            copy_rows(left, self._rows[: len(left)])
+            self._filled = len(left)
 
     def finish(self, splits: Sequence[Split]) -> tuple[Split, ...]:
         """Return all splits, with their stored keys."""

@@ -55,6 +55,23 @@ def as_rows(batches: Rows) -> Rows:
     return read_only(batches)
 
 
+_WHOLE = np.dtype((np.void, BATCH.itemsize))
+
+
+def copied(batches: Rows) -> Rows:
+    """Return a writable copy of BATCH rows.
+
+    numpy's own copy moves field by field, which takes nine times as long.
+    """
+    rows: Rows = batches.view(_WHOLE).copy().view(BATCH)
+    return rows
+
+
+def copy_rows(batches: Rows, out: Rows) -> None:
+    """Copy BATCH rows into as many rows of `out`, in the same way as `copied`."""
+    out.view(_WHOLE)[:] = batches.view(_WHOLE)
+
+
 def read_only(array: NDArray[_Item]) -> NDArray[_Item]:
     """Return a read-only view of a contiguous array, else a copy."""
     view = np.ascontiguousarray(array)[:]

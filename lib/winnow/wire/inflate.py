@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import (
-    CODEC_MASK,
-    FRAME_SIZE,
-    HEADER_V2_SIZE,
-    MAX_MAGIC,
-    RECORD_OVERHEAD_V0,
-    Codec,
-)
+from winnow.wire.batch import Codec
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import decompress_into
+from winnow.wire.kernels.areas import find_areas
 from winnow.wire.kernels.codec import decompress_many
 from winnow.wire.legacy import batch_error, convert_legacy
 from winnow.wire.sink import Sink
@@ -91,7 +85,7 @@ def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) 
     Raises CorruptLogError for unknown codecs, for data that can't be decompressed or is larger than
     `limit`, and for batches of v0 or v1 that violate S2.1.
     """
-    none = np.zeros(len(batches), np.bool_)
+    none = read_only(np.zeros(len(batches), np.bool_))
     return _inflate(as_bytes(buf), as_rows(batches), none, limit=limit, enough=_ALL)
 
 
@@ -110,7 +104,7 @@ def inflate_parts(
     compressed v2 batch; such a batch is not decompressed.
     """
     raw, rows = as_bytes(buf), as_rows(batches)
-    skipped = np.zeros(len(rows), np.bool_) if unread is None else unread
+    skipped = read_only(np.zeros(len(rows), np.bool_) if unread is None else unread)
     while len(rows):
         blocks = _inflate(raw, rows, skipped, limit=limit, enough=enough)
         rows, skipped = rows[len(blocks.rows) :], skipped[len(blocks.rows) :]
@@ -121,21 +115,16 @@ def inflate_parts(
 def _inflate(
     raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, enough: int
 ) -> RecordBlocks:
-    legacy = rows["magic"] < MAX_MAGIC
-    position = np.ascontiguousarray(rows["position"])
-    begin = position + HEADER_V2_SIZE
-    if legacy.any():
-        begin[legacy] = position[legacy] + (FRAME_SIZE + RECORD_OVERHEAD_V0)
-    end = position + rows["size"]
-    if len(rows) and (position.min() < 0 or (begin > end).any() or end.max() > len(raw)):
+    n = len(rows)
+    begin, end, codecs = (np.empty(n, np.int64) for _ in range(3))
+    legacy, compressed, unread = (np.empty(n, np.bool_) for _ in range(3))
+    inside, to_read = find_areas(
+        rows, skipped, len(raw), begin, end, codecs, legacy, compressed, unread
+    )
+    if not inside:
         raise ValueError("batches are not those of this buffer")
-    codecs = (rows["attributes"] & CODEC_MASK).astype(np.int64)
-    # An empty batch that cleaning left has no payload, whatever its codec bits say.
-    compressed = (codecs != Codec.NONE) & ((rows["record_count"] > 0) | (end > begin)) & ~legacy
-    unread = compressed & skipped
-    begin[unread] = end[unread] = 0
     chosen = np.flatnonzero(compressed & ~unread)
-    sink = Sink(max(1, _USUAL_RATIO * int((end - begin)[chosen].sum())))
+    sink = Sink(max(1, _USUAL_RATIO * to_read))
     while len(chosen):
         i = int(chosen[0])
         if sink.used >= enough:

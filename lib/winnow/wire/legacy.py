@@ -30,7 +30,7 @@ from winnow.wire.batch import (
     Codec,
     is_wrapper,
 )
-from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
+from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, copied
 from winnow.wire.codecs import compress, decompress_into
 from winnow.wire.crc import crc32, crc32c_extended
 from winnow.wire.kernels.filter import COPY, DROP, EMPTY, REWRITE
@@ -97,7 +97,7 @@ def convert_legacy(
         except CorruptLogError as error:
             raise batch_error(error, batches[i]) from error
         entries_begin[i], entries_end[i] = start, inner.used
-    rows = batches.copy()
+    rows = copied(batches)
     starts = np.empty(len(batches) + 1, np.int64)
     legacy = batches["magic"] < MAX_MAGIC
     # Besides key and value, an entry takes 26 bytes and a record at most 32.
@@ -164,7 +164,7 @@ def retained_only(
 
     A rewritten v0 or v1 batch begins and ends with its retained records, unlike one of v2 (S5.7).
     """
-    out, rows, ends = inflated.copy(), batches.copy(), end.copy()
+    out, rows, ends = inflated.copy(), copied(batches), end.copy()
     kept = np.empty(len(keep), np.bool_)
     *found, n = thin_out(
         inflated, begin, end, batches, keep, retention, retain_deletes, out, rows, ends, kept

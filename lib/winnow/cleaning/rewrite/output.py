@@ -29,6 +29,7 @@ from winnow.scan.values import SegmentSummary
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.survey.gather import control_columns
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, MAX_MAGIC, TRANSACTIONAL
+from winnow.wire.buffers import copied
 from winnow.wire.filtering import Era, Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
 
@@ -269,7 +270,7 @@ class GroupOutput:
     def _count(self, part: _Part) -> None:
         filtered = part.filtered
         self.removed += part.removed
-        rows = filtered.batches.copy()
+        rows = copied(filtered.batches)
         rows["position"] += self.log_bytes
         self._index.append(rows)
         self.log_bytes += filtered.data.nbytes

@@ -8,6 +8,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN, NO_TIMESTAMP
+from winnow.wire.buffers import as_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -188,17 +189,12 @@ class IndexBuilder:
         Raises CorruptLogError if an offset or a position does not fit into an index entry, if
         offsets do not ascend, or if the index would exceed `max_index_bytes`.
         """
-        rows = np.ascontiguousarray(batches)
-        if rows.dtype != BATCH:
-            raise TypeError(f"rows of {rows.dtype}, not of BATCH")
+        rows = as_rows(batches)
         self._check(rows)
         offsets = np.empty(rows.shape[0], _NATIVE_OFFSET_ENTRY)
         times = np.empty(rows.shape[0], _NATIVE_TIME_ENTRY)
         count, time_count = self._kernels.index_chunk(
-            np.ascontiguousarray(rows["position"]),
-            np.ascontiguousarray(rows["size"]),
-            np.ascontiguousarray(rows["last_offset"]),
-            np.ascontiguousarray(rows["max_timestamp"]),
+            rows,
             self._base_offset,
             self._interval,
             self._state,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from winnow.compiled import njit
+from winnow.wire.buffers import Rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -27,10 +28,7 @@ INITIAL_STATE = np.array([0, -1, -1, -1, 0], np.int64)
 
 @njit(cache=True, nogil=True)
 def index_chunk(
-    positions: Array,
-    sizes: Array,
-    last_offsets: Array,
-    max_timestamps: Array,
+    rows: Rows,
     base_offset: int,
     interval: int,
     state: Array,
@@ -41,8 +39,7 @@ def index_chunk(
 ) -> tuple[int, int]:
     """Fill in the entries that these batches get, and return how many of both kinds.
 
-    Inputs are int64 arrays of equal length. The four outputs are at least that long, and their
-    offsets are relative.
+    The four outputs are at least as long as `rows`, and their offsets are relative.
     """
     count = 0
     time_count = 0
@@ -51,13 +48,14 @@ def index_chunk(
     offset_of_max = state[OFFSET_OF_MAX]
     last_time_entry = state[LAST_TIME_ENTRY]
     without_time = state[WITHOUT_TIME]
-    for row in range(positions.shape[0]):
-        if max_timestamps[row] > max_timestamp:
-            max_timestamp = max_timestamps[row]
-            offset_of_max = last_offsets[row]
+    for i in range(rows.size):
+        row = rows[i]
+        if row.max_timestamp > max_timestamp:
+            max_timestamp = row.max_timestamp
+            offset_of_max = row.last_offset
         if since > interval:
-            entry_offsets[count] = last_offsets[row] - base_offset
-            entry_positions[count] = positions[row]
+            entry_offsets[count] = row.last_offset - base_offset
+            entry_positions[count] = row.position
             count += 1
             without_time += 1
             if max_timestamp > last_time_entry:
@@ -67,7 +65,7 @@ def index_chunk(
                 last_time_entry = max_timestamp
                 without_time = 0
             since = 0
-        since += sizes[row]
+        since += row.size
     state[BYTES_SINCE_ENTRY] = since
     state[MAX_TIMESTAMP] = max_timestamp
     state[OFFSET_OF_MAX] = offset_of_max

@@ -15,7 +15,7 @@ from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range, release
 from winnow.survey.gather import control_columns
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, MAX_OFFSET_SPAN, NO_PRODUCER, is_wrapper
-from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
@@ -85,7 +85,7 @@ def _walk(path: str, size: int, start: int = 0) -> Iterator[tuple[Bytes, Rows]]:
             count, at, status = walk_batches(buf, at, least, table)
             rows = table[:count]
             if count:
-                yield buf, rows.copy()
+                yield buf, copied(rows)
                 least = int(rows[-1]["last_offset"]) + 1
                 release(buf, at)
             if status is WalkStatus.OUT_OF_ORDER and least:

@@ -30,7 +30,7 @@ from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.survey.walk import walk_segment
 from winnow.verbs.erase.values import Amount
 from winnow.wire.batch import CONTROL, NO_PRODUCER
-from winnow.wire.buffers import Rows
+from winnow.wire.buffers import Rows, copied
 from winnow.wire.filtering import AS_THEY_ARE, Era, Retention, filter_batches
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet, find_keys
@@ -136,7 +136,7 @@ def without(
     kept = np.ones(len(part.rows), np.bool_)
     needed = (part.rows["producer_id"] != NO_PRODUCER) | (part.rows["last_offset"] == last_offset)
     kept[touched] = (rest_rows["record_count"] != 0) | needed[touched]
-    rows = part.rows.copy()
+    rows = copied(part.rows)
     rows[touched] = rest_rows
     out = rows[kept]
     data = b"".join(_pieces(buf, rest, rows[kept], touched[kept]))
