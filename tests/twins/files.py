@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from tests.twins.headers import bits_of_plain
 from winnow.logdir.indexes.kernels import Array
 from winnow.scan.chunks import counted
 from winnow.scan.cut import _most_records
@@ -50,7 +51,7 @@ def sum_up_plain(
     """The plain twin of `sum_up`: wild row or -1, cuts, (start, in_split, plain), records,
     (legacy, guessed).
     """
-    counts, wrappers = counted(rows).tolist(), is_wrapper(rows).tolist()
+    counts, wrappers = counted(rows, bits_of_plain(rows)).tolist(), is_wrapper(rows).tolist()
     cuts: list[tuple[int, int, int, bool]] = []
     records, legacy, guessed = 0, False, False
     for i, row in enumerate(rows):

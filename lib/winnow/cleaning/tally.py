@@ -26,10 +26,10 @@ def removed_records(
     in a batch to `discard`. A survivor that is dropped anyway is a null value whose delete horizon
     has passed (S5.5).
     """
-    counts = rows["record_count"].astype(np.int64)
-    control = (rows["attributes"] & CONTROL) != 0
-    aborted = int(counts[discard & ~control].sum())
-    markers = int(counts[discard & control].sum())
+    counts = rows["record_count"][discard]
+    control = (rows["attributes"][discard] & CONTROL) != 0
+    markers = int(counts[control].sum())
+    aborted = int(counts[~control].sum())
     tombstones = int(survives.sum()) - records_out
     superseded = records_in - records_out - aborted - markers - tombstones
     return RecordsRemoved(

@@ -11,7 +11,8 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk
 from winnow.scan.cut_kernel import USUAL_BYTES_IN_WRAPPER
 from winnow.storage.segment_io import Bytes
-from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, Codec, is_wrapper
+from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, is_wrapper
+from winnow.wire.kernels.headers import LEGACY
 
 _CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of batches that are decompressed together."""
@@ -28,33 +29,34 @@ def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]
     return next(walk.whole(path), np.empty(0, BATCH))
 
 
-def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return how many records each batch has, as far as its header says.
+def counted(batches: np.ndarray[Any, Any], bits: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return how many records each batch has, as far as its header says. `bits`: see `bits_of`.
 
     A batch of v0 or v1 is a single record or a wrapper around several. The number in a wrapper is
     guessed, which is good enough for distributing work.
     """
     counts: np.ndarray[tuple[int], np.dtype[np.int64]] = np.maximum(
-        batches["record_count"], 0
-    ).astype(np.int64)
-    legacy = batches["magic"] < MAX_MAGIC
-    if not legacy.any():
+        batches["record_count"], 0, dtype=np.int64
+    )
+    if not bits & LEGACY:
         return counts
+    legacy = batches["magic"] < MAX_MAGIC
     guess = np.where(is_wrapper(batches), batches["size"] // USUAL_BYTES_IN_WRAPPER + 1, 1)
     return np.where(legacy, guess, counts)
 
 
-def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL) -> Iterator[slice]:
-    """Yield slices of batches, in order. `plain`: maximal bytes of a chunk if nothing has to be
-    decompressed or converted.
+def chunks_of(
+    batches: np.ndarray[Any, Any], records: int, *, bits: int, plain: int = _ALL
+) -> Iterator[slice]:
+    """Yield slices of batches, in order. `bits`: see `bits_of`. `plain`: maximal bytes of a chunk
+    if nothing has to be decompressed or converted.
 
     `records` is the survey's count: a different sum means that the file has changed since.
     """
-    found = int(counted(batches).sum())
+    found = int(counted(batches, bits).sum())
     if found != records:
         raise changed(expected=f"{records} records", found=f"{found}")
-    unpacked = ((batches["attributes"] & CODEC_MASK) != Codec.NONE) | (batches["magic"] < MAX_MAGIC)
-    most = _CHUNK_BYTES if unpacked.any() else plain
+    most = _CHUNK_BYTES if bits & (CODEC_MASK | LEGACY) else plain
     yield from slices_of(batches, most)
 
 

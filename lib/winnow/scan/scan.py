@@ -18,9 +18,10 @@ from winnow.scan.job import PartitionJob
 from winnow.scan.last_offsets import last_per_key, packed_by_bucket
 from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import CODEC_MASK, CONTROL
+from winnow.wire.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from winnow.wire.buffers import Rows
 from winnow.wire.inflate import inflate_parts
+from winnow.wire.kernels.headers import bits_of
 from winnow.wire.records import check_crcs, scan_records
 
 MOST_RECORDS = 2**26
@@ -111,11 +112,12 @@ def packed_keys(
     """
     hashes, offsets, keyed, empty = [], [], [], []
     found = 0
-    for some in chunks_of(batches, records):
+    bits = bits_of(batches)
+    # Compressed batches must be sound before they are decompressed. Others are checked while they
+    # are parsed.
+    compressed = bool(bits & CODEC_MASK)
+    for some in chunks_of(batches, records, bits=bits):
         rows = batches[some]
-        # Compressed batches must be sound before they are decompressed. Others are checked while
-        # they are parsed.
-        compressed = bool((rows["attributes"] & CODEC_MASK).any())
         if compressed:
             check_crcs(buf, rows)
         for blocks in inflate_parts(buf, rows, limit=wanted.max_decompressed_bytes):
@@ -123,11 +125,12 @@ def packed_keys(
             if holders is not None:
                 holders.add_blocks(blocks, columns.hash)
             has_key = ~columns.null_key
-            control = (blocks.rows["attributes"] & CONTROL) != 0
-            # Control records and aborted records don't decide which value is the last (S4).
-            void = control | aborted_batches(blocks.rows, wanted.aborted)
-            if void.any():
-                has_key &= ~void[columns.batch]
+            if bits & (CONTROL | TRANSACTIONAL):
+                control = (blocks.rows["attributes"] & CONTROL) != 0
+                # Control records and aborted records don't decide which value is the last (S4).
+                void = control | aborted_batches(blocks.rows, wanted.aborted)
+                if void.any():
+                    has_key &= ~void[columns.batch]
             hashes.append(columns.hash)
             offsets.append(columns.offset)
             keyed.append(has_key)

@@ -18,6 +18,7 @@ from winnow.wire.batch import BATCH, CONTROL, NO_PRODUCER, TRANSACTIONAL
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import MAX_CONTROL_BYTES, ControlColumns, decode_control
 from winnow.wire.inflate import inflate_parts
+from winnow.wire.kernels.headers import bits_of
 from winnow.wire.walk import first_bad_crc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -76,7 +77,7 @@ class Gatherer:
 
     def add(self, rows: Array) -> None:
         log_start = self._log_start_offset
-        if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
+        if not bits_of(rows) & (TRANSACTIONAL | CONTROL):
             log_start = None
             if not (rows["producer_id"] > NO_PRODUCER).any():
                 return

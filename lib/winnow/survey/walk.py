@@ -37,6 +37,7 @@ _INDEXED = np.dtype(
     [("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True
 )
 """Columns that the offset index is compared with."""
+_ITEMS = np.dtype((np.void, _INDEXED.itemsize))
 
 
 @pickled_by_fields
@@ -240,6 +241,9 @@ def _check_index(
                 "the segment has no offset index", expected=path, found="no such file"
             )
         return
-    whole = np.concatenate([np.empty(0, _INDEXED), *batches])
+    # numpy joins fields one by one, which takes nine times as long as whole items.
+    whole = np.concatenate([some.view(_ITEMS) for some in batches or [np.empty(0, _INDEXED)]])
     data = storage.read_bytes(path)
-    check_offset_index(data, path, whole, base_offset=base_offset, log_bytes=log_bytes)
+    check_offset_index(
+        data, path, whole.view(_INDEXED), base_offset=base_offset, log_bytes=log_bytes
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Codec
+from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import compress
 from winnow.wire.kernels.codec import compress_many
@@ -28,6 +28,7 @@ from winnow.wire.kernels.filter import (
     assemble,
     rewrite_compressed,
 )
+from winnow.wire.kernels.headers import LEGACY, bits_of, largest_size
 from winnow.wire.kernels.writing import GROWTH
 from winnow.wire.legacy import OldBatches, retained_only
 from winnow.wire.record_faults import check_fault
@@ -131,7 +132,8 @@ def filter_batches(
         raise ValueError(f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}")
     rows = as_rows(batches)
     total = record_total(blocks, rows)
-    if not era.converts and (rows["magic"] < MAX_MAGIC).any():
+    legacy = bool(bits_of(rows) & LEGACY)
+    if legacy and not era.converts:
         return _by_format(
             blocks,
             keep,
@@ -155,7 +157,7 @@ def filter_batches(
         era.horizons,
         not era.horizons and not era.keep_deletes,
     )
-    if (rows["magic"] < MAX_MAGIC).any():
+    if legacy:
         inflated, end, rows, keep = retained_only(
             blocks.inflated,
             blocks.begin,
@@ -267,8 +269,8 @@ def _no_verdict(size: int) -> Verdict:
 
 def _largest_size(blocks: RecordBlocks, rows: Rows, payload_sizes: NDArray[np.int64]) -> int:
     """Return an upper bound of the output in bytes. Unused parts of an array are never touched."""
-    records = np.where(blocks.compressed, payload_sizes, _largest_areas(blocks, rows))
-    return int(np.maximum(rows["size"], HEADER_V2_SIZE + records).sum())
+    areas = blocks.compressed, blocks.begin, blocks.end
+    return int(largest_size(rows, *areas, read_only(payload_sizes), GROWTH))
 
 
 def _largest_areas(blocks: RecordBlocks, rows: Rows) -> NDArray[np.int64]:

@@ -13,8 +13,8 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import decompress_into
-from winnow.wire.kernels.areas import find_areas
 from winnow.wire.kernels.codec import decompress_many
+from winnow.wire.kernels.headers import find_areas
 from winnow.wire.legacy import batch_error, convert_legacy
 from winnow.wire.sink import Sink
 

@@ -12,7 +12,8 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_rows
 from winnow.wire.crc import crc32c
-from winnow.wire.kernels.record import SMALLEST_RECORD, check_area, kernel, parse_record, prefetch
+from winnow.wire.kernels.headers import count_records
+from winnow.wire.kernels.record import check_area, kernel, parse_record, prefetch
 from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
 from winnow.wire.record_faults import Fault, check_fault, record_error
 from winnow.wire.walk import first_bad_crc
@@ -102,13 +103,10 @@ def record_total(blocks: RecordBlocks, rows: Rows) -> int:
     """
     if not len(rows) == len(blocks.begin) == len(blocks.end) == len(blocks.compressed):
         raise ValueError(f"{len(rows)} batches, but {len(blocks.begin)} records areas")
-    counts = rows["record_count"].astype(np.int64)
-    wrong = np.flatnonzero(
-        (counts < 0) | (~blocks.unread & (counts * SMALLEST_RECORD > blocks.end - blocks.begin))
-    )
-    if len(wrong):
-        raise record_error(Fault.TOO_MANY, rows[wrong[0]], 0)
-    return int(counts.sum())
+    total, wrong = count_records(as_rows(rows), blocks.unread, blocks.begin, blocks.end)
+    if wrong >= 0:
+        raise record_error(Fault.TOO_MANY, rows[wrong], 0)
+    return int(total)
 
 
 def _allocated(n: int) -> RecordColumns:

@@ -11,6 +11,7 @@ from winnow.scan import chunks
 from winnow.scan.chunks import batches_of, chunks_of, counted
 from winnow.wire.batch import BATCH, Codec, is_wrapper
 from winnow.wire.buffers import as_bytes
+from winnow.wire.kernels.headers import bits_of
 
 
 def rows(
@@ -36,7 +37,11 @@ def test_chunks_cover_each_batch_once(
     total = sum(max(count, 0) for _, count in batches)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "_CHUNK_BYTES", 1 if codec is Codec.NONE else chunk_bytes)
-        found = list(chunks_of(made, total, plain=chunk_bytes if codec is Codec.NONE else 1))
+        found = list(
+            chunks_of(
+                made, total, bits=bits_of(made), plain=chunk_bytes if codec is Codec.NONE else 1
+            )
+        )
     assert [i for some in found for i in range(some.start, some.stop)] == list(range(len(batches)))
     for some in found:
         inside = made[some]
@@ -45,22 +50,25 @@ def test_chunks_cover_each_batch_once(
 
 def test_uncompressed_batches_are_one_chunk_by_default() -> None:
     made = rows([2**24, 2**24], [3, 4], Codec.NONE)
-    assert list(chunks_of(made, 7)) == [slice(0, 2)]
+    assert list(chunks_of(made, 7, bits=bits_of(made))) == [slice(0, 2)]
 
 
 def test_old_format_batches_count_one_record_or_a_guess_per_wrapper() -> None:
     made = rows([100, 34 * 5, 2**24], [-1, -1, 8], Codec.NONE)
     made["magic"], made["attributes"] = [0, 1, 2], [Codec.NONE, Codec.LZ4, Codec.NONE]
     assert is_wrapper(made).tolist() == [False, True, False]
-    assert counted(made).tolist() == [1, 6, 8]
-    assert list(chunks_of(made, 15)) == [slice(0, 2), slice(2, 3)], "converted a chunk at a time"
+    assert counted(made, bits_of(made)).tolist() == [1, 6, 8]
+    assert list(chunks_of(made, 15, bits=bits_of(made))) == [slice(0, 2), slice(2, 3)], (
+        "converted a chunk at a time"
+    )
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 @pytest.mark.parametrize("told", [6, 8])
 def test_record_count_other_than_expected_is_refused(codec: Codec, told: int) -> None:
+    made = rows([100, 100], [3, 4], codec)
     with pytest.raises(CorruptLogError, match=f"expected {told} records, found 7"):
-        list(chunks_of(rows([100, 100], [3, 4], codec), told))
+        list(chunks_of(made, told, bits=bits_of(made)))
 
 
 def test_batch_positions_are_relative_to_the_split() -> None:

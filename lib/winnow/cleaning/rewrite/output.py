@@ -28,10 +28,11 @@ from winnow.scan.topic_usage import Holdings
 from winnow.scan.values import SegmentSummary
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.survey.gather import control_columns
-from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, MAX_MAGIC, TRANSACTIONAL
+from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from winnow.wire.buffers import copied
 from winnow.wire.filtering import Era, Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
+from winnow.wire.kernels.headers import LEGACY, bits_of
 
 _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
@@ -42,6 +43,8 @@ class _Split:
 
     buf: Bytes
     batches: np.ndarray[Any, Any]
+    bits: int
+    """See `bits_of`."""
     kept: _Bits
     """Indexed by record number."""
     discard: _Bits
@@ -150,7 +153,8 @@ class GroupOutput:
             keep_deletes = (
                 self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms
             )
-            self._fates.judge(buf, batches, source, keep_markers=keep_deletes)
+            bits = bits_of(batches)
+            self._fates.judge(buf, batches, source, bits=bits, keep_markers=keep_deletes)
             before = self.source_checksums[split.base_offset]
             self.source_checksums[split.base_offset] = batches_checksum(batches, before)
             if self.source_checksums[split.base_offset] != split.checksum:
@@ -160,14 +164,15 @@ class GroupOutput:
             whole = _Split(
                 buf=buf,
                 batches=batches,
+                bits=bits,
                 kept=self._keep.pop(number, np.empty(0, np.bool_)),
                 discard=self._fates.discard,
                 horizon_cause=self._fates.horizon_cause,
                 keep_deletes=keep_deletes,
             )
-            chunks = chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES)
+            chunks = chunks_of(batches, split.records, bits=bits, plain=PLAIN_CHUNK_BYTES)
             # Uncompressed data is limited by memory and disk, not by cores.
-            cores = self._cores if (batches["attributes"] & CODEC_MASK).any() else None
+            cores = self._cores if bits & CODEC_MASK else None
             for part in in_order(self._jobs(whole, chunks), cores, _Part.nbytes):
                 self._count(part)
                 data = part.filtered.data
@@ -192,7 +197,7 @@ class GroupOutput:
 
     def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[_Part]]:
         """Yield one job per chunk of a split."""
-        if (split.batches["magic"] < MAX_MAGIC).any():
+        if split.bits & LEGACY:
             # Only the records themselves say how many precede those of the next chunk.
             yield self._parts(split, chunks)
             return
@@ -206,13 +211,13 @@ class GroupOutput:
         """
         for some in chunks:
             first = some.start
-            unread = _unread(split.kept, done, split.batches[some], split.discard[some])
+            unread = _unread(split, done, some)
             limit = self._job.max_decompressed_bytes
             for blocks in inflate_parts(split.buf, split.batches[some], limit=limit, unread=unread):
                 part = slice(first, first + len(blocks.rows))
                 first = part.stop
                 discard = split.discard[part]
-                survives = _of_chunk(split.kept, done, blocks.rows, discard)
+                survives = _of_chunk(split, done, blocks.rows, discard)
                 done += len(survives)
                 filtered = filter_batches(
                     blocks,
@@ -276,10 +281,12 @@ class GroupOutput:
         self.log_bytes += filtered.data.nbytes
         self.records_before += filtered.records_in
         self.records_after += filtered.records_out
-        old = bool((rows["magic"] < MAX_MAGIC).any())
-        self.header_records += int(rows["record_count"].sum()) if old else filtered.records_out
+        bits = bits_of(rows)
+        self.header_records += (
+            int(rows["record_count"].sum()) if bits & LEGACY else filtered.records_out
+        )
         self.checksum = batches_checksum(rows, self.checksum)
-        self.shape.add(rows, tombstones=bool(filtered.tombstones.any()))
+        self.shape.add(rows, bits, tombstones=bool(filtered.tombstones.any()))
         self._tombstones += by_age(filtered.batches, filtered.tombstones, self._now)
 
 
@@ -296,26 +303,26 @@ def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
     return keep
 
 
-def _unread(
-    keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits
-) -> _Bits | None:
+def _unread(split: _Split, done: int, some: slice) -> _Bits | None:
     """Mark batches whose records are all dropped: compressed ones need not be opened.
 
     None if there are none, or if a header of v0 or v1 does not say how many records there are.
     """
-    if (rows["magic"] < MAX_MAGIC).any() or not (rows["attributes"] & CODEC_MASK).any():
+    if split.bits & LEGACY or not split.bits & CODEC_MASK:
         return None
+    rows = split.batches[some]
     counts = rows["record_count"].astype(np.int64)
     filled = counts > 0
     starts = (np.cumsum(counts) - counts)[filled]
     unread = np.zeros(len(rows), np.bool_)
     if len(starts):
-        unread[filled] = ~np.logical_or.reduceat(_of_chunk(keep, done, rows, discard), starts)
+        survives = _of_chunk(split, done, rows, split.discard[some])
+        unread[filled] = ~np.logical_or.reduceat(survives, starts)
     return unread
 
 
 def _of_chunk(
-    keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits
+    split: _Split, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits
 ) -> _Bits:
     """Return a bool per record of these batches: whether it survives. `done`: the number, in the
     split, of their first record.
@@ -323,13 +330,12 @@ def _of_chunk(
     Control records have no key to compare. They survive unless their whole batch is dropped
     (`discard`; S5.5).
     """
-    counts = rows["record_count"].astype(np.int64)
-    survives = np.zeros(int(counts.sum()), np.bool_)
-    known = keep[done : done + len(survives)]
+    survives = np.zeros(int(rows["record_count"].sum(dtype=np.int64)), np.bool_)
+    known = split.kept[done : done + len(survives)]
     survives[: len(known)] = known
-    control = (rows["attributes"] & CONTROL) != 0
-    if control.any():
-        survives |= np.repeat(control & ~discard, counts)
+    if split.bits & CONTROL:
+        control = (rows["attributes"] & CONTROL) != 0
+        survives |= np.repeat(control & ~discard, rows["record_count"])
     return survives
 
 
@@ -350,11 +356,14 @@ class BatchFates:
         self.indexed: list[AbortedTransaction] = []
         """The entries for the transaction index of the group's output, so far."""
 
-    def judge(self, buf: Bytes, batches: Array, path: str, *, keep_markers: bool = True) -> None:
-        """Judge all `batches` (dtype BATCH) of one split, which are in `buf`. `keep_markers`: for
-        Kafka without delete horizons, whether the segment is young enough. Raises CorruptLogError.
+    def judge(
+        self, buf: Bytes, batches: Array, path: str, *, bits: int, keep_markers: bool = True
+    ) -> None:
+        """Judge all `batches` (dtype BATCH) of one split, which are in `buf`. `bits`: see
+        `bits_of`. `keep_markers`: for Kafka without delete horizons, whether the segment is young
+        enough. Raises CorruptLogError.
         """
-        if not (batches["attributes"] & (TRANSACTIONAL | CONTROL)).any():
+        if not bits & (TRANSACTIONAL | CONTROL):
             self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)
             return
         types = control_columns(buf, batches, path).type

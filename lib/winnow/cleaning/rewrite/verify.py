@@ -25,6 +25,7 @@ from winnow.survey.gather import Array, aborted_rows, control_columns
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
 from winnow.wire.crc import crc32c_extended
+from winnow.wire.kernels.headers import bits_of
 from winnow.wire.walk import first_bad_crc
 
 _PIECE_BYTES = 2 * 2**20
@@ -126,8 +127,9 @@ def _pieces(log: Ranges, path: str, size: int, base_offset: int) -> Iterator[Pie
 
 
 def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
-    control: Array = rows[(rows["attributes"] & CONTROL) != 0]
-    if len(control):
+    control: Array = rows[:0]
+    if bits_of(rows) & CONTROL:
+        control = rows[(rows["attributes"] & CONTROL) != 0]
         with _as_verification(path):
             control = control[control_columns(buf, control, path).type == ControlType.ABORT]
     return control

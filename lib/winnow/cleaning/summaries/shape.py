@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from winnow.wire.batch import CONTROL, DELETE_HORIZON, MAX_MAGIC, TRANSACTIONAL
+from winnow.wire.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from winnow.wire.buffers import Rows
+from winnow.wire.kernels.headers import EMPTY, LEGACY
 
-_CHANGES = TRANSACTIONAL | CONTROL | DELETE_HORIZON
+_CHANGES = TRANSACTIONAL | CONTROL | DELETE_HORIZON | LEGACY | EMPTY
 
 
 class Shape:
@@ -23,18 +24,14 @@ class Shape:
         """The offset after the last batch."""
         self.batches = 0
 
-    def add(self, rows: Rows, *, tombstones: bool) -> None:
-        """Add batches, dtype BATCH. `tombstones`: whether any record has no value."""
+    def add(self, rows: Rows, bits: int, *, tombstones: bool) -> None:
+        """Add batches, dtype BATCH. `bits`: see `bits_of`. `tombstones`: whether any record has no
+        value.
+        """
         if not len(rows):
             return
         if not self.batches:
             self.first_batch = int(rows["base_offset"][0])
         self.next_offset = int(rows["last_offset"][-1]) + 1
         self.batches += len(rows)
-        self.stays = (
-            self.stays
-            and not tombstones
-            and not (rows["attributes"] & _CHANGES).any()
-            and not (rows["magic"] != MAX_MAGIC).any()
-            and not (rows["record_count"] < 1).any()
-        )
+        self.stays = self.stays and not tombstones and not bits & _CHANGES

@@ -235,7 +235,8 @@ class IndexBuilder:
         if not rows.shape[0]:
             return
         lasts = rows["last_offset"]
-        if int(lasts[0]) < self._next_offset or (lasts[1:] <= lasts[:-1]).any():
+        ascending, begin, end = self._kernels.extent(rows, self._next_offset)
+        if not ascending:
             raise CorruptLogError(
                 "the offsets of batches do not ascend",
                 expected=f"last offsets from {self._next_offset} on",
@@ -247,13 +248,11 @@ class IndexBuilder:
                 expected=f"at most {self._base_offset + MAX_OFFSET_SPAN}",
                 found=str(int(lasts[-1])),
             )
-        positions = rows["position"]
-        ends = positions + rows["size"]
-        if int(positions.min()) < 0 or int(ends.max()) > _MAX_LOG_BYTES:
+        if begin < 0 or end > _MAX_LOG_BYTES:
             raise CorruptLogError(
                 "a batch lies too far into its segment for an index entry",
                 expected=f"positions in 0..{_MAX_LOG_BYTES}",
-                found=f"{int(positions.min())}..{int(ends.max())}",
+                found=f"{begin}..{end}",
                 hint="Kafka cannot write such a segment either. A lower segment.bytes groups "
                 "fewer segments into one.",
             )

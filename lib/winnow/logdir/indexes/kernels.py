@@ -27,6 +27,23 @@ INITIAL_STATE = np.array([0, -1, -1, -1, 0], np.int64)
 
 
 @njit(cache=True, nogil=True)
+def extent(rows: Rows, next_offset: int) -> tuple[bool, int, int]:
+    """Return whether the last offsets ascend from `next_offset` on, the least position, and the
+    largest end. There is at least one row.
+    """
+    begin, end = rows[0].position, rows[0].position + rows[0].size
+    ascending = True
+    last = next_offset - 1
+    for i in range(rows.size):
+        row = rows[i]
+        ascending &= row.last_offset > last
+        last = row.last_offset
+        begin = min(begin, row.position)
+        end = max(end, row.position + row.size)
+    return ascending, begin, end
+
+
+@njit(cache=True, nogil=True)
 def index_chunk(
     rows: Rows,
     base_offset: int,

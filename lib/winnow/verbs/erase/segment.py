@@ -33,6 +33,7 @@ from winnow.wire.batch import CONTROL, NO_PRODUCER
 from winnow.wire.buffers import Rows, copied
 from winnow.wire.filtering import AS_THEY_ARE, Era, Retention, filter_batches
 from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.kernels.headers import bits_of
 from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet, find_keys
 from winnow.wire.records import check_crcs
 
@@ -233,7 +234,7 @@ def found_in_split(
     """
     with errors_inside(path, split.start):
         batches = batches_of(buf, path, split.base_offset)
-        for some in chunks_of(batches, split.records):
+        for some in chunks_of(batches, split.records, bits=bits_of(batches)):
             rows = batches[some]
             check_crcs(buf, rows)
             done = 0

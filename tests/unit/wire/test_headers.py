@@ -1,0 +1,107 @@
+"""Passes over the headers of batches, compared with their plain twins."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.twins.headers import (
+    areas_plain,
+    bits_of_plain,
+    count_records_plain,
+    extent_plain,
+    summed_plain,
+)
+from winnow.logdir.indexes.kernels import extent
+from winnow.scan.cut import batches_checksum
+from winnow.wire.batch import BATCH
+from winnow.wire.buffers import Rows, as_rows, copied, copy_rows, read_only
+from winnow.wire.kernels.headers import bits_of, count_records, find_areas, largest_size
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "position": st.sampled_from([-1, 0, 5, 400]),
+            "size": st.integers(0, 200),
+            "base_offset": st.integers(0, 2**62),
+            "last_offset": st.integers(0, 6),
+            "record_count": st.sampled_from([-1, 0, 1, 20, 2**31 - 1]),
+            "crc": st.integers(0, 2**32 - 1),
+            "attributes": st.integers(-(2**15), 2**15 - 1),
+            "magic": st.integers(0, 2),
+        }
+    ),
+    max_size=6,
+)
+
+
+def rows_of(given_: list[dict[str, int]]) -> Rows:
+    rows = np.zeros(len(given_), BATCH)
+    for row, values in zip(rows, given_, strict=True):
+        for name, value in values.items():
+            row[name] = value
+    return as_rows(rows)
+
+
+@given(ROWS)
+def test_bits_of_all_batches(some: list[dict[str, int]]) -> None:
+    rows = rows_of(some)
+    assert bits_of(rows) == bits_of_plain(rows)
+    assert bits_of(rows[::-1]) == bits_of_plain(rows)
+
+
+@given(ROWS)
+def test_checksum_covers_offset_size_and_crc(some: list[dict[str, int]]) -> None:
+    rows = rows_of(some)
+    assert batches_checksum(rows, 7) == zlib.crc32(summed_plain(rows), 7)
+
+
+@given(ROWS, st.integers(0, 2**6), st.sampled_from([100, 250, 700]))
+def test_areas_and_their_records(some: list[dict[str, int]], mask: int, raw_size: int) -> None:
+    rows = rows_of(some)
+    n = len(rows)
+    skipped = read_only(np.array([bool(mask >> i & 1) for i in range(n)], np.bool_))
+    begin, end, codecs = (np.empty(n, np.int64) for _ in range(3))
+    legacy, compressed, unread = (np.empty(n, np.bool_) for _ in range(3))
+    inside, to_read = find_areas(
+        rows, skipped, raw_size, begin, end, codecs, legacy, compressed, unread
+    )
+    expected = areas_plain(rows, skipped, raw_size)
+    assert inside is (expected is not None)
+    if expected is None:
+        return
+    found = (begin, end, codecs, legacy, compressed, unread)
+    for name, array in zip(expected, found, strict=True):
+        assert np.array_equal(expected[name], array), name
+    assert to_read == int((end - begin)[compressed].sum())
+    begin, end, unread, compressed = (
+        read_only(array) for array in (begin, end, unread, compressed)
+    )
+    total, wrong = count_records(rows, unread, begin, end)
+    assert count_records_plain(rows, unread, end - begin) == (total if wrong < 0 else None)
+    if wrong >= 0:
+        assert count_records_plain(rows[:wrong], unread[:wrong], (end - begin)[:wrong]) == total
+    payloads = np.arange(n)
+    records = np.where(compressed, payloads, end - begin + 9 * rows["record_count"].astype(int))
+    most = int(np.maximum(rows["size"], 61 + records).sum())
+    assert largest_size(rows, compressed, begin, end, read_only(payloads), 9) == most
+
+
+@given(ROWS.filter(bool), st.integers(0, 3))
+def test_extent_of_batches_in_a_file(some: list[dict[str, int]], next_offset: int) -> None:
+    rows = rows_of(some)
+    assert extent(rows, next_offset) == extent_plain(rows, next_offset)
+
+
+@given(ROWS)
+def test_copies_are_equal_and_writable(some: list[dict[str, int]]) -> None:
+    rows = rows_of(some)
+    copy = copied(rows)
+    assert copy.tobytes() == rows.tobytes()
+    copy["position"] += 1
+    out = np.zeros(len(rows) + 2, BATCH)
+    copy_rows(copy, out[1:-1])
+    assert out.tobytes() == bytes(BATCH.itemsize) + copy.tobytes() + bytes(BATCH.itemsize)
