@@ -29,7 +29,6 @@ from winnow.scan.values import SegmentSummary
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.survey.gather import control_columns
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from winnow.wire.buffers import copied
 from winnow.wire.filtering import Era, Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.kernels.headers import LEGACY, bits_of
@@ -275,9 +274,8 @@ class GroupOutput:
     def _count(self, part: _Part) -> None:
         filtered = part.filtered
         self.removed += part.removed
-        rows = copied(filtered.batches)
-        rows["position"] += self.log_bytes
-        self._index.append(rows)
+        rows = filtered.batches
+        self._index.append(rows, self.log_bytes)
         self.log_bytes += filtered.data.nbytes
         self.records_before += filtered.records_in
         self.records_after += filtered.records_out

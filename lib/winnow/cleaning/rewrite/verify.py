@@ -87,12 +87,11 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
             end = end_of(rows[-1])
             checksum = crc32c_extended(checksum, data[: end.position])
             last_offset = end.next_offset - 1
-            found += int(rows["record_count"].astype(np.int64).sum())
+            found += int(rows["record_count"].sum(dtype=np.int64))
             if meant.same_txn_index is None:
                 aborting.append(_abort_markers(data, rows, path))
-            rows["position"] += piece.start
             with _as_verification(path):
-                index.append(rows)
+                index.append(rows, piece.start)
     if found != meant.records:
         raise _mismatch("records in the staged log", meant.records, found, path)
     if last_offset >= meant.end_offset or last_offset - meant.base_offset > MAX_OFFSET_SPAN:

@@ -183,18 +183,19 @@ class IndexBuilder:
         self._count = 0
         self._time_count = 0
 
-    def append(self, batches: Array) -> None:
-        """Add the next batches: BATCH rows with their `position` in the segment's file.
+    def append(self, batches: Array, start: int = 0) -> None:
+        """Add the next batches: BATCH rows. Their positions count from byte `start` of the file.
 
         Raises CorruptLogError if an offset or a position does not fit into an index entry, if
         offsets do not ascend, or if the index would exceed `max_index_bytes`.
         """
         rows = as_rows(batches)
-        self._check(rows)
+        self._check(rows, start)
         offsets = np.empty(rows.shape[0], _NATIVE_OFFSET_ENTRY)
         times = np.empty(rows.shape[0], _NATIVE_TIME_ENTRY)
         count, time_count = self._kernels.index_chunk(
             rows,
+            start,
             self._base_offset,
             self._interval,
             self._state,
@@ -231,11 +232,11 @@ class IndexBuilder:
         """
         return self._time_count + more + bool(self._state[self._kernels.WITHOUT_TIME] > 0)
 
-    def _check(self, rows: Array) -> None:
+    def _check(self, rows: Array, start: int) -> None:
         if not rows.shape[0]:
             return
         lasts = rows["last_offset"]
-        ascending, begin, end = self._kernels.extent(rows, self._next_offset)
+        ascending, begin, end = self._kernels.extent(rows, start, self._next_offset)
         if not ascending:
             raise CorruptLogError(
                 "the offsets of batches do not ascend",

@@ -27,9 +27,9 @@ INITIAL_STATE = np.array([0, -1, -1, -1, 0], np.int64)
 
 
 @njit(cache=True, nogil=True)
-def extent(rows: Rows, next_offset: int) -> tuple[bool, int, int]:
-    """Return whether the last offsets ascend from `next_offset` on, the least position, and the
-    largest end. There is at least one row.
+def extent(rows: Rows, start: int, next_offset: int) -> tuple[bool, int, int]:
+    """Return whether the last offsets ascend from `next_offset` on, the least position in the file,
+    and the largest end. Positions count from byte `start` of it. There is at least one row.
     """
     begin, end = rows[0].position, rows[0].position + rows[0].size
     ascending = True
@@ -40,12 +40,13 @@ def extent(rows: Rows, next_offset: int) -> tuple[bool, int, int]:
         last = row.last_offset
         begin = min(begin, row.position)
         end = max(end, row.position + row.size)
-    return ascending, begin, end
+    return ascending, start + begin, start + end
 
 
 @njit(cache=True, nogil=True)
 def index_chunk(
     rows: Rows,
+    start: int,
     base_offset: int,
     interval: int,
     state: Array,
@@ -56,7 +57,8 @@ def index_chunk(
 ) -> tuple[int, int]:
     """Fill in the entries that these batches get, and return how many of both kinds.
 
-    The four outputs are at least as long as `rows`, and their offsets are relative.
+    Positions of rows count from byte `start` of the file. The four outputs are at least as long as
+    `rows`, and their offsets are relative.
     """
     count = 0
     time_count = 0
@@ -72,7 +74,7 @@ def index_chunk(
             offset_of_max = row.last_offset
         if since > interval:
             entry_offsets[count] = row.last_offset - base_offset
-            entry_positions[count] = row.position
+            entry_positions[count] = start + row.position
             count += 1
             without_time += 1
             if max_timestamp > last_time_entry:

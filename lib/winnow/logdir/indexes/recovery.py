@@ -33,7 +33,7 @@ class RecoveredIndexes(IndexBuilder):
         self._most_times = max_bytes // TIME_ENTRY_SIZE - 1
         self._where = where
 
-    def _check(self, rows: Array) -> None:
+    def _check(self, rows: Array, start: int) -> None:
         """Accept offsets in any order."""
 
     def finish(self) -> tuple[bytes, bytes]:

@@ -94,9 +94,8 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
                             buf, part, found, last_offset=last_offset, converts=work.converts
                         )
                         erased += removed
-                        headers += int(rows["record_count"].astype(np.int64).sum())
-                        rows["position"] += log.size
-                        index.append(rows)
+                        headers += int(rows["record_count"].sum(dtype=np.int64))
+                        index.append(rows, log.size)
                         log.write(data)
                         del part, found
                     drop_cached(log.path)
