@@ -33,6 +33,8 @@ from winnow.wire.filtering import Era, Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.kernels.headers import LEGACY, bits_of
 
+_SMALL_BATCH_BYTES = 1024
+"""Batches that are smaller on average take longer to process than to copy."""
 _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 
@@ -170,8 +172,9 @@ class GroupOutput:
                 keep_deletes=keep_deletes,
             )
             chunks = chunks_of(batches, split.records, bits=bits, plain=PLAIN_CHUNK_BYTES)
-            # Uncompressed data is limited by memory and disk, not by cores.
-            cores = self._cores if bits & CODEC_MASK else None
+            # Larger batches that are not compressed are limited by memory and disk, not by cores.
+            small = len(batches) * _SMALL_BATCH_BYTES > split.end - split.start
+            cores = self._cores if bits & CODEC_MASK or small else None
             for part in in_order(self._jobs(whole, chunks), cores, _Part.nbytes):
                 self._count(part)
                 data = part.filtered.data

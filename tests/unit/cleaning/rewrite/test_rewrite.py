@@ -78,17 +78,21 @@ def test_batches_that_survive_whole_are_copied_unchanged(directory: Path) -> Non
     assert staged_log(group) == b"".join(SEGMENTS[0] + SEGMENTS[6])
 
 
+EACH_CODEC = [Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.SNAPPY, Codec.ZSTD]
+
+
+@pytest.mark.parametrize("codecs", [EACH_CODEC, [Codec.NONE]], ids=["each codec", "small batches"])
 @pytest.mark.parametrize("enough", [1, 10**6])
 def test_using_more_cores_gives_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enough: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enough: int, codecs: list[Codec]
 ) -> None:
-    codecs = [Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.SNAPPY, Codec.ZSTD]
     batches = [
-        batch(*(record(10 * n + k) for k in range(n % 3 + 1)), codec=codecs[n % 5])
+        batch(*(record(10 * n + k) for k in range(n % 3 + 1)), codec=codecs[n % len(codecs)])
         for n in range(40)
     ]
     job = job_of(make_partition(tmp_path / "t-0", {0: batches}))
     monkeypatch.setattr(chunks_module, "_CHUNK_BYTES", 300)
+    monkeypatch.setattr(output_module, "PLAIN_CHUNK_BYTES", 300)
     parts = survivors(s0=list(range(0, 80, 3)))
     alone = rewrite_group(job, job.groups[0], parts, now=NOW)()
     helped = rewrite_group(
