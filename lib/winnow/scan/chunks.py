@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk
+from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk, end_of
 from winnow.scan.cut_kernel import USUAL_BYTES_IN_WRAPPER
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, is_wrapper
@@ -62,11 +63,10 @@ def chunks_of(
 
 def slices_of(batches: np.ndarray[Any, Any], most: int) -> Iterator[slice]:
     """Yield slices of batches, in order, of up to `most` bytes on disk, and of at least a batch."""
-    ends = batches["position"] + batches["size"]
     first = 0
-    while first < batches.shape[0]:
-        limit = int(batches["position"][first]) + most
-        last = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
+    while first < len(batches):
+        limit = int(batches[first]["position"]) + most
+        last = bisect_right(batches, limit, first + 1, key=lambda row: end_of(row).position)
         yield slice(first, last)
         first = last
 

@@ -8,6 +8,7 @@ prefetched (docs/decisions/0034).
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -143,7 +144,9 @@ class KeyKeeper:
         self._filled += count
         first = 0
         for split in ended[len(self._kept) :]:
-            end = int(np.searchsorted(self._rows["position"][: self._filled], split.end))
+            end = bisect_left(
+                self._rows, split.end, first, self._filled, key=lambda row: int(row["position"])
+            )
             self._keep(split, self._rows[first:end])
             first = end
         if first:
