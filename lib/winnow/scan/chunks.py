@@ -49,8 +49,8 @@ def counted(batches: np.ndarray[Any, Any], bits: int) -> np.ndarray[tuple[int], 
 def chunks_of(
     batches: np.ndarray[Any, Any], records: int, *, bits: int, plain: int = _ALL
 ) -> Iterator[slice]:
-    """Yield slices of batches, in order. `bits`: see `bits_of`. `plain`: maximal bytes of a chunk
-    if nothing has to be decompressed or converted.
+    """Yield slices of batches, in order. `bits`: what `bits_of` returns for all of them. `plain`:
+    maximal bytes of a chunk if nothing has to be decompressed or converted.
 
     `records` is the survey's count: a different sum means that the file has changed since.
     """

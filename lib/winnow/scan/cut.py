@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.spool import StoredKeys
-from winnow.scan.cut_kernel import GUESSED, LEGACY, SUMMED_BYTES, gather_summed, sum_up
+from winnow.scan.cut_kernel import GUESSED, SUMMED_BYTES, gather_summed, sum_up
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE
 from winnow.wire.buffers import Rows, as_rows
+from winnow.wire.kernels.headers import LEGACY
 from winnow.wire.kernels.record import SMALLEST_RECORD
 
 SPLIT_BYTES = 64 * 2**20

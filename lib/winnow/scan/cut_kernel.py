@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 
 from winnow.wire.batch import CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.kernels.headers import LEGACY
 from winnow.wire.kernels.memory import store_be32, store_be64
 from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
 
 USUAL_BYTES_IN_WRAPPER = 34
-LEGACY, GUESSED = 1, 2
-"""Flags: batches of v0 or v1, and wrappers whose records are an estimate."""
+GUESSED = 1
+"""A wrapper whose records are an estimate. Stands beside LEGACY."""
 SUMMED_BYTES = 16
 """Bytes of a batch that `gather_summed` gathers."""
 

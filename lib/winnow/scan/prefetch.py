@@ -27,7 +27,7 @@ from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.places import free_bytes
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import BATCH
-from winnow.wire.buffers import Rows, copied, copy_rows
+from winnow.wire.buffers import Rows, copy_rows
 
 Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
@@ -150,7 +150,7 @@ class KeyKeeper:
             self._keep(split, self._rows[first:end])
             first = end
         if first:
-            left = copied(self._rows[first : self._filled])
+            left = self._rows[first : self._filled]
             copy_rows(left, self._rows[: len(left)])
             self._filled = len(left)
 

@@ -55,21 +55,22 @@ def as_rows(batches: Rows) -> Rows:
     return read_only(batches)
 
 
-_WHOLE = np.dtype((np.void, BATCH.itemsize))
+def whole(rows: NDArray[Any]) -> NDArray[np.void]:
+    """Return a view of rows of any structured dtype without their fields. numpy copies and joins
+    such rows nine times as fast: with fields, it goes through them one by one.
+    """
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
 def copied(batches: Rows) -> Rows:
-    """Return a writable copy of BATCH rows.
-
-    numpy's own copy moves field by field, which takes nine times as long.
-    """
-    rows: Rows = batches.view(_WHOLE).copy().view(BATCH)
+    """Return a writable copy of BATCH rows."""
+    rows: Rows = whole(batches).copy().view(BATCH)
     return rows
 
 
 def copy_rows(batches: Rows, out: Rows) -> None:
-    """Copy BATCH rows into as many rows of `out`, in the same way as `copied`."""
-    out.view(_WHOLE)[:] = batches.view(_WHOLE)
+    """Copy BATCH rows into as many rows of `out`. The two may overlap."""
+    whole(out)[:] = whole(batches)
 
 
 def read_only(array: NDArray[_Item]) -> NDArray[_Item]:

@@ -28,8 +28,7 @@ from winnow.wire.kernels.filter import (
     assemble,
     rewrite_compressed,
 )
-from winnow.wire.kernels.headers import LEGACY, bits_of, largest_size
-from winnow.wire.kernels.writing import GROWTH
+from winnow.wire.kernels.headers import LEGACY, bits_of, largest_inflated, largest_size
 from winnow.wire.legacy import OldBatches, retained_only
 from winnow.wire.record_faults import check_fault
 from winnow.wire.records import record_total
@@ -172,7 +171,9 @@ def filter_batches(
         choice = choice._replace(rows=rows, end=blocks.end, keep=keep)
     verdict = _no_verdict(len(rows))
     payloads, starts = _compressed_payloads(blocks, choice, verdict)
-    out = np.empty(_largest_size(blocks, rows, np.diff(starts)), np.uint8)
+    areas = blocks.compressed, blocks.begin, blocks.end
+    # Unused parts of an array are never touched.
+    out = np.empty(largest_size(rows, *areas, read_only(np.diff(starts))), np.uint8)
     out_rows = np.empty(len(rows), BATCH)
     fault, i, position, count, size = assemble(
         blocks.raw, choice, verdict, payloads, starts, out, out_rows
@@ -267,20 +268,6 @@ def _no_verdict(size: int) -> Verdict:
     )
 
 
-def _largest_size(blocks: RecordBlocks, rows: Rows, payload_sizes: NDArray[np.int64]) -> int:
-    """Return an upper bound of the output in bytes. Unused parts of an array are never touched."""
-    areas = blocks.compressed, blocks.begin, blocks.end
-    return int(largest_size(rows, *areas, read_only(payload_sizes), GROWTH))
-
-
-def _largest_areas(blocks: RecordBlocks, rows: Rows) -> NDArray[np.int64]:
-    """Return the same bound per batch, for its uncompressed records only."""
-    sizes: NDArray[np.int64] = (
-        blocks.end - blocks.begin + GROWTH * rows["record_count"].astype(np.int64)
-    )
-    return sizes
-
-
 def _compressed_payloads(
     blocks: RecordBlocks, choice: Choice, verdict: Verdict
 ) -> tuple[Bytes, NDArray[np.int64]]:
@@ -293,7 +280,8 @@ def _compressed_payloads(
     starts = np.zeros(len(rows) + 1, np.int64)
     if not blocks.compressed.any():
         return as_bytes(b""), starts
-    records = np.empty(int(_largest_areas(blocks, rows)[blocks.compressed].sum()), np.uint8)
+    most = largest_inflated(rows, blocks.compressed, blocks.begin, blocks.end)
+    records = np.empty(most, np.uint8)
     record_starts = np.empty(len(rows) + 1, np.int64)
     found = rewrite_compressed(blocks.inflated, choice, verdict, records, record_starts)
     check_fault(found, rows, blocks.begin)

@@ -28,12 +28,13 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.scan import cut
 from winnow.scan.cut import DENSEST
-from winnow.scan.cut_kernel import sum_up
+from winnow.scan.cut_kernel import GUESSED, sum_up
 from winnow.scan.job import PartitionJob
 from winnow.scan.resolve import Survivors, resolve_bucket
 from winnow.scan.scan import scan_split
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.buffers import as_rows
+from winnow.wire.kernels.headers import LEGACY
 
 
 def random_rows(rng: random.Random) -> np.ndarray:  # type: ignore[type-arg]
@@ -75,7 +76,7 @@ def test_kernel_agrees_with_twin(
         in_split=in_split,
         plain=plain,
     )
-    assert (*found, flags) == (*told, int(legacy) | int(guessed) << 1)
+    assert (*found, flags) == (*told, LEGACY * legacy | GUESSED * guessed)
 
 
 def test_only_v2_splits_without_transactions_or_markers_are_plain() -> None:

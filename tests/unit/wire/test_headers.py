@@ -19,7 +19,14 @@ from winnow.logdir.indexes.kernels import extent
 from winnow.scan.cut import batches_checksum
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows, as_rows, copied, copy_rows, read_only
-from winnow.wire.kernels.headers import bits_of, count_records, find_areas, largest_size
+from winnow.wire.kernels.headers import (
+    bits_of,
+    count_records,
+    find_areas,
+    largest_inflated,
+    largest_size,
+)
+from winnow.wire.kernels.writing import GROWTH
 
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -47,7 +54,7 @@ def rows_of(given_: list[dict[str, int]]) -> Rows:
 
 
 @given(ROWS)
-def test_bits_of_all_batches(some: list[dict[str, int]]) -> None:
+def test_bits_are_those_of_any_batch(some: list[dict[str, int]]) -> None:
     rows = rows_of(some)
     assert bits_of(rows) == bits_of_plain(rows)
     assert bits_of(rows[::-1]) == bits_of_plain(rows)
@@ -60,7 +67,9 @@ def test_checksum_covers_offset_size_and_crc(some: list[dict[str, int]]) -> None
 
 
 @given(ROWS, st.integers(0, 2**6), st.sampled_from([100, 250, 700]))
-def test_areas_and_their_records(some: list[dict[str, int]], mask: int, raw_size: int) -> None:
+def test_places_and_counts_of_records_equal_those_of_the_plain_twin(
+    some: list[dict[str, int]], mask: int, raw_size: int
+) -> None:
     rows = rows_of(some)
     n = len(rows)
     skipped = read_only(np.array([bool(mask >> i & 1) for i in range(n)], np.bool_))
@@ -84,14 +93,17 @@ def test_areas_and_their_records(some: list[dict[str, int]], mask: int, raw_size
     assert count_records_plain(rows, unread, end - begin) == (total if wrong < 0 else None)
     if wrong >= 0:
         assert count_records_plain(rows[:wrong], unread[:wrong], (end - begin)[:wrong]) == total
-    payloads = np.arange(n)
-    records = np.where(compressed, payloads, end - begin + 9 * rows["record_count"].astype(int))
+    inflated, payloads = end - begin + GROWTH * rows["record_count"].astype(int), np.arange(n)
+    assert largest_inflated(rows, compressed, begin, end) == int(inflated[compressed].sum())
+    records = np.where(compressed, payloads, inflated)
     most = int(np.maximum(rows["size"], 61 + records).sum())
-    assert largest_size(rows, compressed, begin, end, read_only(payloads), 9) == most
+    assert largest_size(rows, compressed, begin, end, read_only(payloads)) == most
 
 
 @given(ROWS.filter(bool), st.integers(0, 3))
-def test_extent_of_batches_in_a_file(some: list[dict[str, int]], next_offset: int) -> None:
+def test_order_and_bounds_of_batches_equal_those_of_the_plain_twin(
+    some: list[dict[str, int]], next_offset: int
+) -> None:
     rows = rows_of(some)
     ascending, begin, end = extent_plain(rows, next_offset)
     assert extent(rows, 9, next_offset) == (ascending, 9 + begin, 9 + end)

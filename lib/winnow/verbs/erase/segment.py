@@ -139,7 +139,7 @@ def without(
     rows = copied(part.rows)
     rows[touched] = rest_rows
     out = rows[kept]
-    data = b"".join(_pieces(buf, rest, rows[kept], touched[kept]))
+    data = b"".join(_pieces(buf, rest, out, touched[kept]))
     out["position"] = np.cumsum(out["size"]) - out["size"]
     return data, out, Amount(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
 
