@@ -18,8 +18,8 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 _PATIENCE_S = 1.0
-"""A thread that has waited this long runs without the turn. The thread that has the turn may be
-waiting for a lock of this one.
+"""A thread waits this long for its turn, then runs without it. Perhaps the thread that has the turn
+waits for a lock of this one.
 """
 _turn = threading.Lock()
 

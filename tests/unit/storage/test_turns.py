@@ -44,7 +44,7 @@ def test_another_thread_runs_while_one_waits() -> None:
     _together(piece, piece)
 
 
-def test_waiting_inside_of_waiting_changes_nothing() -> None:
+def test_waiting_twice_is_like_waiting_once() -> None:
     both = threading.Barrier(2, timeout=_LONG_S)
 
     def piece() -> None:
@@ -134,6 +134,6 @@ def test_threads_that_take_turns_can_write_one_file(tmp_path: Path) -> None:
     _together(*[partial(joint.add, number) for number in range(16)])
 
 
-def test_thread_outside_of_a_turn_has_none_to_give() -> None:
+def test_thread_without_a_turn_can_wait() -> None:
     with waiting():
         _together(lambda: None)

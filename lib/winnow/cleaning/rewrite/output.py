@@ -34,7 +34,7 @@ from winnow.wire.inflate import inflate_parts
 from winnow.wire.kernels.headers import LEGACY, bits_of
 
 _SMALL_BATCH_BYTES = 1024
-"""Batches that are smaller on average take longer to process than to copy."""
+"""For smaller batches (on average), reading headers takes longer than copying records."""
 _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 
@@ -360,9 +360,9 @@ class BatchFates:
     def judge(
         self, buf: Bytes, batches: Array, path: str, *, bits: int, keep_markers: bool = True
     ) -> None:
-        """Judge all `batches` (dtype BATCH) of one split, which are in `buf`. `bits`: see
-        `bits_of`. `keep_markers`: for Kafka without delete horizons, whether the segment is young
-        enough. Raises CorruptLogError.
+        """Judge all `batches` (dtype BATCH) of one split. `buf` holds their bytes, and `bits` is
+        what `bits_of` returns for them. `keep_markers`: for Kafka without delete horizons, whether
+        the segment is young enough. Raises CorruptLogError.
         """
         if not bits & (TRANSACTIONAL | CONTROL):
             self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)

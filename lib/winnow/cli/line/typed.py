@@ -13,8 +13,8 @@ _FILE = "arguments"
 
 
 def typed_arguments(given: Sequence[str]) -> list[str]:
-    """Return the arguments with their bytes. `given`: what came through Java, returned where there
-    is nothing better.
+    """Return the arguments as they were typed, or `given`, which came through Java, if those cannot
+    be found.
     """
     place = os.environ.get("WINNOW_RUN_DIR")
     if place is None or not any(_REPLACED in one for one in given):

@@ -28,8 +28,9 @@ INITIAL_STATE = np.array([0, -1, -1, -1, 0], np.int64)
 
 @njit(cache=True, nogil=True)
 def extent(rows: Rows, start: int, next_offset: int) -> tuple[bool, int, int]:
-    """Return whether the last offsets ascend from `next_offset` on, the least position in the file,
-    and the largest end. Positions count from byte `start` of it. There is at least one row.
+    """Return whether the last offsets ascend from `next_offset` on, and the bytes of the file at
+    which the batches begin and end. There is at least one row. Positions of rows count from byte
+    `start` of the file.
     """
     begin, end = rows[0].position, rows[0].position + rows[0].size
     ascending = True
