@@ -2,8 +2,9 @@
 directory that leave known segments unread, each killed at a random moment.
 
 After each kill another run goes on, and every file is compared with those of a directory whose runs
-read everything and are never killed. All that is known of segments is checked after the kill and
-after the next run, record by record.
+read everything and are never killed. A run whose worker or executor was killed must have done all
+of it itself. All that is known of segments is checked after the kill and after the next run, record
+by record.
 """
 
 from __future__ import annotations
@@ -16,17 +17,26 @@ import tempfile
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
 from tests.conftest import local_session
-from tests.kill.kills import RUN_SECONDS, has_begun, strike, wait_for_lock
+from tests.kill.kills import (
+    CLUSTER,
+    RUN_SECONDS,
+    SURVIVED,
+    Victim,
+    has_begun,
+    strike,
+    wait_for_lock,
+)
 from tests.kill.processes import Run
-from tests.kill.run import NIGHTS, machine
+from tests.kill.run import NIGHTS, machine, table
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.spark.known_segments import check_known
@@ -50,12 +60,13 @@ _BATCH = 10
 CONFIGS = (
     f"t cleanup.policy=compact\nt min.cleanable.dirty.ratio=0\nt segment.bytes={SEGMENT_BYTES}\n"
 )
+REQUEST: Mapping[str, Any] = {"configs": CONFIGS, "least_summed_up": None}
 
 Moment = Literal["start", "staging", "keys", "commit", "list"]
+MOMENTS: tuple[Moment, ...] = ("start", "staging", "keys", "commit", "list")
 """What is waited for. `keys`: a file of keys is there, or begun. `list`: a list of what is known is
 being written, or has just been replaced.
 """
-Victim = Literal["group", "driver", "jvm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +114,24 @@ class Nights:
         self._write([rng.randrange(KEYS), *HOT])
         with (self.root / "output").open("wb") as output:
             seen = self._keys(), self._lists()
-            run = Run(self._arguments(), output=output)
+            master = ["--master", CLUSTER] if kill.victim == "executor" else []
+            run = Run([*self._arguments(), *master], output=output)
             try:
                 while not run.ended and not self._has_begun(kill.moment, *seen):
                     time.sleep(0.001)
                 time.sleep(kill.after)
                 killed = strike(run, kill.victim)
-                run.wait(timeout_seconds=RUN_SECONDS)
+                code = run.wait(timeout_seconds=RUN_SECONDS)
                 wait_for_lock(self.log_dir)
                 run.wait_until_gone()
             finally:
                 if run.processes():
                     run.kill_all()
         known = self._known()
+        if kill.victim in SURVIVED:
+            assert code == 0, (self.root / "output").read_text(errors="replace")[-3000:]
+            self._clean_other()
+            self._compare()
         if rng.random() < 0.5:
             recover([str(self.log_dir)])
             self._known()
@@ -148,13 +164,18 @@ class Nights:
 
     def _clean(self) -> int:
         """Both, in this process. Return how many segments were left unread."""
-        more = {"configs": CONFIGS, "least_summed_up": None}
-        results = clean_partitions(self.spark, self.log_dir, self.day, self.summaries, **more)
-        clean_partitions(self.spark, self.other, self.day, None, **more)
+        results = clean_partitions(self.spark, self.log_dir, self.day, self.summaries, **REQUEST)
+        self._clean_other()
+        self._compare()
+        return sum(result.segments_unread or 0 for result in results)
+
+    def _clean_other(self) -> None:
+        clean_partitions(self.spark, self.other, self.day, None, **REQUEST)
+
+    def _compare(self) -> None:
         ours, others = bytes_of(self.log_dir), bytes_of(self.other)
         different = [name for name in {*ours, *others} if ours.get(name) != others.get(name)]
         assert not different, f"{different[:10]} differ from those of runs that read everything"
-        return sum(result.segments_unread or 0 for result in results)
 
     def _learn(self) -> None:
         learn_segments(
@@ -198,9 +219,13 @@ class Nights:
 
 
 def choose(rng: random.Random) -> Kill:
-    """Half of the kills are while something is written that is known of segments."""
-    moment: Moment = rng.choices(("start", "staging", "keys", "commit", "list"), (1, 1, 2, 1, 2))[0]
-    victim: Victim = rng.choices(("group", "driver", "jvm"), (3, 2, 1))[0]
+    """Half of the kills are while something is written that is known of segments. Workers and
+    executors are killed while there are tasks.
+    """
+    victims: tuple[Victim, ...] = ("group", "driver", "jvm", "worker", "executor")
+    (victim,) = rng.choices(victims, (3, 2, 1, 2, 1))
+    weights = (0, 1, 2, 0, 0) if victim in SURVIVED else (1, 1, 2, 1, 2)
+    (moment,) = rng.choices(MOMENTS, weights)
     longest = {"start": 5.0, "staging": 0.5, "commit": 0.1}.get(moment, 0.03)
     return Kill(victim, moment, rng.choice((0.0, rng.random() * longest)))
 
@@ -230,28 +255,29 @@ def main() -> int:
 
 
 def _section(done: list[tuple[Kill, Night]], unread: int, *, seed: int) -> str:
-    killed = Counter(kill.moment for kill, night in done if night.killed)
+    killed = Counter((kill.victim, kill.moment) for kill, night in done if night.killed)
     full = FULL_SEGMENTS * len(NAMES)
     lost = sum(night.known < full for _, night in done)
     command = f"python -m tests.kill.nights --nights {len(done)} --seed {seed}"
     what = (
         f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. Each night a real `./spark-submit.sh clean` "
         f"goes over one log directory with two partitions and {full} full segments of 17 MiB. An "
-        f"undisturbed run leaves {unread} of them unread. The runs were killed with SIGKILL: "
-        f"{killed['start']} at the start, {killed['staging']} while staging, {killed['keys']} "
-        f"while keys of segments were written, {killed['commit']} while committing, "
-        f"{killed['list']} while lists of what is known were written. "
-        f"{len(done) - killed.total()} ended before that. Then the next run went on."
+        f"undisturbed run leaves {unread} of them unread. These were killed with SIGKILL, at the "
+        "start, while staging, while keys of segments or lists of what is known were written, or "
+        "while committing:"
     )
     result = (
+        f"{len(done) - killed.total()} runs ended before they could be killed. A run whose worker "
+        "or executor was killed had to do all of it itself. After the others the next run went on. "
         f"**{len(done)} of {len(done)} nights** left every file as in a directory whose runs read "
-        f"everything and are never killed. {lost} kills left fewer segments known than before. All "
-        "that was known after a kill, and after the next run, was true of its segment, record by "
-        "record."
+        f"everything and are never killed. After {lost} kills fewer segments were known than "
+        "before. All that was known after a kill, and after the next run, was true of its segment, "
+        "record by record."
     )
-    paragraphs = (textwrap.fill(text, 100, break_on_hyphens=False) for text in (what, result))
+    what, result = (textwrap.fill(text, 100, break_on_hyphens=False) for text in (what, result))
+    rows = "\n".join(table(killed, MOMENTS))
     page = "--record docs/proofs/kill.md"
-    return "\n\n".join([NIGHTS, f"    {command} {page}", *paragraphs]) + "\n"
+    return "\n\n".join([NIGHTS, f"    {command} {page}", what, rows, result]) + "\n"
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +24,7 @@ from tests.conftest import local_session
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
 from tests.kill import log
-from tests.kill.kills import Field, Kill, Lengths, Outcome, carry_out, choose, measure
+from tests.kill.kills import Field, Kill, Lengths, Outcome, Victim, carry_out, choose, measure
 from tests.spark.runs import clean, run
 
 KAFKA_EVERY = 10
@@ -114,12 +116,8 @@ def report(
         "",
         f"**{len(done)} of {len(done) + len(failed)} passed.** What the kills left:",
         "",
-        "| killed | " + " | ".join(states) + " | all |",
-        "|---|" + "--:|" * (len(states) + 1),
+        *table(counts, states),
     ]
-    for victim in sorted({kill.victim for kill, _ in done}):
-        row = [counts[victim, state] for state in states]
-        lines.append(f"| {victim} | " + " | ".join(map(str, [*row, sum(row)])) + " |")
     missed = sum(not outcome.killed for _, outcome in done)
     longest = max((outcome.alive_s for _, outcome in done), default=0.0)
     lines += [
@@ -132,6 +130,18 @@ def report(
         "",
     ]
     return "\n".join(lines)
+
+
+def table(counts: Counter[tuple[Victim, Any]], columns: Sequence[str]) -> list[str]:
+    """`counts`: killed runs by victim and column."""
+    lines = [
+        "| killed | " + " | ".join(columns) + " | all |",
+        "|---|" + "--:|" * (len(columns) + 1),
+    ]
+    for victim in sorted({victim for victim, _ in counts}):
+        row = [counts[victim, column] for column in columns]
+        lines.append(f"| {victim} | " + " | ".join(map(str, [*row, sum(row)])) + " |")
+    return lines
 
 
 def machine() -> str:
