@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +26,18 @@ from tests.spark.runs import stray_files
 from tests.storage.test_in_place import contents
 from tests.storage.test_output import download, upload
 from winnow.api import recover
+from winnow.errors import LogDirInUseError
+from winnow.logdir import lease
 from winnow.logdir.names import LOCK
 from winnow.storage.hdfs.client import connect, split_url
-from winnow.storage.places import Places, storage_of
+from winnow.storage.lease_file import Seen
+from winnow.storage.places import Places, check_fences, lease_file_of, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+SLOW = pytest.mark.slow
 
 CI_EVERY = 24
 """Of so many crash points the CI tries one; with `-m slow` they are all tried
@@ -90,6 +96,61 @@ def test_commits_of_two_partitions_overlap_and_each_keeps_its_order(
         assert {path: digest for path, (digest, _) in found.items() if path.startswith(name)} == {
             f"{name}/{path}": digest for path, (digest, _) in contents(run.after / name).items()
         }
+
+
+class LosingLease(TakingTurns):
+    """Before the effect with a given number, another run takes the lease."""
+
+    def __init__(self, url: str, turns: Iterator[str], *, at: int) -> None:
+        super().__init__(url, turns, before_first=lambda: None)
+        self._url, self._at = url, at
+        self.taken: Seen | None = None
+
+    def take_turn(self, method: str, act: Callable[[], None], path: str) -> None:
+        def lose_first() -> None:
+            if len(self.effects) == self._at and self.taken is None:
+                file = lease_file_of(self._url)
+                seen = file.look()
+                assert seen is not None
+                self.taken = file.take_over(seen, b"{}")
+                with suppress(LogDirInUseError):
+                    while True:
+                        check_fences(self._url)
+                        time.sleep(0.01)
+            act()
+
+        super().take_turn(method, lose_first, path)
+
+
+@pytest.mark.parametrize("part", [0.4, *(pytest.param(n / 20, marks=SLOW) for n in range(20))])
+def test_lost_lease_stops_both_commits_and_next_run_ends_them(
+    part: float,
+    root: str,
+    alone: Alone,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lease, "LENGTH_S", 1.5)
+    before, runs = alone("compact,delete")
+    url, case = f"{root}/log-dir", runs[NAMES[0]].case
+    upload(before, url)
+    at = int(part * sum(len(run.effects) for run in runs.values()))
+    storage = LosingLease(url, SCHEDULES["alternating"](), at=at)
+    results = run_winnow(spark, url, case, storage=storage)
+    assert storage.taken is not None
+    assert all(effect.is_sync for effect in storage.effects[at:])
+    assert all(result.error is None or "is lost" in result.error for result in results)
+    assert any(result.error for result in results)
+    lease_file_of(url).remove(storage.taken)
+    recovered = recover([url])
+    assert [result.error for result in recovered.partitions] == [None, None]
+    results = run_winnow(spark, url, case)
+    assert [result.error for result in results] == [None, None]
+    found = download(url, tmp_path / "found")
+    assert stray_files(found) == []
+    for name, run in runs.items():
+        assert contents(found / name) == contents(run.after / name)
 
 
 @pytest.mark.parametrize(

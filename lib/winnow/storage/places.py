@@ -102,7 +102,7 @@ class Places:
     """Implements `winnow.storage.contract.Storage` for paths and URLs alike. It keeps no state, so
     tasks can receive it.
 
-    Before every change it checks that this process still may make it .
+    Before every change it checks that this process still may make it.
     """
 
     def canonical(self, path: str) -> str:
