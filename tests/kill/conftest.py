@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.kill.fields import make_field
 from tests.kill.kills import Field
-from tests.kill.run import make_field
 
 
 @pytest.fixture(scope="session")

@@ -74,10 +74,15 @@ class Field:
     """Never touched."""
     undisturbed: Path
     """What a run makes of `source`."""
-    scratch: Path
+    arguments: Callable[[Path], list[str]]
+    """Of `./spark-submit.sh`, for a log directory."""
     again: Callable[[Path], None]
     """The next run over a log directory; raises AssertionError unless it does all there is to do.
     """
+
+    @property
+    def scratch(self) -> Path:
+        return self.source.parent
 
 
 def choose(rng: random.Random, number: int, lengths: Lengths) -> Kill:
@@ -102,7 +107,7 @@ def measure(field: Field) -> Lengths:
     """An undisturbed run. Its result must be `field.undisturbed`."""
     log_dir = fresh(field)
     with (field.scratch / "output").open("wb") as output:
-        run = Run(log.arguments(log_dir), output=output)
+        run = Run(field.arguments(log_dir), output=output)
         moments = [wait_for(run, log_dir, stage) - run.started for stage in ("staging", "commit")]
         while has_begun(log_dir, "staging"):
             time.sleep(0.002)
@@ -129,7 +134,7 @@ def carry_out(kill: Kill, field: Field, *, kafka: Kafka | None = None) -> Outcom
     log_dir = fresh(field)
     master = ["--master", CLUSTER] if kill.victim == "executor" else []
     with (field.scratch / "output").open("wb") as output:
-        run = Run([*log.arguments(log_dir), *master], output=output)
+        run = Run([*field.arguments(log_dir), *master], output=output)
         try:
             wait_for(run, log_dir, kill.stage)
             time.sleep(kill.after)

@@ -1,53 +1,33 @@
-"""`python -m tests.kill.run --runs 200 --seed N [--record FILE]`: many real runs, each killed at a
-random moment.
+"""`python -m tests.kill.run [--verb erase] --runs 200 --seed N [--record FILE]`: many real runs,
+each killed at a random moment.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
 import random
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import SparkSession
 
 from tests.conftest import local_session
-from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
-from tests.kill import log
-from tests.kill.kills import Field, Kill, Lengths, Outcome, Victim, carry_out, choose, measure
-from tests.spark.runs import clean, run
+from tests.kill.fields import VERBS, Verb, make_field
+from tests.kill.kills import Kill, Lengths, Outcome, carry_out, choose, measure
+from tests.kill.page import machine, put_section, table
 
 KAFKA_EVERY = 10
-NIGHTS = "## Nights with known segments"
-"""Heads the last section of the page, which `tests.kill.nights` writes."""
-
-
-def make_field(spark: SparkSession, scratch: Path) -> Field:
-    """A log directory, and what an undisturbed run makes of it."""
-
-    def again(log_dir: Path) -> None:
-        result = run(clean, spark, log_dir, sets=log.SETS)
-        left = [
-            f"{p.topic}-{p.partition}: {p.error or p.reason}"
-            for p in result.partitions
-            if p.left_alone or p.error
-        ]
-        assert not left, left
-
-    source, undisturbed = log.make(scratch / "source"), scratch / "undisturbed"
-    copy_tree(source, undisturbed)
-    again(undisturbed)
-    return Field(source, undisturbed, scratch, again)
+HEADINGS: dict[Verb, str] = {"clean": "# Killed runs", "erase": "## Killed erasures"}
+RUNS: dict[Verb, str] = {
+    "clean": "`./spark-submit.sh clean` over 13 partitions",
+    "erase": "`./spark-submit.sh erase` of five keys in 13 partitions",
+}
 
 
 def main() -> int:
@@ -61,7 +41,7 @@ def main() -> int:
         Kafka() as kafka,
     ):
         os.environ["XDG_STATE_HOME"] = f"{scratch}/state"
-        field = make_field(session, Path(scratch))
+        field = make_field(session, Path(scratch), options.verb)
         lengths = measure(field)
         _say(f"an undisturbed run: {lengths}")
         for number in range(options.runs):
@@ -79,42 +59,46 @@ def main() -> int:
                 "s)"
             )
     session.stop()
-    text = report(done, failed, lengths, seed=options.seed)
+    text = report(done, failed, lengths, verb=options.verb, seed=options.seed)
     _say(text)
     if options.record:
-        before = options.record.read_text(encoding="utf-8") if options.record.exists() else ""
-        _, heading, nights = before.partition(NIGHTS)
-        last = f"\n{heading}{nights}" if heading else ""
-        options.record.write_text(text + last, encoding="utf-8")
+        put_section(options.record, text)
     return 1 if failed else 0
 
 
 def report(
-    done: list[tuple[Kill, Outcome]], failed: list[str], lengths: Lengths, *, seed: int
+    done: list[tuple[Kill, Outcome]],
+    failed: list[str],
+    lengths: Lengths,
+    *,
+    verb: Verb,
+    seed: int,
 ) -> str:
-    """What happened, as a page of docs/proofs."""
+    """What happened, as a section of a page of docs/proofs."""
     states = sorted({outcome.state for _, outcome in done})
     counts = Counter((kill.victim, outcome.state) for kill, outcome in done if outcome.killed)
+    about = (
+        f"Each run is a real {RUNS[verb]}, killed with SIGKILL at a random moment. The victim is "
+        "the process group, the JVM, the driver, a Python worker, or an executor (standalone "
+        "cluster on one machine). Then the next run follows, and every file is compared, byte for "
+        "byte, with those of an undisturbed run. After the death of a worker or an executor there "
+        "is no next run: the run itself must succeed."
+    )
+    page = "--record docs/proofs/kill.md"
+    runs = len(done) + len(failed)
+    option = "" if verb == "clean" else f" --verb {verb}"
     lines = [
-        "# Killed runs",
+        HEADINGS[verb],
         "",
-        "Each run is a real `./spark-submit.sh clean` over 13 partitions, killed with SIGKILL at a",
-        "random moment. The victim is the process group, the JVM, the driver, a Python worker, or",
-        "an executor (standalone cluster on one machine). Then the next run follows with the same",
-        "`--now`, and every file is compared, byte for byte, with those of an undisturbed run.",
-        "After the death of a worker or an executor there is no next run: the run itself must",
-        "succeed.",
+        textwrap.fill(about, 100, break_on_hyphens=False),
         "",
-        (
-            f"    python -m tests.kill.run --runs {len(done) + len(failed)} --seed {seed} --record "
-            "docs/proofs/kill.md"
-        ),
+        f"    python -m tests.kill.run{option} --runs {runs} --seed {seed} {page}",
         "",
         f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. An undisturbed run takes",
         f"{lengths.start:.1f} s until it stages, {lengths.staging:.1f} s until it commits, and",
         f"{lengths.commit:.1f} s to commit and end.",
         "",
-        f"**{len(done)} of {len(done) + len(failed)} passed.** What the kills left:",
+        f"**{len(done)} of {runs} passed.** What the kills left:",
         "",
         *table(counts, states),
     ]
@@ -126,35 +110,15 @@ def report(
         f"{longest:.1f} s after the lock was free, and none of them wrote to a log in that time.",
         f"Before the next run, every {KAFKA_EVERY}th directory was given to Kafka's own loader. It",
         "loaded each partition, with everything that has to be kept.",
-        *(["", "## Failures", "", *(f"* {text}" for text in failed)] if failed else []),
+        *(["", "### Failures", "", *(f"* {text}" for text in failed)] if failed else []),
         "",
     ]
     return "\n".join(lines)
 
 
-def table(counts: Counter[tuple[Victim, Any]], columns: Sequence[str]) -> list[str]:
-    """`counts`: killed runs by victim and column."""
-    lines = [
-        "| killed | " + " | ".join(columns) + " | all |",
-        "|---|" + "--:|" * (len(columns) + 1),
-    ]
-    for victim in sorted({victim for victim, _ in counts}):
-        row = [counts[victim, column] for column in columns]
-        lines.append(f"| {victim} | " + " | ".join(map(str, [*row, sum(row)])) + " |")
-    return lines
-
-
-def machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    model = next(
-        (line.partition(":")[2].strip() for line in lines if "model name" in line),
-        platform.machine(),
-    )
-    return f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}"
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--verb", choices=VERBS, default="clean")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", type=Path, help="where the page goes")

@@ -4,10 +4,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.kafka.judge.judge import Kafka
+from tests.kill.fields import make_field
 from tests.kill.kills import Field, Kill, carry_out
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -30,3 +37,11 @@ def test_run_after_a_kill_ends_like_an_undisturbed_run(
     outcome = carry_out(kill, field, kafka=kafka if kill.stage == "commit" else None)
     assert outcome.killed
     assert outcome.alive_s < 10
+
+
+def test_next_erasure_after_a_kill_ends_like_an_undisturbed_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    field = make_field(spark, tmp_path, "erase")
+    outcome = carry_out(Kill("driver", "commit", 0.0), field)
+    assert (outcome.killed, outcome.state) == (True, "inside a commit")
