@@ -79,6 +79,8 @@ class Field:
     again: Callable[[Path], None]
     """The next run over a log directory; raises AssertionError unless it does all there is to do.
     """
+    may_lack: tuple[str, ...] = ()
+    """Suffixes of files that may be missing after a kill and the next run."""
 
     @property
     def scratch(self) -> Path:
@@ -158,7 +160,7 @@ def carry_out(kill: Kill, field: Field, *, kafka: Kafka | None = None) -> Outcom
     if kafka is not None:
         ask_kafka(kafka, log_dir, field)
     field.again(log_dir)
-    log.assert_same(log_dir, field.undisturbed)
+    log.assert_same(log_dir, field.undisturbed, may_lack=field.may_lack)
     return Outcome(killed, state, alive)
 
 

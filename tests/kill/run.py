@@ -86,6 +86,11 @@ def report(
     )
     page = "--record docs/proofs/kill.md"
     runs = len(done) + len(failed)
+    if verb == "erase":
+        about += (
+            " Only producer snapshots may be missing: where a swap had begun, recovery removes the "
+            "one at its base, as a loader does."
+        )
     option = "" if verb == "clean" else f" --verb {verb}"
     lines = [
         HEADINGS[verb],
