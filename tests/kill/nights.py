@@ -14,7 +14,6 @@ import os
 import random
 import sys
 import tempfile
-import textwrap
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -35,7 +34,7 @@ from tests.kill.kills import (
     strike,
     wait_for_lock,
 )
-from tests.kill.page import machine, put_section, table
+from tests.kill.page import filled, machine, put_section, table
 from tests.kill.processes import Run
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
@@ -273,11 +272,18 @@ def _section(done: list[tuple[Kill, Night]], unread: int, *, seed: int) -> str:
         "before. All that was known after a kill, and after the next run, was true of its segment, "
         "record by record."
     )
-    what, result = (textwrap.fill(text, 100, break_on_hyphens=False) for text in (what, result))
     rows = "\n".join(table(killed, MOMENTS))
     page = "--record docs/proofs/kill.md"
     return (
-        "\n\n".join(["## Nights with known segments", f"    {command} {page}", what, rows, result])
+        "\n\n".join(
+            [
+                "## Nights with known segments",
+                f"    {command} {page}",
+                filled(what),
+                rows,
+                filled(result),
+            ]
+        )
         + "\n"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +32,10 @@ def table(counts: Counter[tuple[Victim, Any]], columns: Sequence[str]) -> list[s
         row = [counts[victim, column] for column in columns]
         lines.append(f"| {victim} | " + " | ".join(map(str, [*row, sum(row)])) + " |")
     return lines
+
+
+def filled(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 100, break_on_hyphens=False)
 
 
 def machine() -> str:

@@ -10,7 +10,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections import Counter
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from tests.conftest import local_session
 from tests.kafka.judge.judge import Kafka
 from tests.kill.fields import VERBS, Verb, make_field
 from tests.kill.kills import Kill, Lengths, Outcome, carry_out, choose, measure
-from tests.kill.page import machine, put_section, table
+from tests.kill.page import filled, machine, put_section, table
 
 KAFKA_EVERY = 10
 HEADINGS: dict[Verb, str] = {"clean": "# Killed runs", "erase": "## Killed erasures"}
@@ -92,33 +91,30 @@ def report(
             "one at its base, as a loader does."
         )
     option = "" if verb == "clean" else f" --verb {verb}"
-    lines = [
-        HEADINGS[verb],
-        "",
-        textwrap.fill(about, 100, break_on_hyphens=False),
-        "",
-        f"    python -m tests.kill.run{option} --runs {runs} --seed {seed} {page}",
-        "",
-        f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. An undisturbed run takes",
-        f"{lengths.start:.1f} s until it stages, {lengths.staging:.1f} s until it commits, and",
-        f"{lengths.commit:.1f} s to commit and end.",
-        "",
-        f"**{len(done)} of {runs} passed.** What the kills left:",
-        "",
-        *table(counts, states),
-    ]
     missed = sum(not outcome.killed for _, outcome in done)
     longest = max((outcome.alive_s for _, outcome in done), default=0.0)
-    lines += [
-        "",
-        f"{missed} runs ended before they could be killed. No process of a run lived longer than",
-        f"{longest:.1f} s after the lock was free, and none of them wrote to a log in that time.",
-        f"Before the next run, every {KAFKA_EVERY}th directory was given to Kafka's own loader. It",
-        "loaded each partition, with everything that has to be kept.",
-        *(["", "### Failures", "", *(f"* {text}" for text in failed)] if failed else []),
-        "",
+    took = (
+        f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. An undisturbed run takes {lengths.start:.1f} "
+        f"s until it stages, {lengths.staging:.2f} s until it commits, and {lengths.commit:.2f} s "
+        "to commit and end."
+    )
+    rest = (
+        f"{missed} runs ended before they could be killed. No process of a run lived longer than "
+        f"{longest:.1f} s after the lock was free, and none of them wrote to a log in that time. "
+        f"Before the next run, every {KAFKA_EVERY}th directory was given to Kafka's own loader. It "
+        "loaded each partition, with everything that has to be kept."
+    )
+    sections = [
+        HEADINGS[verb],
+        filled(about),
+        f"    python -m tests.kill.run{option} --runs {runs} --seed {seed} {page}",
+        filled(took),
+        f"**{len(done)} of {runs} passed.** What the kills left:",
+        "\n".join(table(counts, states)),
+        filled(rest),
+        *(["### Failures", "\n".join(f"* {text}" for text in failed)] if failed else []),
     ]
-    return "\n".join(lines)
+    return "\n\n".join(sections)
 
 
 def _options() -> argparse.Namespace:
