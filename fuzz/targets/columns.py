@@ -10,12 +10,12 @@ from winnow.wire.inflate import RecordBlocks
 
 def check_columns(blocks: RecordBlocks, *, twins: bool) -> None:
     """Records that can be scanned can be gathered."""
-    places = record_places(blocks, blocks.rows)
+    places = record_places(blocks)
     names, contents = header_places(blocks, places.headers)
     columns = [_strings(blocks, one) for one in (places.key, places.value, names, contents)]
     if not twins:
         return
-    records = records_plain(blocks, blocks.rows)
+    records = records_plain(blocks)
     headers = [header for record in records for header in record.headers]
     require(places.offset.tolist() == [record.offset for record in records], "offsets differ")
     require(

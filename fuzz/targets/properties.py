@@ -66,7 +66,7 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
     """Batches with a right CRC: readable ones can be filtered, and records to keep are kept."""
     blocks = _inflated(buf, rows) if twins else inflate(buf, rows, limit=LIMIT)
     rows = blocks.rows
-    columns = _scanned(blocks) if twins else scan_records(blocks, rows, SECRET, check_crc=True)
+    columns = _scanned(blocks) if twins else scan_records(blocks, SECRET, check_crc=True)
     _check_sums(blocks, columns.hash, twins=twins)
     check_columns(blocks, twins=twins)
     keep = np.array([rng.random() < 0.6 for _ in range(len(columns))], np.bool_)
@@ -84,14 +84,12 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
         ),
     }
     if not twins:
-        _check_sound(filter_batches(blocks, rows, keep, retention, **settings))
+        _check_sound(filter_batches(blocks, keep, retention, **settings))
         return
     for kept, which in ((keep, retention), (np.ones_like(keep), np.ones_like(retention))):
         filtered = same_outcome(
-            lambda kept=kept, which=which: filter_batches(blocks, rows, kept, which, **settings),
-            lambda kept=kept, which=which: filter_batches_plain(
-                blocks, rows, kept, which, **settings
-            ),
+            lambda kept=kept, which=which: filter_batches(blocks, kept, which, **settings),
+            lambda kept=kept, which=which: filter_batches_plain(blocks, kept, which, **settings),
             "filter",
         )
         if filtered is not None:
@@ -121,8 +119,8 @@ def _inflated(buf: Bytes, rows: Rows) -> RecordBlocks:
 
 def _scanned(blocks: RecordBlocks) -> RecordColumns:
     both: tuple[RecordColumns, RecordColumns] | None = same_outcome(
-        lambda: scan_records(blocks, blocks.rows, SECRET, check_crc=True),
-        lambda: scan_records_plain(blocks, blocks.rows, SECRET, check_crc=True),
+        lambda: scan_records(blocks, SECRET, check_crc=True),
+        lambda: scan_records_plain(blocks, SECRET, check_crc=True),
         "scan",
     )
     if both is None:
@@ -133,29 +131,20 @@ def _scanned(blocks: RecordBlocks) -> RecordColumns:
             f"scans differ in {name}",
         )
     if (blocks.rows["magic"] == MAX_MAGIC).all():
-        _check_control(blocks, blocks.rows)
+        _check_control(blocks)
     return both[0]
 
 
-def _check_control(blocks: RecordBlocks, rows: Rows) -> None:
+def _check_control(blocks: RecordBlocks) -> None:
     """What its twin can read of control batches, the kernel reads alike; the twin is the stricter
     one.
     """
-    chosen = np.flatnonzero((rows["attributes"] & CONTROL) != 0)
+    chosen = np.flatnonzero((blocks.rows["attributes"] & CONTROL) != 0)
     for i in chosen.tolist():
-        one = RecordBlocks(
-            rows=rows[i : i + 1],
-            raw=blocks.raw,
-            inflated=blocks.inflated,
-            compressed=blocks.compressed[i : i + 1],
-            begin=blocks.begin[i : i + 1],
-            end=blocks.end[i : i + 1],
-            unread=blocks.unread[i : i + 1],
-            mixed=blocks.mixed[i : i + 1],
-        )
+        one = blocks.some(slice(i, i + 1))
         both = same_outcome(
-            lambda one=one: decode_control(one, one.rows),
-            lambda one=one: decode_control_plain(one, one.rows),
+            lambda one=one: decode_control(one),
+            lambda one=one: decode_control_plain(one),
             "control",
         )
         if both is not None:
@@ -170,8 +159,8 @@ def _check_sums(blocks: RecordBlocks, hashes: NDArray[np.uint64], *, twins: bool
     """What verifying and reporting make of records that can be read."""
     faults = check_records(blocks).fault.tolist()
     require(_UNSCANNED.issuperset(faults), f"records that were scanned are judged {faults}")
-    counts, _ = count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1 << 20)
-    again, _ = count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1 << 20, hashes=hashes)
+    counts, _ = count_names(blocks, CONSUMER_OFFSETS, most=1 << 20)
+    again, _ = count_names(blocks, CONSUMER_OFFSETS, most=1 << 20, hashes=hashes)
     same = counts.names == again.names and bool(
         (counts.records == again.records).all() and (counts.bytes == again.bytes).all()
     )
@@ -186,7 +175,7 @@ def _check_sums(blocks: RecordBlocks, hashes: NDArray[np.uint64], *, twins: bool
     figures = zip(counts.records.tolist(), counts.bytes.tolist(), strict=True)
     found = dict(zip(counts.names, figures, strict=True))
     require(
-        found == count_names_plain(blocks, blocks.rows, CONSUMER_OFFSETS),
+        found == count_names_plain(blocks, CONSUMER_OFFSETS),
         "names are counted differently",
     )
 
@@ -212,5 +201,5 @@ def _check_sound(filtered: Filtered) -> None:
     )
     require(first_bad_crc(filtered.data, rows[:count]) < 0, "what was filtered has a wrong CRC")
     again = inflate(filtered.data, rows[:count], limit=4 * LIMIT)
-    records = len(scan_records(again, again.rows, SECRET))
+    records = len(scan_records(again, SECRET))
     require(records == filtered.records_out, "records of what was filtered were lost")

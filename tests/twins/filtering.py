@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 def filter_batches_plain(
     blocks: RecordBlocks,
-    batches: Rows,
     keep: NDArray[np.bool_],
     retention: NDArray[np.int8],
     *,
@@ -47,12 +46,12 @@ def filter_batches_plain(
     era: Era = LATEST,
 ) -> Filtered:
     """As `filter_batches`."""
-    total = record_total(blocks, batches)
+    total = record_total(blocks)
     out: list[bytes] = []
     tombstones: list[int] = []
     counts = dict.fromkeys(("records_out", "copied", "rewritten", "emptied", "dropped"), 0)
     decided = 0
-    for i, row in enumerate(batches):
+    for i, row in enumerate(blocks.rows):
         mine = keep[decided : decided + int(row["record_count"])]
         decided += len(mine)
         if retention[i] == Retention.DELETE:

@@ -9,7 +9,6 @@ from tests.twins.crc import crc32c_plain
 from tests.twins.siphash import siphash_plain
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, CONTROL, LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
-from winnow.wire.buffers import Rows
 from winnow.wire.control import control_type, coordinator_epoch
 from winnow.wire.control_records import (
     _BAD_KEY,
@@ -31,18 +30,20 @@ if TYPE_CHECKING:
 _MASK = (1 << 64) - 1
 
 
-def records_plain(blocks: RecordBlocks, batches: Rows) -> list[Record]:
+def records_plain(blocks: RecordBlocks) -> list[Record]:
     """The plain twin of all three: returns the records themselves."""
-    return [record for i, row in enumerate(batches) for record in read_records(blocks.area(i), row)]
+    return [
+        record for i, row in enumerate(blocks.rows) for record in read_records(blocks.area(i), row)
+    ]
 
 
 def scan_records_plain(
-    blocks: RecordBlocks, batches: Rows, secret: tuple[int, int], *, check_crc: bool = False
+    blocks: RecordBlocks, secret: tuple[int, int], *, check_crc: bool = False
 ) -> RecordColumns:
     """The plain twin of `scan_records`."""
-    columns = _allocated(record_total(blocks, batches))
+    columns = _allocated(record_total(blocks))
     n = 0
-    for i, row in enumerate(batches):
+    for i, row in enumerate(blocks.rows):
         start, end = int(row["position"]), int(row["position"] + row["size"])
         if (
             check_crc
@@ -63,10 +64,10 @@ def scan_records_plain(
     return columns
 
 
-def decode_control_plain(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
+def decode_control_plain(blocks: RecordBlocks) -> ControlColumns:
     """The plain twin of `decode_control`. It also refuses faults behind the value."""
-    columns = _columns(len(batches))
-    for i, row in enumerate(batches):
+    columns = _columns(len(blocks.rows))
+    for i, row in enumerate(blocks.rows):
         columns.type[i], columns.timestamp[i] = EMPTY, row["max_timestamp"]
         for record in read_records(blocks.area(i), row)[:1]:
             if record.key is None or len(record.key) < _KEY_SIZE or record.key[0] & 0x80:
@@ -93,12 +94,12 @@ def digests_plain(
     return siphash_plain(record.key or b"", secret), content
 
 
-def find_keys_plain(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> list[int]:
+def find_keys_plain(blocks: RecordBlocks, keys: KeySet) -> list[int]:
     """The plain twin of `find_keys`: numbers only."""
     number_of = {keys[number]: number for number in range(len(keys))}
     return [
         NOT_FOUND if record.key is None else number_of.get(record.key, NOT_FOUND)
-        for i, row in enumerate(batches)
+        for i, row in enumerate(blocks.rows)
         for record in read_records(blocks.area(i), row)
     ]
 
@@ -115,12 +116,10 @@ def name_in_key(topic: str, key: bytes | None) -> bytes | None:
     return key[4 : 4 + size] if 0 <= size <= len(key) - 4 else None
 
 
-def count_names_plain(
-    blocks: RecordBlocks, batches: Rows, topic: str
-) -> dict[bytes, tuple[int, int]]:
+def count_names_plain(blocks: RecordBlocks, topic: str) -> dict[bytes, tuple[int, int]]:
     """The plain twin of `count_names`: records and bytes of every name."""
     found: dict[bytes, tuple[int, int]] = {}
-    for i, row in enumerate(batches):
+    for i, row in enumerate(blocks.rows):
         if row["attributes"] & CONTROL:
             continue
         area = blocks.area(i)

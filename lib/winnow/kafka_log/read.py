@@ -171,7 +171,7 @@ class _RangeReader:
             yield from self._decoded(piece, rows[half:])
 
     def _records(self, piece: Piece, blocks: RecordBlocks) -> pa.RecordBatch | None:
-        places = record_places(blocks, blocks.rows, self._parts)
+        places = record_places(blocks, self._parts)
         if not self._all_kept(blocks.rows):
             places = places[np.flatnonzero(self._kept(places))]
         if not len(places):

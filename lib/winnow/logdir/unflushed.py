@@ -193,7 +193,7 @@ def _check_control(buf: Bytes, rows: Rows, path: str) -> None:
     try:
         kinds = np.concatenate(
             [
-                decode_control(blocks, blocks.rows).type
+                decode_control(blocks).type
                 for blocks in inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
             ]
         )

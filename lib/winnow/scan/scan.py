@@ -121,7 +121,7 @@ def packed_keys(
         if compressed:
             check_crcs(buf, rows)
         for blocks in inflate_parts(buf, rows, limit=wanted.max_decompressed_bytes):
-            columns = scan_records(blocks, blocks.rows, wanted.secret, check_crc=not compressed)
+            columns = scan_records(blocks, wanted.secret, check_crc=not compressed)
             if holders is not None:
                 holders.add_blocks(blocks, columns.hash)
             has_key = ~columns.null_key

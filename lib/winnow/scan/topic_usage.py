@@ -70,9 +70,7 @@ class HoldingsCounter:
 
     def add_blocks(self, blocks: RecordBlocks, hashes: NDArray[np.uint64] | None = None) -> None:
         """Count the rows of `blocks`. `hashes`: of scanned keys. Raises CorruptLogError."""
-        counts, all_of_them = count_names(
-            blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=hashes
-        )
+        counts, all_of_them = count_names(blocks, self._topic, most=MOST_NAMES, hashes=hashes)
         self._complete &= all_of_them
         figures = zip(counts.records.tolist(), counts.bytes.tolist(), strict=True)
         _add(self._sums, zip(counts.names, figures, strict=True))

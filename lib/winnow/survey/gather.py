@@ -53,7 +53,7 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
         )
     with errors_inside(path):
         parts = inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
-        return ControlColumns.joined(decode_control(blocks, blocks.rows) for blocks in parts)
+        return ControlColumns.joined(decode_control(blocks) for blocks in parts)
 
 
 class Gatherer:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.buffers import Bytes
 from winnow.wire.kernels.column import gather, locate, locate_headers
 from winnow.wire.record_faults import check_fault
 from winnow.wire.records import record_total
@@ -83,14 +83,13 @@ class RecordPlaces:
         )
 
 
-def record_places(blocks: RecordBlocks, batches: Rows, parts: Part = Part.ALL) -> RecordPlaces:
-    """Parse all records of `batches`, the rows of `blocks`, which has their areas. `parts`: what to
-    locate.
+def record_places(blocks: RecordBlocks, parts: Part = Part.ALL) -> RecordPlaces:
+    """Parse all records. `parts`: what to locate.
 
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2.
     """
-    rows = as_rows(batches)
-    n = record_total(blocks, rows)
+    rows = blocks.rows
+    n = record_total(blocks)
     batch, offset, timestamp = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
     key, value, headers = (
         _room(batch, n if part in parts else 0) for part in (Part.KEY, Part.VALUE, Part.HEADERS)

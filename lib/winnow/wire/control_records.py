@@ -11,7 +11,7 @@ import numpy as np
 from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import LOG_APPEND_TIME
-from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
 from winnow.wire.kernels.memory import load_be16, load_be32
 from winnow.wire.kernels.varint import read_varint, read_varlong
@@ -55,13 +55,13 @@ class ControlColumns:
         )
 
 
-def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
-    """Decode the first records of control batches (v2), whose areas are `blocks`.
+def decode_control(blocks: RecordBlocks) -> ControlColumns:
+    """Decode the first records of control batches (v2).
 
     Raises CorruptLogError for a record that does not lie inside its batch, and for a key that Kafka
     would not read.
     """
-    rows = as_rows(batches)
+    rows = blocks.rows
     columns = _columns(len(rows))
     fault, i = _decode(
         *blocks.areas, rows, columns.type, columns.coordinator_epoch, columns.timestamp

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, Codec
-from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
+from winnow.wire.buffers import Bytes, Rows, as_bytes, read_only
 from winnow.wire.codecs import compress
 from winnow.wire.kernels.codec import compress_many
 from winnow.wire.kernels.filter import (
@@ -101,7 +101,6 @@ _COUNTS = ("records_in", "records_out", "copied", "rewritten", "emptied", "dropp
 
 def filter_batches(
     blocks: RecordBlocks,
-    batches: Rows,
     keep: NDArray[np.bool_],
     retention: NDArray[np.int8],
     *,
@@ -110,8 +109,8 @@ def filter_batches(
     horizon_cause: NDArray[np.bool_] | None = None,
     era: Era = LATEST,
 ) -> Filtered:
-    """Filter batches, the rows of `blocks`, which has their records areas. What remains of v0 and
-    v1 is written as v2 if the version converts them (S2.5).
+    """Filter batches. What remains of v0 and v1 is written as v2 if the version converts them
+    (S2.5).
 
     `keep`: one item per record over all batches: whether its key allows it to stay; True for
     records of control batches. A null value is dropped anyway if its batch's delete horizon has
@@ -129,8 +128,8 @@ def filter_batches(
         (0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG
     ):
         raise ValueError(f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}")
-    rows = as_rows(batches)
-    total = record_total(blocks, rows)
+    rows = blocks.rows
+    total = record_total(blocks)
     legacy = bool(bits_of(rows) & LEGACY)
     if legacy and not era.converts:
         return _by_format(
@@ -167,7 +166,7 @@ def filter_batches(
             retain_deletes=era.keep_deletes,
         )
         blocks = replace(blocks, inflated=inflated, end=end, rows=rows)
-        keep = _read_only(keep, np.bool_, record_total(blocks, rows))
+        keep = _read_only(keep, np.bool_, record_total(blocks))
         choice = choice._replace(rows=rows, end=blocks.end, keep=keep)
     verdict = _no_verdict(len(rows))
     payloads, starts = _compressed_payloads(blocks, choice, verdict)
@@ -209,7 +208,6 @@ def _by_format(
             parts.append(
                 filter_batches(
                     run,
-                    run.rows,
                     kept,
                     retention[some],
                     horizon_cause=cause,

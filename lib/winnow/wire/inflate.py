@@ -62,6 +62,7 @@ class RecordBlocks:
         # Kernels are compiled for read-only arrays, and nobody may change these.
         for name in _PER_BATCH:
             object.__setattr__(self, name, read_only(getattr(self, name)))
+        object.__setattr__(self, "rows", as_rows(self.rows))
 
     def some(self, chosen: slice | NDArray[np.bool_]) -> RecordBlocks:
         """Return some of the batches alone."""

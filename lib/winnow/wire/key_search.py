@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows, read_only
+from winnow.wire.buffers import Bytes, Rows, as_bytes, read_only
 from winnow.wire.kernels.blake2b import DIGEST_SIZE, hash_all
 from winnow.wire.kernels.record import AHEAD, check_area, kernel, parse_record, prefetch, same_bytes
 from winnow.wire.kernels.siphash import siphash
@@ -90,14 +90,13 @@ def key_set_of(keys: Sequence[bytes], secret: tuple[int, int]) -> KeySet:
     return key_set(ends, as_bytes(b"".join(different)), secret)
 
 
-def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
-    """Look up the keys of all records of `batches`, the rows of `blocks`, which has their areas. A
-    null key is never found.
+def find_keys(blocks: RecordBlocks, keys: KeySet) -> FoundKeys:
+    """Look up the keys of all records. A null key is never found.
 
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2.
     """
-    rows = as_rows(batches)
-    n = record_total(blocks, rows)
+    rows = blocks.rows
+    n = record_total(blocks)
     found = FoundKeys(np.empty(n, np.int32), np.empty(n, np.int32))
     result = _find(
         *blocks.areas,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.wire.batch import CONTROL
-from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.internal_topics import key_types
 from winnow.wire.kernels.memory import load_be16
 from winnow.wire.kernels.record import check_area, inlined, kernel, parse_record, same_bytes
@@ -45,21 +45,19 @@ class NameCounts:
 
 def count_names(
     blocks: RecordBlocks,
-    batches: Rows,
     topic: str,
     *,
     most: int,
     hashes: NDArray[np.uint64] | None = None,
 ) -> tuple[NameCounts, bool]:
-    """Count the records of `batches`, the rows of `blocks`, in one of INTERNAL_TOPICS. Records
-    without a name are left out.
+    """Count the records in one of INTERNAL_TOPICS. Records without a name are left out.
 
     `hashes`: of their keys, if they were scanned (`RecordColumns.hash`). Then a batch is not parsed
     if all its keys were seen shortly before with one name. Returns the `most` names with the most
     bytes, and whether these are all. Raises CorruptLogError for records that violate S2.2.
     """
-    rows = as_rows(batches)
-    total = record_total(blocks, rows)
+    rows = blocks.rows
+    total = record_total(blocks)
     types = np.zeros(1 + max(key_types(topic)), np.bool_)
     types[list(key_types(topic))] = True
     if hashes is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.wire.batch import CONTROL, LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
-from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.kernels.record import check_area, kernel, parse_record
 from winnow.wire.record_faults import Fault, check_fault
 from winnow.wire.records import record_total
@@ -39,7 +39,7 @@ def check_records(blocks: RecordBlocks) -> RecordChecks:
     records: a broker sets it when it appends (`LogValidator`), and keeps it right when it cleans.
     In v0 and v1 it came from the producer.
     """
-    rows = as_rows(blocks.rows)
+    rows = blocks.rows
     checks = RecordChecks(
         fault=np.zeros(len(rows), np.int8), position=np.zeros(len(rows), np.int64)
     )
@@ -110,8 +110,8 @@ def tally_records(blocks: RecordBlocks) -> RecordTally:
 
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2.
     """
-    rows = as_rows(blocks.rows)
-    record_total(blocks, rows)
+    rows = blocks.rows
+    record_total(blocks)
     tally = _none(len(rows))
     found = _tally(
         *blocks.areas,

@@ -10,7 +10,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
-from winnow.wire.buffers import Buffer, Bytes, Rows, as_rows
+from winnow.wire.buffers import Buffer, Bytes, Rows
 from winnow.wire.crc import crc32c
 from winnow.wire.kernels.headers import count_records
 from winnow.wire.kernels.record import check_area, kernel, parse_record, prefetch
@@ -47,10 +47,9 @@ class RecordColumns:
 
 
 def scan_records(
-    blocks: RecordBlocks, batches: Rows, secret: tuple[int, int], *, check_crc: bool = False
+    blocks: RecordBlocks, secret: tuple[int, int], *, check_crc: bool = False
 ) -> RecordColumns:
-    """Parse and hash all records of `batches`, the rows of `blocks`, which has their areas.
-    `secret`: two uint64.
+    """Parse and hash all records. `secret`: two uint64.
 
     `check_crc`: compare each batch with its checksum (S5.3) just before its records are parsed. So
     memory is read once for both. It comes too late for decompressed batches. For v0 and v1,
@@ -59,8 +58,8 @@ def scan_records(
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2. So
     records that pass can be rewritten.
     """
-    rows = as_rows(batches)
-    columns = _allocated(record_total(blocks, rows))
+    rows = blocks.rows
+    columns = _allocated(record_total(blocks))
     fault, i, position = _scan(
         *blocks.areas,
         rows,
@@ -95,17 +94,15 @@ def check_crcs(buf: Buffer, batches: Rows) -> None:
         raise crc_error(batches[wrong])
 
 
-def record_total(blocks: RecordBlocks, rows: Rows) -> int:
+def record_total(blocks: RecordBlocks) -> int:
     """Return the number of records of all batches, from their headers. Raises CorruptLogError if a
     batch has no room for so many.
 
     For unread batches only the header is known.
     """
-    if not len(rows) == len(blocks.begin) == len(blocks.end) == len(blocks.compressed):
-        raise ValueError(f"{len(rows)} batches, but {len(blocks.begin)} records areas")
-    total, wrong = count_records(as_rows(rows), blocks.unread, blocks.begin, blocks.end)
+    total, wrong = count_records(blocks.rows, blocks.unread, blocks.begin, blocks.end)
     if wrong >= 0:
-        raise record_error(Fault.TOO_MANY, rows[wrong], 0)
+        raise record_error(Fault.TOO_MANY, blocks.rows[wrong], 0)
     return int(total)
 
 

@@ -53,17 +53,16 @@ def warm_up() -> None:
     check_records(blocks)
     tally_records(blocks)
     find_batch(buf, 1, 0, 1)
-    places = record_places(blocks, blocks.rows)
+    places = record_places(blocks)
     gathered(blocks, places.key)
     header_places(blocks, places.headers)
     record_digests(blocks, places, (1, 2))
-    find_keys(blocks, blocks.rows, key_set_of([b"key"], (1, 2)))
-    columns = scan_records(blocks, blocks.rows, (1, 2))
+    find_keys(blocks, key_set_of([b"key"], (1, 2)))
+    columns = scan_records(blocks, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
     for era in (Era(), Era(converts=False)):
         filter_batches(
             blocks,
-            blocks.rows,
             columns.null_value,
             retention,
             now=1,
@@ -72,5 +71,5 @@ def warm_up() -> None:
         )
     marker = as_bytes(_MARKER)
     count, _, _ = walk_batches(marker, 0, 0, rows)
-    decode_control(inflate(marker, rows[:count]), rows[:count])
-    count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1)
+    decode_control(inflate(marker, rows[:count]))
+    count_names(blocks, CONSUMER_OFFSETS, most=1)

@@ -225,7 +225,6 @@ def test_record_fate_agrees_with_the_cleaners_filter(
     stays = [record_fate(fact, known).verdict is Verdict.STAYS for fact in facts]
     filtered = filter_batches(
         inflate(data, rows),
-        rows,
         np.array([fact.latest is None or fact.latest <= fact.offset for fact in facts]),
         batch_retention(rows, last_records=known.last_records, emptied_end=known.emptied_end),
         now=NOW,

@@ -40,7 +40,7 @@ def strings(blocks: RecordBlocks, places: Places) -> list[bytes | None]:
 
 
 def by_kernels(blocks: RecordBlocks, chosen: slice = slice(None)) -> list[Record]:
-    every = record_places(blocks, blocks.rows)
+    every = record_places(blocks)
     places = every[np.arange(len(every))[chosen]]
     keys, values = strings(blocks, places.key), strings(blocks, places.value)
     names, contents = (
@@ -66,10 +66,10 @@ def same_by_both(buf: Bytes, rows: Rows) -> list[Record] | None:
     except CorruptLogError:
         return None
     try:
-        slow = records_plain(blocks, blocks.rows)
+        slow = records_plain(blocks)
     except CorruptLogError:
         with pytest.raises(CorruptLogError, match="batch at byte"):
-            record_places(blocks, blocks.rows)
+            record_places(blocks)
         return None
     assert by_kernels(blocks) == slow
     assert by_kernels(blocks, slice(None, None, 2)) == slow[::2]
@@ -120,10 +120,10 @@ def test_kernels_agree_with_twin_on_damage(seed: int) -> None:
 @given(st.integers(0, 2**32), st.sets(st.sampled_from([Part.KEY, Part.VALUE, Part.HEADERS])))
 def test_only_requested_parts_are_recorded(seed: int, wanted: set[Part]) -> None:
     blocks = inflate(*log(random_log(seed)))
-    records, parts = records_plain(blocks, blocks.rows), Part.NONE
+    records, parts = records_plain(blocks), Part.NONE
     for part in wanted:
         parts |= part
-    places = record_places(blocks, blocks.rows, parts)
+    places = record_places(blocks, parts)
     odd = places[np.arange(1, len(places), 2)]
     assert (places.offset.tolist(), odd.timestamp.tolist()) == (
         [one.offset for one in records],
@@ -151,7 +151,7 @@ def test_damage_is_found_even_if_no_part_is_requested(seed: int) -> None:
     outcomes = []
     for parts in (Part.ALL, Part.NONE):
         try:
-            outcomes.append(record_places(blocks, blocks.rows, parts).offset.tolist())
+            outcomes.append(record_places(blocks, parts).offset.tolist())
         except CorruptLogError as error:
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1]

@@ -26,9 +26,9 @@ Both = list[tuple[tuple[int, int], tuple[int, int]]]
 def by_kernel(batches: list[bytes]) -> tuple[Both, list[Record]]:
     buf, rows = log(batches)
     blocks = inflate(buf, rows)
-    keys, contents = record_digests(blocks, record_places(blocks, blocks.rows), SECRET)
+    keys, contents = record_digests(blocks, record_places(blocks), SECRET)
     pairs = zip(map(tuple, keys.tolist()), map(tuple, contents.tolist()), strict=True)
-    return list(pairs), records_plain(blocks, blocks.rows)
+    return list(pairs), records_plain(blocks)
 
 
 @given(st.integers(0, 2**32))
@@ -41,8 +41,8 @@ def test_kernel_agrees_with_twin(seed: int) -> None:
 def test_kernel_agrees_with_twin_on_old_formats(seed: int) -> None:
     buf, rows = legacy_log(random_legacy_log(seed))
     blocks = inflate(buf, rows)
-    keys, contents = record_digests(blocks, record_places(blocks, blocks.rows), SECRET)
-    expected = [digests_plain(record, SECRET) for record in records_plain(blocks, blocks.rows)]
+    keys, contents = record_digests(blocks, record_places(blocks), SECRET)
+    expected = [digests_plain(record, SECRET) for record in records_plain(blocks)]
     assert [
         (tuple(k), tuple(c)) for k, c in zip(keys.tolist(), contents.tolist(), strict=True)
     ] == expected
@@ -80,7 +80,7 @@ def test_digest_covers_all_that_a_consumer_sees() -> None:
 
 def test_places_of_other_batches_are_refused() -> None:
     buf, rows = log([encode_batch([record(0, b"key", b"v" * 100)])])
-    places = record_places(inflate(buf, rows), rows)
+    places = record_places(inflate(buf, rows))
     small, small_rows = log([encode_batch([record(0, b"", b"")])])
     blocks = inflate(small, small_rows)
     with pytest.raises(ValueError, match="not in these batches"):

@@ -42,7 +42,6 @@ def filtered(
     blocks = inflate(buf, rows)
     given_args: tuple[Any, ...] = (
         blocks,
-        rows,
         np.array(keep, np.bool_),
         np.array(retention or [Retention.DELETE_EMPTY] * len(rows), np.int8),
     )
@@ -88,7 +87,6 @@ def test_keeping_records_of_an_unread_batch_is_refused(codec: Codec) -> None:
     with pytest.raises(CorruptLogError):
         filter_batches(
             closed,
-            rows,
             np.array([False, True]),
             np.array([Retention.DELETE_EMPTY], np.int8),
             now=NOW,
@@ -303,7 +301,7 @@ def test_arguments_of_the_wrong_shape_are_refused() -> None:
         (np.ones(1, np.bool_), np.full(1, 3, np.int8)),
     ):
         with pytest.raises(ValueError, match=r"expected|retention"):
-            filter_batches(blocks, rows, keep, how, now=NOW, delete_retention_ms=DAY)
+            filter_batches(blocks, keep, how, now=NOW, delete_retention_ms=DAY)
 
 
 @settings(max_examples=150)
@@ -353,10 +351,10 @@ def test_kernel_agrees_with_twin_on_damage(seed: int, damage: int) -> None:
     keep = np.array([rng.random() < 0.7 for _ in range(int(rows["record_count"].sum()))], np.bool_)
     retention = np.full(len(rows), Retention.RETAIN_EMPTY, np.int8)
     try:
-        slow = filter_batches_plain(blocks, rows, keep, retention, now=NOW, delete_retention_ms=DAY)
+        slow = filter_batches_plain(blocks, keep, retention, now=NOW, delete_retention_ms=DAY)
     except CorruptLogError:
         with pytest.raises(CorruptLogError):
-            filter_batches(blocks, rows, keep, retention, now=NOW, delete_retention_ms=DAY)
+            filter_batches(blocks, keep, retention, now=NOW, delete_retention_ms=DAY)
         return
-    fast = filter_batches(blocks, rows, keep, retention, now=NOW, delete_retention_ms=DAY)
+    fast = filter_batches(blocks, keep, retention, now=NOW, delete_retention_ms=DAY)
     assert fast.data.tobytes() == slow.data.tobytes()

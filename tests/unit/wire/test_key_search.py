@@ -36,8 +36,8 @@ def test_kernel_agrees_with_twin(seed: int, data: st.DataObject) -> None:
     others = data.draw(st.lists(st.binary(max_size=20), max_size=20))
     flipped = [bytes([key[0] ^ 1]) + key[1:] for key in chosen if key]
     keys = key_set_of([*chosen, *others, *flipped], SECRET)
-    found = find_keys(blocks, rows, keys)
-    assert found.number.tolist() == find_keys_plain(blocks, rows, keys)
+    found = find_keys(blocks, keys)
+    assert found.number.tolist() == find_keys_plain(blocks, keys)
     if len(rows):
         assert int(found.size.sum()) == int((blocks.end - blocks.begin).sum())
 
@@ -46,7 +46,7 @@ def test_null_key_never_matches_and_an_empty_one_does() -> None:
     buf, rows = log(
         [encode_batch([record(0, None), record(1, b""), record(2, b"a")], codec=Codec.LZ4)]
     )
-    assert find_keys(inflate(buf, rows), rows, key_set_of([b""], SECRET)).number.tolist() == [
+    assert find_keys(inflate(buf, rows), key_set_of([b""], SECRET)).number.tolist() == [
         -1,
         0,
         -1,
@@ -55,7 +55,7 @@ def test_null_key_never_matches_and_an_empty_one_does() -> None:
 
 def test_no_keys_give_no_matches() -> None:
     buf, rows = log([encode_batch([record(0, b"a"), record(1, b"")])])
-    assert find_keys(inflate(buf, rows), rows, key_set_of([], SECRET)).number.tolist() == [-1, -1]
+    assert find_keys(inflate(buf, rows), key_set_of([], SECRET)).number.tolist() == [-1, -1]
 
 
 def test_keys_with_equal_hashes_are_compared_by_bytes() -> None:
@@ -73,7 +73,7 @@ def test_keys_with_equal_hashes_are_compared_by_bytes() -> None:
     ends, data = np.arange(0, 28, 9, dtype=np.int64), as_bytes(b"".join(three))
     buckets = np.array([0, 3, 3] if hashed < 2**63 else [0, 0, 3], np.int32)
     alike = KeySet(SECRET, np.full(3, hashed), ends, data, buckets)
-    assert find_keys(blocks, rows, alike).number.tolist() == [-1, 2, -1, -1]
+    assert find_keys(blocks, alike).number.tolist() == [-1, 2, -1, -1]
 
 
 def test_many_keys_are_found() -> None:
@@ -82,7 +82,7 @@ def test_many_keys_are_found() -> None:
     buf, rows = log([encode_batch([record(at, key) for at, key in enumerate(names)])])
     keys = key_set_of(names[::2], SECRET)
     assert (np.diff(keys.hashes.view(np.int64).view(np.uint64)) > 0).all()
-    found = find_keys(inflate(buf, rows), rows, keys)
+    found = find_keys(inflate(buf, rows), keys)
     assert [keys[number] if number >= 0 else None for number in found.number.tolist()] == [
         key if key in {*names[::2]} else None for key in names
     ]
@@ -99,4 +99,4 @@ def test_malformed_record_is_refused_with_its_place() -> None:
     batch[61] += 2  # the length of the record
     buf, rows = log([bytes(batch)])
     with pytest.raises(CorruptLogError, match="batch at byte 0"):
-        find_keys(inflate(buf, rows), rows, key_set_of([b"a"], SECRET))
+        find_keys(inflate(buf, rows), key_set_of([b"a"], SECRET))

@@ -46,7 +46,6 @@ def test_before_kafka_4_what_remains_keeps_its_format(
     kinds = np.array([rng.choice(list(Retention)) for _ in rows], np.int8)
     found = filter_batches(
         blocks,
-        blocks.rows,
         keep,
         kinds,
         now=NOW,
@@ -99,7 +98,6 @@ def test_before_kafka_4_entries_take_the_format_of_their_wrapper(
     blocks = inflate(buf, rows)
     found = filter_batches(
         blocks,
-        blocks.rows,
         np.ones(2, np.bool_),
         np.full(1, Retention.DELETE_EMPTY, np.int8),
         now=NOW,
@@ -145,7 +143,6 @@ def filtered(
     fast, slow = (
         filtering(
             blocks,
-            blocks.rows,
             chosen,
             kinds,
             now=now,

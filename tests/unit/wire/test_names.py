@@ -51,14 +51,14 @@ def counted(
 ) -> dict[bytes, tuple[int, int]]:
     buf, rows = log(batches)
     blocks = inflate(buf, rows)
-    counts, complete = count_names(blocks, blocks.rows, topic, most=most)
-    assert complete is (len(count_names_plain(blocks, blocks.rows, topic)) <= most)
-    scanned = scan_records(blocks, blocks.rows, (1, 2)).hash
+    counts, complete = count_names(blocks, topic, most=most)
+    assert complete is (len(count_names_plain(blocks, topic)) <= most)
+    scanned = scan_records(blocks, (1, 2)).hash
     for seen, usual in ((1, 1_024), (4, 1), (8_192, 1_024), (8_192, 1)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(names_module, "_SEEN_PAIRS", seen)
             patch.setattr(names_module, "_USUAL_NAMES", usual)
-            again, _ = count_names(blocks, blocks.rows, topic, most=most, hashes=scanned)
+            again, _ = count_names(blocks, topic, most=most, hashes=scanned)
         assert again.names == counts.names
         assert again.records.tolist() == counts.records.tolist()
         assert again.bytes.tolist() == counts.bytes.tolist()
@@ -69,7 +69,7 @@ def counted(
 def plain(batches: list[bytes], topic: str = CONSUMER_OFFSETS) -> dict[bytes, tuple[int, int]]:
     buf, rows = log(batches)
     blocks = inflate(buf, rows)
-    return count_names_plain(blocks, blocks.rows, topic)
+    return count_names_plain(blocks, topic)
 
 
 @given(
@@ -141,7 +141,7 @@ def test_old_formats_have_names() -> None:
     buf, rows = as_bytes(entry(0, 1, key=key("old"))), np.zeros(1, BATCH)
     assert walk_batches(buf, 0, 0, rows)[0] == 1
     blocks = inflate(buf, rows)
-    counts, _ = count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1)
+    counts, _ = count_names(blocks, CONSUMER_OFFSETS, most=1)
     assert (counts.names, counts.records.tolist(), counts.bytes.tolist()) == (
         (b"old",),
         [1],
@@ -181,18 +181,16 @@ def test_damage_is_refused() -> None:
     buf, rows = log([bytes(data)])
     blocks = inflate(buf, rows)
     with pytest.raises(CorruptLogError, match="record"):
-        count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1)
+        count_names(blocks, CONSUMER_OFFSETS, most=1)
     with pytest.raises(CorruptLogError, match="record"):
-        count_names_plain(blocks, blocks.rows, CONSUMER_OFFSETS)
+        count_names_plain(blocks, CONSUMER_OFFSETS)
 
 
 def test_wrong_number_of_hashes_is_refused() -> None:
     buf, rows = log([encode_batch([record(0, key("a"))])])
     blocks = inflate(buf, rows)
     with pytest.raises(ValueError, match="2 hashes of 1 records"):
-        count_names(
-            blocks, blocks.rows, CONSUMER_OFFSETS, most=1, hashes=np.zeros((2, 2), np.uint64)
-        )
+        count_names(blocks, CONSUMER_OFFSETS, most=1, hashes=np.zeros((2, 2), np.uint64))
 
 
 def test_no_records_have_no_names() -> None:

@@ -60,12 +60,11 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
             for some in (rows[:count], rows[1:count]):  # with and without a batch of v0
                 blocks = inflate(buf, some)
                 record_checks.check_records(blocks)
-                names.count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=9)
-                columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
+                names.count_names(blocks, CONSUMER_OFFSETS, most=9)
+                columns = records.scan_records(blocks, (0, 2**64 - 1))
                 for era in (Era(), Era(converts=False)):
                     filter_batches(
                         blocks,
-                        blocks.rows,
                         columns.offset != 1,
                         np.ones(len(some), np.int8),
                         now=10**12,

@@ -223,7 +223,6 @@ class GroupOutput:
                 done += len(survives)
                 filtered = filter_batches(
                     blocks,
-                    blocks.rows,
                     survives,
                     batch_retention(
                         split.batches[part],

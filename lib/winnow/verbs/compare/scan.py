@@ -95,7 +95,7 @@ def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[
     with errors_inside(wanted.path, piece.start):
         check_crcs(piece.data, rows)
         for blocks in inflate_parts(piece.data, rows):
-            places = record_places(blocks, blocks.rows)
+            places = record_places(blocks)
             inside = (places.offset >= wanted.first) & (places.offset < wanted.end)
             if not inside.all():
                 places = places[np.flatnonzero(inside)]

@@ -346,7 +346,7 @@ def _parse(state: PartitionState, segment: Segment, most: int, limit: int) -> in
         batches = first_headers(buf, 0, segment.base_offset, most=_SAMPLE_ROWS)
         try:
             for blocks in inflate_parts(buf, batches, limit=limit):
-                scan_records(blocks, blocks.rows, (1, 2))
+                scan_records(blocks, (1, 2))
                 del blocks
         finally:
             del buf

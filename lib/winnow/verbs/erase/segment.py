@@ -152,7 +152,6 @@ def _rest(part: Part, removed: _Bits, touched: _Bits, *, converts: bool) -> tupl
     chosen = part.blocks.some(touched)
     filtered = filter_batches(
         chosen,
-        chosen.rows,
         ~removed,
         np.full(len(chosen.rows), Retention.RETAIN_EMPTY, np.int8),
         now=AS_THEY_ARE,
@@ -240,7 +239,7 @@ def found_in_split(
             for blocks in inflate_parts(buf, rows, limit=max_decompressed_bytes):
                 part = Part(rows[done : done + len(blocks.rows)], blocks)
                 done += len(blocks.rows)
-                found = find_keys(blocks, blocks.rows, keys)
+                found = find_keys(blocks, keys)
                 control = (blocks.rows["attributes"] & CONTROL) != 0
                 if control.any():
                     found.number[np.repeat(control, blocks.rows["record_count"])] = NOT_FOUND

@@ -194,7 +194,7 @@ def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Reco
     rows = blocks.rows
     chosen = range(len(rows))
     if search.key is not None:
-        found = find_keys(blocks, rows, key_set_of([search.key], search.secret)).number
+        found = find_keys(blocks, key_set_of([search.key], search.secret)).number
         batch = np.repeat(np.arange(len(rows)), rows["record_count"])
         matching = np.unique(batch[found != NOT_FOUND])
         # A marker's key is not a user's key (S5.5).

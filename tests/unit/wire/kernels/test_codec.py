@@ -210,7 +210,7 @@ def cleaned(log: bytes) -> Filtered | str:
         return str(error)
     keep = np.arange(int(blocks.rows["record_count"].sum())) % 3 != 0
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
-    return filter_batches(blocks, blocks.rows, keep, retention, now=1, delete_retention_ms=1)
+    return filter_batches(blocks, keep, retention, now=1, delete_retention_ms=1)
 
 
 @pytest.mark.parametrize("damage", [None, 0, 3, 6, 7])
