@@ -43,6 +43,8 @@ _ROUNDS = 4
 """How often the summaries are asked. What then still seems to have dirty keys is read."""
 _SURE = 32
 """Keys that must seem to be there above twice the expected number of errors."""
+_ASKED_FIRST = 2**17
+"""So many keys tell of most segments whether they must be read."""
 _SCAN_BYTES = 2**28
 _ASK_BYTES = 2**26
 _NO_KEYS: Keys = np.empty(0, np.uint64)
@@ -75,8 +77,8 @@ class _Search:
 
 
 _Answer = tuple[int, int] | None
-"""How many unsettled keys, and how many tombstones, seem to be in a segment. None: its summary
-can't be read.
+"""How many unsettled keys, and how many tombstones, seem to be in a segment; at least so many if it
+must be read. None: its summary can't be read.
 """
 _Walk = Callable[[Sequence[_At]], dict[_At, SegmentWalk | Failure]]
 
@@ -325,8 +327,12 @@ def _answer(
     if words is None:
         return None
 
-    def count(keys: Spooled) -> int:
-        return len(seemingly_in(joined([keys], np.uint64), words, summary.keys))
+    def count(spooled: Spooled) -> int:
+        keys = joined([spooled], np.uint64)
+        first = len(seemingly_in(keys[:_ASKED_FIRST], words, summary.keys))
+        if len(keys) <= _ASKED_FIRST or first > _errors(len(keys), summary.keys):
+            return first
+        return len(seemingly_in(keys, words, summary.keys))
 
     return count(unsettled), count(tombstones)
 
@@ -337,5 +343,11 @@ def _surely(answer: _Answer, walk: SegmentWalk | Failure, search: _Search) -> bo
         return True
     if isinstance(walk, Failure) or walk.stays is None:
         return False
-    by_error = len(search.unsettled) * share_seemingly_in(walk.stays.keys)
-    return answer[0] > 2 * by_error + _SURE
+    return answer[0] > _errors(len(search.unsettled), walk.stays.keys)
+
+
+def _errors(asked: int, known: int) -> float:
+    """Return how many of the `asked` keys may seem to be among the `known` ones by error. With
+    more, some surely are.
+    """
+    return 2 * asked * share_seemingly_in(known) + _SURE
