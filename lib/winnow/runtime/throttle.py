@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from winnow.runtime.freed_memory import give_back_freed_memory
 from winnow.runtime.meter import metered
 from winnow.storage.places import forget_listings
 from winnow.storage.throttle import Throttle, throttled
@@ -47,10 +48,13 @@ def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:
 
 
 @lru_cache(1)
-def _forget_listings(stage: int) -> None:
-    """Forget the listings of earlier stages: the driver may have changed a directory since."""
+def _begin(stage: int) -> None:
+    """Forget the listings of earlier stages: the driver may have changed a directory since. Give
+    back memory that they needed and this one may not need.
+    """
     del stage
     forget_listings()
+    give_back_freed_memory()
 
 
 def _limited(
@@ -61,6 +65,6 @@ def _limited(
     task = TaskContext.get()
     share = None if task is None else task.getLocalProperty(_SHARE)
     if task is not None:
-        _forget_listings(task.stageId())
+        _begin(task.stageId())
     with throttled(None if share is None else Throttle(float(share))):
         yield from function(*args, **kwargs)

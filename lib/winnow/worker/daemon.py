@@ -8,14 +8,9 @@ that never die, and 60 ms before every task on reading archives (`winnow.worker.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 from collections.abc import Callable
-
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # glibc's `mallopt`
-_KEPT_BYTES = 256 * 2**20
-_GROWTH_BYTES = 64 * 2**20
 
 
 def main() -> None:
@@ -29,6 +24,7 @@ def main() -> None:
 
 
 def load() -> None:
+    from winnow.runtime.freed_memory import keep_freed_memory  # noqa: PLC0415
     from winnow.worker.archives import load_from_files  # noqa: PLC0415
 
     load_from_files()
@@ -72,20 +68,6 @@ def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
 def report_unless_hung_up(unraisable: sys.UnraisableHookArgs) -> None:
     if not isinstance(unraisable.exc_value, BrokenPipeError):
         sys.__unraisablehook__(unraisable)
-
-
-def keep_freed_memory() -> None:
-    """Return freed large arrays to glibc's heap, not to the system, which would map them again page
-    by page.
-
-    Each split needs arrays of the same sizes as the previous one. Other C libraries are left
-    unchanged.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
-        mallopt(_MMAP_THRESHOLD, _KEPT_BYTES)
-        mallopt(_TOP_PAD, _GROWTH_BYTES)
 
 
 if __name__ == "__main__":

@@ -1,38 +1,7 @@
-"""The memory of Spark's Python workers, as set up by the process that forks them."""
+"""How Spark's Python workers end."""
 
 import subprocess
 import sys
-
-import pytest
-
-_FAULTS = """
-import resource, sys
-import numpy as np
-from winnow.worker.daemon import keep_freed_memory
-
-if sys.argv[1] == "kept":
-    keep_freed_memory()
-np.ones(4 * 2**20)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    np.ones(4 * 2**20)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-def faults(how: str) -> int:
-    """Return the page faults of ten arrays of 32 MiB, allocated one after the other."""
-    environment = {"NUMPY_MADVISE_HUGEPAGE": "0", "PYTHONPATH": ":".join(sys.path)}
-    command = [sys.executable, "-c", _FAULTS, how]
-    return int(
-        subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
-    )
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is glibc that is asked")
-def test_freed_memory_is_reused_without_page_faults() -> None:
-    assert faults("kept") < faults("as it is") / 10
-
 
 _HUNG_UP = """
 import socket, sys

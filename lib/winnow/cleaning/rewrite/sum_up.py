@@ -28,7 +28,9 @@ def sum_up(
     blobs = [some.keys for some in survivors if some.keys is not None]
     if not output.shape.stays or not 0 < sum(map(len, blobs)) <= 8 * MOST_KEYS:
         return None
-    keys = np.sort(joined(blobs, np.uint64))
+    keys = joined(blobs, np.uint64)
+    keys.flags.writeable = True
+    keys.sort()  # they are millions, so not a copy
     file = write_keys(job.summaries, group.base_offset, keys)
     if file is None:
         return None
