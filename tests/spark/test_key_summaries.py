@@ -19,6 +19,7 @@ from tests.disks import MIB, disk_or_skip
 from tests.spark.nights import CONFIGS, bytes_of, clean_night, forget_unique, write_day, write_many
 from tests.spark.runs import changes, files_of
 from winnow.cleaning.learn import learn_segments
+from winnow.cleaning.summaries import search
 from winnow.cleaning.summaries.store import opened, read_keys, read_list
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings
@@ -62,6 +63,12 @@ def twins(spark: SparkSession, tmp_path: Path) -> Twins:
     return Twins(spark, tmp_path)
 
 
+def ask_first(monkeypatch: pytest.MonkeyPatch, count: int | None) -> None:
+    """Let summaries be asked for so many of the keys before they are asked for all."""
+    if count is not None:
+        monkeypatch.setattr(search, "_ASKED_FIRST", count)
+
+
 def test_segments_without_new_keys_are_not_read(twins: Twins) -> None:
     assert twins.night(0, range(400)) == 0
     unread = [twins.night(day, range(390, 400)) for day in range(1, 4)]
@@ -89,7 +96,11 @@ def test_a_tombstone_reaches_every_segment_that_has_its_key(twins: Twins) -> Non
     assert names.count(b"key-120") == names.count(b"key-121") - 1 == 0
 
 
-def test_random_nights_leave_what_a_run_that_reads_everything_leaves(twins: Twins) -> None:
+@pytest.mark.parametrize("first", [None, 3])
+def test_random_nights_leave_what_a_run_that_reads_everything_leaves(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch, first: int | None
+) -> None:
+    ask_first(monkeypatch, first)
     random = Random(26)
     twins.night(0, range(300))
     unread = 0
@@ -102,13 +113,21 @@ def test_random_nights_leave_what_a_run_that_reads_everything_leaves(twins: Twin
     assert unread > 40
 
 
-@pytest.mark.parametrize("proven", [True, False])
+@pytest.mark.parametrize(
+    ("proven", "first"), [(True, None), (True, 5000), (True, 100), (False, None), (False, 5000)]
+)
 def test_dirty_keys_are_settled_by_the_segment_that_has_them(
-    spark: SparkSession, tmp_path: Path, *, proven: bool
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    proven: bool,
+    first: int | None,
 ) -> None:
     """With so many dirty keys, each summary seems to have some of them. `proven`: Winnow has
     cleaned all of the clean part, so a key has one record there.
     """
+    ask_first(monkeypatch, first)
     twins = Twins(spark, tmp_path)
     configs = CONFIGS.replace("segment.bytes=4096", "segment.bytes=1048576")
     for log_dir in (twins.log_dir, twins.other):

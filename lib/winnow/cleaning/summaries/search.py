@@ -3,16 +3,17 @@
 The dirty part is read first. Then each summary is asked for the dirty keys. Some always seem to be
 there, for a summary errs once in 16,384 keys. But a key has one record in the clean part. So the
 segments that surely have dirty keys are read, those keys are settled, and the others are asked
-again for the rest. Keys whose last record is a tombstone are only settled if runs of Winnow have
-cleaned the whole clean part, so that a second record is impossible. Otherwise each segment that may
-have one of them is read. A tombstone is removed some day, and what it deletes must be gone before.
+again for the rest. Of many keys, some are enough to tell which segments have many of them. Keys
+whose last record is a tombstone are only settled if runs of Winnow have cleaned the whole clean
+part, so that a second record is impossible. Otherwise each segment that may have one of them is
+read. A tombstone is removed some day, and what it deletes must be gone before.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -39,12 +40,12 @@ _At = tuple[int, int]
 """Number of a partition, and of a segment in it."""
 _MOST_DIRTY = 2**24
 """Dirty keys of a partition. With more, every segment has some, and asking takes long."""
-_ROUNDS = 4
+_ROUNDS = 6
 """How often the summaries are asked. What then still seems to have dirty keys is read."""
 _SURE = 32
 """Keys that must seem to be there above twice the expected number of errors."""
 _ASKED_FIRST = 2**17
-"""So many keys tell of most segments whether they must be read."""
+"""So many keys tell which segments have many of them all. Once these are read, few are left."""
 _SCAN_BYTES = 2**28
 _ASK_BYTES = 2**26
 _NO_KEYS: Keys = np.empty(0, np.uint64)
@@ -67,6 +68,19 @@ class _Search:
     tombstones: Keys
     """Dirty keys whose last record is a tombstone, ascending."""
 
+    most: int | None = field(default_factory=lambda: _ASKED_FIRST)
+    """How many of the unsettled keys, and of the tombstones, are asked for. None: all."""
+
+    @property
+    def to_ask(self) -> tuple[Keys, Keys]:
+        """The first are like the rest: they are hashes."""
+        return self.unsettled[: self.most, 1], self.tombstones[: self.most]
+
+    @property
+    def asks_all(self) -> bool:
+        asked, tombstones = self.to_ask
+        return (len(asked), len(tombstones)) == (len(self.unsettled), len(self.tombstones))
+
     def unread(self) -> list[int]:
         """Return the numbers of all segments that are not read yet."""
         return [
@@ -77,8 +91,8 @@ class _Search:
 
 
 _Answer = tuple[int, int] | None
-"""How many unsettled keys, and how many tombstones, seem to be in a segment; at least so many if it
-must be read. None: its summary can't be read.
+"""How many of the keys asked for, and of the tombstones, seem to be in a segment. None: its summary
+can't be read.
 """
 _Walk = Callable[[Sequence[_At]], dict[_At, SegmentWalk | Failure]]
 
@@ -157,14 +171,22 @@ def _search(
         new, last = [], [(number, at) for number in vain for at in open_.pop(number).unread()]
         for number, search in [*open_.items()]:
             maybe = {at: answers[number, at] for at in search.asked}
-            search.asked = [at for at, answer in maybe.items() if answer != (0, 0)]
-            sure = [at for at in search.asked if _surely(maybe[at], search.walks[at], search)]
-            if sure and len(sure) <= len(maybe) // 2:
+            sure = [at for at in maybe if _surely(maybe[at], search.walks[at], search)]
+            # An answer for some of the keys does not say that a segment has none.
+            search.asked = [
+                at
+                for at, answer in maybe.items()
+                if at not in sure and (answer != (0, 0) or not search.asks_all)
+            ]
+            if 0 < len(sure) <= len(maybe) // 2:
                 new += [(number, at) for at in sure]
-                search.asked = [at for at in search.asked if at not in sure]
-            else:
+                continue
+            last += [(number, at) for at in sure]
+            if search.asks_all:
                 last += [(number, at) for at in search.asked]
+            if search.asks_all or not search.asked:
                 del open_[number]
+            search.most = None
         read([*new, *last])
         if not open_:
             return
@@ -245,12 +267,14 @@ def _add(search: _Search, segments: Sequence[int]) -> bool:
         return False
     tombstones = [] if search.known.unique else [tombstones_of(keys) for keys in stored]
     search.tombstones = _unique([search.tombstones, *tombstones])
-    dirty = [hashes_of(keys, dirty=True) for keys in stored]
-    unsettled = _sorted(np.concatenate([search.unsettled, *dirty]))
+    dirty = [hashes for keys in stored if len(hashes := hashes_of(keys, dirty=True))]
+    unsettled = search.unsettled
+    if dirty:
+        unsettled = _sorted(np.concatenate([unsettled, *dirty]))
     if len(search.tombstones):
         at = np.searchsorted(search.tombstones, unsettled[:, 1])
         at = np.minimum(at, len(search.tombstones) - 1)
-        unsettled = unsettled[search.tombstones[at] != unsettled[:, 1]]
+        unsettled = np.compress(search.tombstones[at] != unsettled[:, 1], unsettled, axis=0)
     some: list[Hashes] = []
     for number, keys in enumerate(stored, 1):
         some.append(hashes_of(keys, dirty=False))
@@ -269,10 +293,16 @@ def _unique(some: Sequence[Keys]) -> Keys:
 
 def _sorted(hashes: Hashes) -> Hashes:
     """Return the hashes in ascending order of their upper halves; of equal neighbours, one."""
-    ordered: Hashes = hashes[np.argsort(hashes[:, 1])]
-    if len(ordered):
-        ordered = ordered[np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))]
-    return ordered
+    # `take` and `compress` copy whole rows; an index goes through their items.
+    ordered = np.take(hashes, np.argsort(hashes[:, 1]), axis=0)
+    if not len(ordered):
+        return ordered
+    return np.compress(np.append(True, _differ(ordered[1:], ordered[:-1])), ordered, axis=0)
+
+
+def _differ(hashes: Hashes, others: Hashes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which rows differ. `any(axis=1)` takes ten times as long."""
+    return np.asarray((hashes[:, 0] != others[:, 0]) | (hashes[:, 1] != others[:, 1]), np.bool_)
 
 
 def _without(hashes: Hashes, others: Hashes) -> Hashes:
@@ -280,8 +310,7 @@ def _without(hashes: Hashes, others: Hashes) -> Hashes:
     if not len(others) or not len(hashes):
         return hashes
     at = np.minimum(np.searchsorted(others[:, 1], hashes[:, 1]), len(others) - 1)
-    left: Hashes = hashes[(others[at] != hashes).any(axis=1)]
-    return left
+    return np.compress(_differ(np.take(others, at, axis=0), hashes), hashes, axis=0)
 
 
 def _ask(
@@ -291,15 +320,15 @@ def _ask(
     answers: dict[_At, _Answer] = {}
     weights = []
     for number, search in searches.items():
-        counts = len(search.unsettled), len(search.tombstones)
+        unsettled, tombstones = search.to_ask
+        counts = len(unsettled), len(tombstones)
         if not any(counts):
             answers |= {(number, at): (0, 0) for at in search.asked}
             continue
         spool = search.prefetch.spool
-        upper = np.ascontiguousarray(search.unsettled[:, 1])
-        both = written(spool, [upper, search.tombstones])
-        tombstones = both.start + 8 * counts[0]
-        parts = (replace(both, size=8 * counts[0]), Spooled(both.path, tombstones, 8 * counts[1]))
+        both = written(spool, [np.ascontiguousarray(unsettled), tombstones])
+        second = both.start + 8 * counts[0]
+        parts = (replace(both, size=8 * counts[0]), Spooled(both.path, second, 8 * counts[1]))
         for at in search.asked:
             summary = search.known.segments[search.state.segments[at].base_offset]
             questions[number, at] = partial(_answer, search.known.place, summary, *parts)
@@ -327,12 +356,8 @@ def _answer(
     if words is None:
         return None
 
-    def count(spooled: Spooled) -> int:
-        keys = joined([spooled], np.uint64)
-        first = len(seemingly_in(keys[:_ASKED_FIRST], words, summary.keys))
-        if len(keys) <= _ASKED_FIRST or first > _errors(len(keys), summary.keys):
-            return first
-        return len(seemingly_in(keys, words, summary.keys))
+    def count(keys: Spooled) -> int:
+        return len(seemingly_in(joined([keys], np.uint64), words, summary.keys))
 
     return count(unsettled), count(tombstones)
 
@@ -343,11 +368,5 @@ def _surely(answer: _Answer, walk: SegmentWalk | Failure, search: _Search) -> bo
         return True
     if isinstance(walk, Failure) or walk.stays is None:
         return False
-    return answer[0] > _errors(len(search.unsettled), walk.stays.keys)
-
-
-def _errors(asked: int, known: int) -> float:
-    """Return how many of the `asked` keys may seem to be among the `known` ones by error. With
-    more, some surely are.
-    """
-    return 2 * asked * share_seemingly_in(known) + _SURE
+    by_error = len(search.to_ask[0]) * share_seemingly_in(walk.stays.keys)
+    return answer[0] > 2 * by_error + _SURE
