@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +27,7 @@ FILES = (
 FUNCTIONS_OF_THE_WALK = 25
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([\w.]+)(?:\([^`]*\))?`")
+_COMMAND = re.compile(r"python3? -m\s(tests\.[\w.]*\w)")
 _NAME = re.compile(r"[A-Za-z]\w*(\.\w+)*")
 
 
@@ -32,6 +36,27 @@ def test_names_of_the_library_in_a_page_exist(page: Path) -> None:
     named = {name for name in _names(page) if name.partition(".")[0] == "winnow" and "." in name}
     named = {name for name in named if not name.endswith(FILES)}
     assert sorted(name for name in named if not _exists(name.removeprefix("winnow."))) == []
+
+
+def test_commands_of_the_tests_find_all_they_import() -> None:
+    """Every `.venv/bin/python -m tests.…` in a page or a docstring, in an empty environment."""
+    pages = [*PAGES, *(ROOT / "tests").rglob("*.md"), *(ROOT / "tests").rglob("*.py")]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    named = {name for text in texts for name in _COMMAND.findall(text)}
+    assert {"tests.kafka.lives", "tests.kill.run", "tests.reference"} <= named
+    modules = {
+        f"{name}.__main__" if (ROOT / name.replace(".", "/")).is_dir() else name for name in named
+    }
+    code = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *sorted(modules)],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_every_name_in_architecture_exists() -> None:

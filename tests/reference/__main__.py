@@ -2,11 +2,8 @@
 directory.
 """
 
-import sys
-
-sys.path.insert(0, "lib")
-
 from tests.reference.sections import pages
 
-for page, text in pages():
-    page.write_text(text, encoding="utf-8")
+if __name__ == "__main__":
+    for page, text in pages():
+        page.write_text(text, encoding="utf-8")

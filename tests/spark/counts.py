@@ -1,6 +1,6 @@
 """Counts of what some runs do, compared with the recorded counts: amounts, not times.
 
-`PYTHONPATH=lib .venv/bin/python -m tests.spark.counts` writes tests/spark/counts.json anew.
+`.venv/bin/python -m tests.spark.counts` writes tests/spark/counts.json anew.
 """
 
 from __future__ import annotations

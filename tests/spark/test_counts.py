@@ -17,10 +17,7 @@ SLACK = {"shuffle_bytes_written": 1.01}
 """The size of pickled shuffle data depends a little on the order of its pieces.
 """
 
-RENEW = (
-    "If that is meant to be, `PYTHONPATH=lib .venv/bin/python -m tests.spark.counts` records "
-    "the new figures."
-)
+RENEW = "If that is meant to be, `.venv/bin/python -m tests.spark.counts` records the new figures."
 
 
 def grown(found: Counts, known: Counts) -> list[str]:

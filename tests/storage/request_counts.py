@@ -2,7 +2,7 @@
 
 By hand, over the whole recorded log directory, each request answered 30 ms late:
 
-    PYTHONPATH=lib .venv/bin/python -m tests.storage.request_counts --delay-ms 30
+    .venv/bin/python -m tests.storage.request_counts --delay-ms 30
 """
 
 from __future__ import annotations

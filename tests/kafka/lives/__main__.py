@@ -1,5 +1,5 @@
-"""Random lives of logs through Kafka and Winnow: `PYTHONPATH=lib .venv/bin/python -m
-tests.kafka.lives --lives 10000`.
+"""Random lives of logs through Kafka and Winnow:
+`.venv/bin/python -m tests.kafka.lives --lives 10000`.
 
 Continues after a difference and prints the life as Python that reproduces it. The same seed and
 batch size always give the same lives. `--first-life` continues where a run ended. `--kafka-version
