@@ -34,10 +34,11 @@ from tests.kill.kills import (
     strike,
     wait_for_lock,
 )
-from tests.kill.page import filled, machine, put_section, table
+from tests.kill.page import filled, put_section, table
 from tests.kill.processes import Run
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
+from tests.machine import machine
 from tests.spark.known_segments import check_known
 from tests.spark.nights import DAY_MS, FIRST, bytes_of, clean_partitions
 from winnow.api import recover
@@ -266,11 +267,11 @@ def _section(done: list[tuple[Kill, Night]], unread: int, *, seed: int) -> str:
     )
     result = (
         f"{len(done) - killed.total()} runs ended before they could be killed. A run whose worker "
-        "or executor was killed had to do all of it itself. After the others the next run went on. "
-        f"**{len(done)} of {len(done)} nights** left every file as in a directory whose runs read "
-        f"everything and are never killed. After {lost} kills fewer segments were known than "
-        "before. All that was known after a kill, and after the next run, was true of its segment, "
-        "record by record."
+        "or executor was killed had to finish its work itself. After any other kill, another run "
+        f"followed. After **{len(done)} of {len(done)} nights** every file was the same as in a "
+        f"directory whose runs read everything and are never killed. After {lost} kills fewer "
+        "segments were known than before. All that was known after a kill, and after the next run, "
+        "was true of its segment, record by record."
     )
     rows = "\n".join(table(killed, MOMENTS))
     page = "--record docs/proofs/kill.md"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 import textwrap
 from collections import Counter
@@ -36,12 +34,3 @@ def table(counts: Counter[tuple[Victim, Any]], columns: Sequence[str]) -> list[s
 
 def filled(paragraph: str) -> str:
     return textwrap.fill(paragraph, 100, break_on_hyphens=False)
-
-
-def machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    model = next(
-        (line.partition(":")[2].strip() for line in lines if "model name" in line),
-        platform.machine(),
-    )
-    return f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}"

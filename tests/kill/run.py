@@ -19,7 +19,8 @@ from tests.conftest import local_session
 from tests.kafka.judge.judge import Kafka
 from tests.kill.fields import VERBS, Verb, make_field
 from tests.kill.kills import Kill, Lengths, Outcome, carry_out, choose, measure
-from tests.kill.page import filled, machine, put_section, table
+from tests.kill.page import filled, put_section, table
+from tests.machine import machine
 
 KAFKA_EVERY = 10
 HEADINGS: dict[Verb, str] = {"clean": "# Killed runs", "erase": "## Killed erasures"}

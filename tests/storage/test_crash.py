@@ -123,7 +123,7 @@ class LosingLease(TakingTurns):
 
 
 @pytest.mark.parametrize("part", [0.4, *(pytest.param(n / 20, marks=SLOW) for n in range(20))])
-def test_lost_lease_stops_both_commits_and_next_run_ends_them(
+def test_lost_lease_stops_both_commits_and_next_run_completes_them(
     part: float,
     root: str,
     alone: Alone,

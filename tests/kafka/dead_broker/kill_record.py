@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from tests.machine import machine
 
 COMPARISONS = (
     "cleaned, page cache kept",
@@ -103,7 +103,7 @@ def add_to(page: Path, row: Row) -> None:
     page.write_text(
         PAGE.format(
             day=f"{datetime.now(UTC):%Y-%m-%d}",
-            machine=_machine(),
+            machine=machine(),
             count=len(rows),
             same="\n".join(
                 f"| {what} | {count} |" for what, count in zip(COMPARISONS, counts, strict=True)
@@ -114,10 +114,3 @@ def add_to(page: Path, row: Row) -> None:
         ),
         encoding="utf-8",
     )
-
-
-def _machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    models = (line.partition(":")[2].strip() for line in lines if "model name" in line)
-    model = next(models, platform.machine())
-    return f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}"

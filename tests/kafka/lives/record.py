@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.kafka.judge.jars import PROJECT, versions
 from tests.kafka.lives.outcome import Outcome
+from tests.machine import processor
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PAGE = PROJECT / "docs" / "proofs" / "kafka-lives.md"
@@ -50,7 +49,7 @@ def row(outcome: Outcome, version: str, arguments: str, *, minutes: float) -> st
     ended = ", ".join(f"{count} {why}" for why, count in sorted(outcome.ended.items()))
     cells = (
         f"{datetime.now(UTC):%Y-%m-%d}",
-        f"{_machine()}, {minutes:.0f} minutes",
+        f"{processor()}, {minutes:.0f} minutes",
         version,
         f"`{arguments}`",
         f"{outcome.lives:,}",
@@ -87,12 +86,3 @@ def page(results: str) -> str:
 
 def _number(text: str) -> int:
     return int(text.replace(",", ""))
-
-
-def _machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    model = next(
-        (line.partition(":")[2].strip() for line in lines if "model name" in line),
-        platform.machine(),
-    )
-    return f"{os.cpu_count()} cores ({model})"

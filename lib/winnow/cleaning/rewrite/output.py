@@ -34,7 +34,7 @@ from winnow.wire.inflate import inflate_parts
 from winnow.wire.kernels.headers import LEGACY, bits_of
 
 _SMALL_BATCH_BYTES = 1024
-"""For smaller batches (on average), reading headers takes longer than copying records."""
+"""Where batches are smaller on average, reading headers takes longer than copying records."""
 _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 

@@ -45,7 +45,7 @@ _ROUNDS = 6
 _SURE = 32
 """Keys that must seem to be there above twice the expected number of errors."""
 _ASKED_FIRST = 2**17
-"""So many keys tell which segments have many of them all. Once these are read, few are left."""
+"""So many keys show which segments have many dirty keys. Once those are read, few keys are left."""
 _SCAN_BYTES = 2**28
 _ASK_BYTES = 2**26
 _NO_KEYS: Keys = np.empty(0, np.uint64)
@@ -67,7 +67,6 @@ class _Search:
     """Dirty keys that were not found in the clean part yet: ascending by `upper`."""
     tombstones: Keys
     """Dirty keys whose last record is a tombstone, ascending."""
-
     most: int | None = field(default_factory=lambda: _ASKED_FIRST)
     """How many of the unsettled keys, and of the tombstones, are asked for. None: all."""
 
@@ -78,8 +77,7 @@ class _Search:
 
     @property
     def asks_all(self) -> bool:
-        asked, tombstones = self.to_ask
-        return (len(asked), len(tombstones)) == (len(self.unsettled), len(self.tombstones))
+        return self.most is None or max(len(self.unsettled), len(self.tombstones)) <= self.most
 
     def unread(self) -> list[int]:
         """Return the numbers of all segments that are not read yet."""
@@ -91,8 +89,8 @@ class _Search:
 
 
 _Answer = tuple[int, int] | None
-"""How many of the keys asked for, and of the tombstones, seem to be in a segment. None: its summary
-can't be read.
+"""How many of the keys that were asked for seem to be in a segment, and how many of the tombstones.
+None: its summary can't be read.
 """
 _Walk = Callable[[Sequence[_At]], dict[_At, SegmentWalk | Failure]]
 
