@@ -15,9 +15,7 @@ import winnow
 
 def main(log_dir: str, topic: str, table: str) -> None:
     """Merge once."""
-    # Delta reads a table's own log in 50 tasks unless it is told otherwise: 10 seconds for nothing.
-    few_tasks = "spark.databricks.delta.snapshotPartitions", "4"
-    spark = SparkSession.builder.config(*few_tasks).getOrCreate()
+    spark = SparkSession.builder.getOrCreate()
     target = f"delta.`{table}`"
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {target} "

@@ -108,8 +108,6 @@ def local_session() -> SparkSession:
     for line in (root / "conf" / "spark-defaults.conf").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             builder = builder.config(*line.split(maxsplit=1))
-    # Delta reads a table's own log in 50 tasks unless it is told otherwise.
-    builder = builder.config("spark.databricks.delta.snapshotPartitions", "2")
     builder = builder.master("local[2,4]").config(
         "spark.python.daemon.module", "winnow.worker.daemon"
     )

@@ -39,13 +39,12 @@ def test_demo_prints_the_output_in_the_readme() -> None:
 
 
 @pytest.mark.parametrize("verb", CHANGING)
-def test_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
-    words = [PROGRAM, *words_of(verb, log_dir)]
-    run = subprocess.run(
-        [*words, "--json", "--profile"], cwd=ROOT, check=False, capture_output=True, text=True
-    )
+def test_commands_of_the_first_screen_run(verb: str, log_dir: Path, tmp_path: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    words = [*words_of(verb, log_dir), "--json", "--profile"]
+    run = typed(*words, **state)
     told = json.loads(run.stdout)
-    assert (run.returncode, told["status"]) == (0, "done"), run.stderr
+    assert told["status"] == "done"
     phases = {phase["name"]: phase for phase in told["profile"]["phases"]}
     assert sum(phase["seconds"] for phase in phases.values()) == pytest.approx(
         told["profile"]["seconds"]
@@ -55,6 +54,23 @@ def test_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     assert sum(phase["tasks"] for phase in phases.values()) > 0
     assert "\nstarting Spark " in run.stderr
     assert any(partition["actions"] == ["compacted"] for partition in told["partitions"])
+    assert len(list((tmp_path / "state").rglob("*.html"))) == (verb == "clean")
+    if verb == "clean":
+        assert re.search(r"^\$ \./spark-submit\.sh history$", README, re.MULTILINE)
+        assert len(json.loads(typed("history", "--json", **state).stdout)["runs"]) == 1
+
+
+def typed(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    ended = subprocess.run(
+        [PROGRAM, *words],
+        cwd=ROOT,
+        env=os.environ | environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended
 
 
 @pytest.mark.spark
@@ -83,22 +99,6 @@ def words_of(verb: str, log_dir: Path) -> list[str]:
     lines = [command.line for block in blocks(PAGE, "console") for command in commands(block)]
     [line] = [line for line in lines if re.match(rf"{re.escape(PROGRAM)} +{verb} +{LOG_DIR}", line)]
     return shlex.split(line.replace(LOG_DIR, str(log_dir)), comments=True)[1:]
-
-
-def test_history_lists_the_clean_run(log_dir: Path, tmp_path: Path) -> None:
-    state = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
-    subprocess.run(
-        [ROOT / "spark-submit.sh", "clean", log_dir, "--json"],
-        check=True,
-        capture_output=True,
-        env=state,
-    )
-    [command] = re.findall(r"^\$ (\./spark-submit\.sh history)", README, re.MULTILINE)
-    told = subprocess.run(
-        [*command.split(), "--json"], cwd=ROOT, check=True, capture_output=True, env=state
-    )
-    assert len(json.loads(told.stdout)["runs"]) == 1
-    assert len(list((tmp_path / "state").rglob("*.html"))) == 1
 
 
 @pytest.mark.spark

@@ -5,22 +5,25 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS
+from tests.pages import run_here
 from tests.spark.runs import add_partition, changes, files_of, new_log_dir
 from tests.terminal import on_a_terminal
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).resolve().parents[2]
 NOW = "1795300000000"
 MORE = "d-size:retention.bytes=1000"
-WAIT_S = 240
+NOTHING_ELSE = ("--no-ledger", "--report", "none")
 
 
 @pytest.fixture
@@ -32,34 +35,27 @@ def log_dir(tmp_path: Path) -> Path:
 
 def command(log_dir: Path, verb: str = "clean", *more: str) -> list[str]:
     return [
-        *(sys.executable, "jobs/winnow_job.py", verb, str(log_dir), "--now", NOW),
+        *(verb, str(log_dir), "--now", NOW),
         *("--topic-configs", str(TOPIC_CONFIGS), "--topic-set", MORE),
         *more,
     ]
 
 
-def without_terminal(words: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False,
-        start_new_session=True,
-    )  # fmt: skip
-
-
-def test_without_a_terminal_it_needs_yes(log_dir: Path) -> None:
+def test_without_a_terminal_it_needs_yes(spark: SparkSession, log_dir: Path) -> None:
     before = files_of(log_dir)
-    ended = without_terminal(command(log_dir, "clean", "--no-ledger", "--report", "none"))
-    assert ended.returncode == 2, ended.stderr[-2000:]
-    assert "d-size: retention.bytes=1000 instead of 200000" in ended.stderr
-    assert "--yes" in ended.stderr
+    code, _, errors = run_here(spark, command(log_dir, "clean", *NOTHING_ELSE))
+    assert code == 2, errors
+    assert "d-size: retention.bytes=1000 instead of 200000" in errors
+    assert "--yes" in errors
     assert changes(before, files_of(log_dir)) == []
-    planned = without_terminal(command(log_dir, "plan"))
-    assert planned.returncode == 0, planned.stderr[-2000:]
-    assert "Options delete more than the topics' own settings" in planned.stdout
-    done = without_terminal(
-        command(log_dir, "clean", "--no-ledger", "--report", "none", "--yes", "--json")
+    code, planned, errors = run_here(spark, command(log_dir, "plan"))
+    assert code == 0, errors
+    assert "Options delete more than the topics' own settings" in planned
+    code, done, errors = run_here(
+        spark, command(log_dir, "clean", *NOTHING_ELSE, "--yes", "--json")
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    (partition,) = json.loads(done.stdout)["partitions"]
+    assert code == 0, errors
+    (partition,) = json.loads(done)["partitions"]
     assert partition["deletes_more"] == ["retention.bytes=1000 instead of 200000"]
     assert partition["actions"] == ["retained"]
 
@@ -71,7 +67,7 @@ def test_without_a_terminal_it_needs_yes(log_dir: Path) -> None:
         pytest.param("  d-size \n", 0, marks=pytest.mark.slow),
         ("d-size-0\n", 2),  # a partition is no topic
         pytest.param("yes\n", 2, marks=pytest.mark.slow),
-        ("\n", 2),
+        pytest.param("\n", 2, marks=pytest.mark.slow),
         pytest.param(b"\xff\x00\xfe\n", 2, marks=pytest.mark.slow),
         ("\x03", 130),  # Ctrl-C
         ("\x04", 2),  # Ctrl-D: the end of the input
@@ -80,8 +76,8 @@ def test_without_a_terminal_it_needs_yes(log_dir: Path) -> None:
 )
 def test_typed_name_of_the_topic_confirms(log_dir: Path, answer: str | bytes, code: int) -> None:
     before = files_of(log_dir)
-    words = command(log_dir, "clean", "--no-ledger", "--report", "none")
-    seen = on_a_terminal(words, answer, until="go on:")
+    words = command(log_dir, "clean", *NOTHING_ELSE)
+    seen = on_a_terminal([sys.executable, "jobs/winnow_job.py", *words], answer, until="go on:")
     assert seen.code == code, seen.text[-3000:]
     assert "  retention.bytes=1000 instead of 200000" in seen.lines
     question = "These options delete more than the own settings of topic d-size:"

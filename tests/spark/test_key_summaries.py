@@ -114,7 +114,14 @@ def test_random_nights_leave_what_a_run_that_reads_everything_leaves(
 
 
 @pytest.mark.parametrize(
-    ("proven", "first"), [(True, None), (True, 5000), (True, 100), (False, None), (False, 5000)]
+    ("proven", "first"),
+    [
+        (True, None),
+        (True, 100),
+        pytest.param(True, 5000, marks=pytest.mark.slow),
+        pytest.param(False, None, marks=pytest.mark.slow),
+        (False, 5000),
+    ],
 )
 def test_dirty_keys_are_settled_by_the_segment_that_has_them(
     spark: SparkSession,
