@@ -136,6 +136,22 @@ def test_segments_changed_after_first_query_are_refused(
     )
 
 
+def test_active_segment_may_grow_but_not_be_replaced(session: SparkSession, tmp_path: Path) -> None:
+    copy_tree(Path(C_NONE), tmp_path / "c-none-0")
+    log = session.read.format("kafka-log").schema("offset bigint").load(str(tmp_path / "c-none-0"))
+    assert log.count() == ALL
+    active = max((tmp_path / "c-none-0").glob("*.log"))
+    with active.open("ab") as file:
+        file.write(bytes(10))
+    assert log.count() == ALL
+    # As a cleaner does after the broker has rolled: the same name, another file.
+    cleaned = active.with_suffix(".cleaned")
+    cleaned.write_bytes(active.read_bytes())
+    cleaned.rename(active)
+    with pytest.raises(Exception, match="changed since the DataFrame was planned"):
+        log.count()
+
+
 def test_register_changes_no_setting_and_needs_none(spark: SparkSession) -> None:
     own = spark.newSession()
     own.conf.set(PUSHDOWN, "false")

@@ -183,6 +183,7 @@ PYTHON: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
     "negative free space": (lambda s, d: values.plan(s, d, keep_free=-1), "0 or more, found -1"),
     "no throttle": (lambda s, d: planned(s, d, throttle=0), "throttle can't be used"),
     "a switch as a text": (lambda s, d: values.clean(s, d, keep_replaced="no"), "True or False"),  # type: ignore[arg-type]
+    "a refresh as a text": (lambda s, d: values.plan(s, d).execute(refresh="no"), "True or False"),  # type: ignore[arg-type]
     "an estimate that cleans": (lambda s, d: cleaned(s, d, estimate=True), "is for plans"),
     "sets as a text": (lambda s, d: values.plan(s, d, sets="a=b"), "sets can't be used"),  # type: ignore[arg-type]
     "values as a text": (

@@ -16,6 +16,7 @@ from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.unit.kafka_log.reading import rows
 from winnow.errors import UsageError
+from winnow.kafka_log.source import every_record
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
@@ -171,13 +172,37 @@ def test_json_of_other_kinds_than_objects(spark: SparkSession, tmp_path: Path) -
                 Record(0, START, b"a", b"[1, 2]"),
                 Record(1, START, b"b", b"null"),
                 Record(2, START, b"c", b"[1"),
+                Record(3, START, b"d", b"\tnull\r\n"),
             ]
         )
     frame = winnow.read(
         spark, str(tmp_path / "kafka"), value=winnow.Json("array<int>"), mode="PERMISSIVE"
     )
     found = {row.offset: (row.value, row.problem is None) for row in frame.collect()}
-    assert found == {0: ([1, 2], True), 1: (None, True), 2: (None, False)}
+    assert found == {0: ([1, 2], True), 1: (None, True), 2: (None, False), 3: (None, True)}
+
+
+def test_names_that_need_quotes_and_maps_are_schemas(spark: SparkSession, tmp_path: Path) -> None:
+    with LogDirWriter(tmp_path / "kafka", clock=lambda: START) as log_dir:
+        log_dir.partition("t", 0).append_records([Record(0, START, b"a", b'[{"i-d": 1}]')])
+    for schema in ("array<struct<`i-d`: int>>", "array<map<string, int>>"):
+        [row] = winnow.read(spark, str(tmp_path / "kafka"), value=winnow.Json(schema)).collect()
+        assert row.value[0]["i-d"] == 1
+
+
+def test_settings_of_the_session_do_not_change_the_columns(spark: SparkSession) -> None:
+    settings = {
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.ansi.enforceReservedKeywords": "true",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        assert winnow.read(spark, str(CLEAN), topics="c-tomb").count() == 1000
+        assert every_record(spark, ["c-tomb"], [str(CLEAN)]).count() == 1000
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
 
 
 def test_modes_for_values_that_cant_be_decoded(spark: SparkSession, orders: str) -> None:
@@ -214,6 +239,7 @@ def test_modes_for_damaged_batches(spark: SparkSession) -> None:
         ({"isolation_level": "serializable"}, "'read_committed' or 'read_uncommitted'"),
         ({"allow_incomplete": "yes"}, "True or False"),
         ({"value": winnow.Json("id bigin")}, "the schema of Json can't be read"),
+        ({"value": winnow.Json("int")}, "expected a struct, an array or a map"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_read(

@@ -68,6 +68,7 @@ EARLIEST, LATEST = -2, -1
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 DEFAULT_BYTES = 64 << 20
 
+_MOST_PARTITIONS = 1_000_000
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -134,8 +135,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
             raise UsageError("kafka-log has no such option", found=name, hint=hint)
     return Options(
         paths=_paths(options),
-        topics=tuple(_items(options.get("topics", ""))),
-        partitions=frozenset(_partitions(options.get("partitions", ""))),
+        topics=tuple(_items(options, "topics", "globs such as orders*,returns")),
+        partitions=frozenset(_partitions(options)),
         start=_bound(options, "starting", EARLIEST),
         end=_bound(options, "ending", LATEST),
         times=_times(options),
@@ -151,23 +152,44 @@ def parse_options(given: Mapping[str, str]) -> Options:
 def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     found = [options["path"]] if "path" in options else []
     if "paths" in options:
-        found += json.loads(options["paths"])
+        found += _several_paths(options["paths"])
     if not found:
         raise UsageError("kafka-log needs a path", expected='load("/kafka/data")', found="none")
     return tuple(found)
 
 
-def _items(text: str) -> list[str]:
-    return [item for item in (part.strip() for part in text.split(",")) if item]
+def _several_paths(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+        raise _refused("paths", 'a JSON list of texts such as ["/kafka/data"]', text)
+    return found
 
 
-def _partitions(text: str) -> list[int]:
+def _items(options: Mapping[str, str], name: str, expected: str) -> list[str]:
+    """Return what stands between the commas. Nothing at all is not an empty list, which would mean
+    everything.
+    """
+    text = options.get(name, "")
+    found = [item for item in (part.strip() for part in text.split(",")) if item.strip("!")]
+    if text and not found:
+        raise _refused(name, expected, text)
+    return found
+
+
+def _partitions(options: Mapping[str, str]) -> list[int]:
+    expected = f"numbers such as 0,2,4-7, at most {_MOST_PARTITIONS:,}"
     found: list[int] = []
-    for item in _items(text):
+    for item in _items(options, "partitions", expected):
         first, dash, last = item.partition("-")
         if not _is_number(first) or (dash and not _is_number(last)):
-            raise _refused("partitions", "numbers such as 0,2,4-7", item)
-        found += range(int(first), int(last if dash else first) + 1)
+            raise _refused("partitions", expected, item)
+        numbers = range(int(first), int(last if dash else first) + 1)
+        if not 0 < len(numbers) <= _MOST_PARTITIONS - len(found):
+            raise _refused("partitions", expected, item)
+        found += numbers
     return found
 
 

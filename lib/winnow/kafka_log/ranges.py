@@ -20,7 +20,7 @@ from winnow.logdir.names import LOG, LOG_START_CHECKPOINT, SWAP
 from winnow.policy.transactions import ABORTED
 from winnow.runtime.packing import in_order
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import (
     FRAME,
     FRAME_SIZE,
@@ -52,10 +52,10 @@ class Range:
     end: int
     may_be_torn: bool
     """True if the log ends here, perhaps in an incomplete batch."""
-    size: int
-    """Size of the file when the read was planned."""
-    mtime_ns: int | None
-    """Of the file when the read was planned. None for the active segment, which may grow."""
+    log: Entry
+    """The file when the read was planned."""
+    may_grow: bool
+    """True for the active segment of a local log."""
     aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Transactions whose data is not wanted, dtype ABORTED."""
 
@@ -178,8 +178,8 @@ def ranges_of(
                     first=first,
                     end=end,
                     may_be_torn=following is None and end_byte == segments.log_bytes(number),
-                    size=segments.log_bytes(number),
-                    mtime_ns=None if following is None else segments.log_mtime_ns(number),
+                    log=segments.log(number),
+                    may_grow=following is None and bool(segments.log(number).inode),
                     aborted=mine,
                 )
 

@@ -80,19 +80,20 @@ class _RangeReader:
         """Check that the file is the one that was planned. Spark plans a DataFrame once, and its
         positions are wrong in a file that was replaced since.
         """
-        wanted = self._range
+        wanted, planned = self._range, self._range.log
         try:
             now = storage.entry(wanted.path)
         except FileNotFoundError:
             raise self._gone() from None
-        same = now.size >= wanted.size if wanted.mtime_ns is None else now.size == wanted.size
-        if not same or wanted.mtime_ns not in (None, now.mtime_ns):
+        same = (now.size, now.mtime_ns) == (planned.size, planned.mtime_ns)
+        grown = wanted.may_grow and now.size >= planned.size
+        if now.inode != planned.inode or not (same or grown):
             raise WinnowError(
                 "a segment has changed since the DataFrame was planned",
-                expected=f"{wanted.size} bytes",
+                expected=f"{planned.size} bytes",
                 found=f"{now.size} bytes"
-                if now.size != wanted.size
-                else "another modification time",
+                if now.size != planned.size
+                else "another file or modification time",
                 where=wanted.path,
                 hint="A cleaner or a broker has replaced it. Load the DataFrame again.",
             )

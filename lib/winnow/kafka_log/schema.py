@@ -66,12 +66,24 @@ SCHEMA = StructType(
 """docs/kafka-log.md is generated from it."""
 
 
+def some_columns(*names: str) -> StructType:
+    """Return the schema of these columns. As text it would depend on settings of the session."""
+    return StructType([SCHEMA[name] for name in names])
+
+
 def check_schema(schema: StructType) -> StructType:
     """Return the schema that a user gave to choose columns.
 
-    Raises UsageError if its names and types are not those of `SCHEMA`.
+    Raises UsageError if its names and types are not those of `SCHEMA`, or if Spark could not return
+    its rows.
     """
     types = {field.name: field.dataType.simpleString() for field in SCHEMA.fields}
+    if not schema.fields or len({*schema.names}) < len(schema.fields):
+        raise UsageError(
+            "a schema needs columns, each once",
+            expected=f"some of {', '.join(types)}",
+            found=", ".join(schema.names) or "none",
+        )
     for field in schema.fields:
         if field.name not in types:
             raise UsageError(
@@ -81,5 +93,10 @@ def check_schema(schema: StructType) -> StructType:
         if found != types[field.name]:
             raise UsageError(
                 f"column {field.name} has another type", expected=types[field.name], found=found
+            )
+        if not field.nullable or field.dataType != SCHEMA[field.name].dataType:
+            # Spark would take it at its word, and count no null.
+            raise UsageError(
+                f"column {field.name} may be null", expected=found, found=f"{found} NOT NULL"
             )
     return schema

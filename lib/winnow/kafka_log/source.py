@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from winnow.errors import UsageError
 from winnow.kafka_log.options import parse_options
-from winnow.kafka_log.schema import SCHEMA, check_schema
+from winnow.kafka_log.schema import SCHEMA, check_schema, some_columns
 from winnow.runtime.session import use_this_python
 from winnow.storage.contract import Storage
 
@@ -52,7 +52,7 @@ def every_record(spark: SparkSession, topics: Sequence[str], log_dirs: Sequence[
     those that no consumer sees, and of places that can't be read.
     """
     register(spark)
-    columns = "key binary, topic string, partition int, segment string, problem string"
+    columns = some_columns("key", "topic", "partition", "segment", "problem")
     options = {"topics": ",".join(topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
     return spark.read.format("kafka-log").schema(columns).options(**options).load([*log_dirs])
 

@@ -21,18 +21,21 @@ from winnow.wire.batch import (
     HEADER_V2_SIZE,
     MAGIC_AT,
     MAX_MAGIC,
+    MAX_OFFSET_SPAN,
     RECORD_OVERHEAD_V0,
     RECORD_OVERHEAD_V1,
 )
 from winnow.wire.buffers import Bytes, Rows, as_bytes, copied
 from winnow.wire.plain import Record, read_records
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+from winnow.wire.walk import WalkStatus, describe, find_batch, first_bad_crc, walk_batches
 
 PIECE_BYTES = 4 << 20
 MAX_BATCH_BYTES = 64 << 20
 """Limit on the decompressed size of a batch whose records are shown. Each record becomes an object
 of up to thirty times its size.
 """
+SEARCHED_BYTES = 64 << 20
+"""After bytes that are no batch, those in which the next batch is looked for."""
 SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
 BLOCK_ROWS = 4_096
 """Batches in a block of a walk. With batches of 16 KiB, that is 64 MiB of a segment."""
@@ -143,7 +146,7 @@ class Stop:
 
 
 class TornLogError(CorruptLogError):
-    """The file ends inside a batch, or only zeros follow."""
+    """The file ends inside a batch, or with zeros. No sound batch follows."""
 
 
 def read_batches(
@@ -158,14 +161,17 @@ def read_batches(
     """Yield all batches of a file of `size` bytes from byte `start` on. A batch must begin there.
 
     Raises CorruptLogError, after the batches before it, at the first batch that cannot be read
-    (TornLogError if the file seems to end too early) or whose offsets do not ascend from
+    (TornLogError if the file ends there) or whose offsets do not ascend from
     `least_offset`. Raises it too if the file became shorter.
     """
+    least = least_offset
     for item in read_to_stop(
         storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes
     ):
         if isinstance(item, Stop):
-            raise item.error
+            at = item.position
+            raise _torn_or_not(item.error, storage, path, at=at, size=size, least_offset=least)
+        least = int(item.rows[-1]["last_offset"]) + 1
         yield item
 
 
@@ -202,6 +208,24 @@ def read_to_stop(
         if walk.status is not WalkStatus.TORN or wanted <= length:
             yield Stop(walk.status, at, _fault(walk, data, path, at=at, left=size - at))
             return
+
+
+def _torn_or_not(
+    error: CorruptLogError, storage: Ranges, path: str, *, at: int, size: int, least_offset: int
+) -> CorruptLogError:
+    """Return another error if a sound batch follows what looks like the end of a file."""
+    if not isinstance(error, TornLogError):
+        return error
+    rest = as_bytes(storage.read_range(path, at, min(size - at, SEARCHED_BYTES)))
+    following = find_batch(rest, 1, least_offset, least_offset + MAX_OFFSET_SPAN + 1)
+    if following < 0:
+        return error
+    return CorruptLogError(
+        error.problem,
+        expected=error.expected,
+        found=f"{error.found}, and a batch at byte {at + following}",
+        where=error.where,
+    )
 
 
 def records_of(piece: Piece, i: int, path: str) -> list[Record]:

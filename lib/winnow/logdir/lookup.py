@@ -183,7 +183,7 @@ class Segments:
             return max(
                 (int(p.rows["max_timestamp"].max()) for p in self.pieces(number, 0)), default=-1
             )
-        return int(times["timestamp"][-1]) if len(times) else self._log(number).mtime_ms
+        return int(times["timestamp"][-1]) if len(times) else self.log(number).mtime_ms
 
     def time_index(self, number: int) -> tuple[Array, list[str]]:
         """Return the entries of a segment's time index, and notes on why its last entry may not be
@@ -226,11 +226,11 @@ class Segments:
 
     def log_bytes(self, number: int) -> int:
         """Return the size of a segment's log when the directory was listed."""
-        return self._log(number).size
+        return self.log(number).size
 
-    def log_mtime_ns(self, number: int) -> int:
-        """Return the mtime of a segment's log when the directory was listed."""
-        return self._log(number).mtime_ns
+    def log(self, number: int) -> Entry:
+        """Return a segment's log as it was when the directory was listed."""
+        return self._files[segment_file(self.bases[number], LOG)]
 
     def path(self, number: int, suffix: str = LOG) -> str:
         """Return the path of a segment's file."""
@@ -266,9 +266,6 @@ class Segments:
         """Return an upper limit: all offsets in the segment are below it."""
         following = self.following(number)
         return self.bases[number] + MAX_OFFSET_SPAN + 1 if following is None else following
-
-    def _log(self, number: int) -> Entry:
-        return self._files[segment_file(self.bases[number], LOG)]
 
     def _exists(self, number: int, suffix: str) -> bool:
         return segment_file(self.bases[number], suffix) in self._files

@@ -4,7 +4,7 @@ do with it what it says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -42,7 +42,7 @@ def _decode_json(
 ) -> DataFrame:
     text = f.col(column).cast("string")
     kind = _type_of(frame, column, how)
-    asked: StructType | str = kind.simpleString()
+    asked: Any = kind  # a map as well, which the annotation of `from_json` forgets
     if isinstance(kind, StructType):
         asked = StructType([*kind.fields, StructField(_CORRUPT, StringType())])
     parsed = f.from_json(text, asked, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
@@ -50,7 +50,7 @@ def _decode_json(
     bad = f.col("_parsed").isNull()
     if isinstance(kind, StructType):
         bad = bad | f.col("_parsed")[_CORRUPT].isNotNull()
-    is_null = f.col("_text").isNull() | (f.trim("_text") == "null")
+    is_null = f.col("_text").isNull() | (f.trim("_text", f.lit(" \t\r\n")) == "null")
     wrong = ~is_null & bad
     told = f.when(wrong, f.lit("it is not JSON of the schema"))
     frame = frame.withColumn(problem, f.coalesce(problem, told))
@@ -71,6 +71,7 @@ def _type_of(frame: DataFrame, column: str, how: Json) -> DataType:
                 expected="DDL such as 'id bigint, name string'",
                 found=str(error).partition("\n")[0],
             ) from error
+        Json(kind)  # checks it
         return kind
     if how.schema is not None:
         return how.schema

@@ -26,8 +26,11 @@ class Json:
     """
 
     def __post_init__(self) -> None:
-        fits = isinstance(self.schema, str | StructType | ArrayType | MapType)
-        if self.schema is not None and (not fits or self.schema == ""):
+        schema = self.schema
+        fits = isinstance(schema, StructType | ArrayType | MapType) or (
+            isinstance(schema, str) and schema.strip() != ""
+        )
+        if schema is not None and (not fits or schema == StructType([])):
             raise UsageError(
                 "the schema of Json can't be used",
                 expected="a struct, an array or a map, as Spark's type or as DDL such as "

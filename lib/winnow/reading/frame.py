@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 from winnow.arguments import flag, names, refused
 from winnow.errors import UsageError
 from winnow.kafka_log.layout import Home, chosen, find_partitions
+from winnow.kafka_log.schema import some_columns
 from winnow.kafka_log.source import check_paths, register
 from winnow.logdir.topic_globs import check_globs
 from winnow.reading.bounds import Bound, Point, parse_point, range_options, state_options
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 
-_COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "headers array<struct<key:string,value:binary>>"
-)
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
 
 class ReadOptions(TypedDict, total=False):
@@ -86,7 +84,7 @@ def read(
         given["topics"] = ",".join(topics)
     if partitions:
         given["partitions"] = ",".join(map(str, sorted(partitions)))
-    columns = _COLUMNS + (", problem string" if mode == "PERMISSIVE" else "")
+    columns = some_columns(*_COLUMNS, *(["problem"] if mode == "PERMISSIVE" else []))
     frame = spark.read.format("kafka-log").schema(columns).options(**given).load([*paths])
     if point is not None:
         frame = last_per_key(frame)

@@ -39,6 +39,11 @@ class Entry:
     """Changes with every change of the file, even one that sets size and mtime back. Or empty."""
 
     @property
+    def inode(self) -> tuple[int, ...]:
+        """Device and inode of a local file, which stay the same while it grows. Else empty."""
+        return self.stamp[:2] if len(self.stamp) > 2 else ()
+
+    @property
     def mtime_ms(self) -> int:
         """The mtime in ms, as Java's `File.lastModified` returns it."""
         return self.mtime_ns // 1_000_000

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from winnow import api
+from winnow.arguments import flag
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.on_corrupt import damaged_first
 from winnow.cleaning.plan.decide_listed import rethink
@@ -95,6 +96,7 @@ class Plan(Result):
         With `refresh`, it decides again from the current files instead. `keep_replaced` and
         `ledger`: see `winnow.api.clean`.
         """
+        refresh = flag(refresh, "refresh")
         planned: Any = {name: getattr(self.request, name) for name in RunOptions.__annotations__}
         planned |= {
             "estimate": False,

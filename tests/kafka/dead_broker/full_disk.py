@@ -12,7 +12,7 @@ from tests.disks import MIB, free_bytes, small_disk
 from tests.kafka.dead_broker.load import Acks, Load, read_acks
 from tests.kafka.judge.broker import START_SECONDS, STARTED, Broker, BrokerFailedError
 
-MARKERS_SECONDS = 30
+MARKERS_SECONDS = 120
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS

@@ -70,6 +70,34 @@ def test_batch_with_a_wrong_crc_is_a_problem_row() -> None:
     )
 
 
+@pytest.mark.parametrize("byte", [8, 9, 10])
+def test_batch_of_a_wrong_length_is_a_torn_end_only_without_batches_behind_it(
+    tmp_path: Path, byte: int
+) -> None:
+    batches = [some(first) for first in range(0, 50, 5)]
+    partition = make_partition(tmp_path / "p-0", {0: batches})
+    log, third, size = partition / f"{0:020}.log", 2 * len(batches[0]), len(batches[0])
+    changed = bytearray(log.read_bytes())
+    changed[third + byte] ^= 0x40
+    log.write_bytes(changed)
+    *_, row = rows(partition)
+    assert f"and a batch at byte {third + size}" in row["problem"]
+    assert offsets(partition, mode="DROPMALFORMED") == list(range(10))
+    fails(partition, match=f"at byte {third}")
+    log.write_bytes(changed[: third + size])
+    assert offsets(partition) == list(range(10))
+
+
+def test_zeros_are_a_torn_end_only_without_batches_behind_them(tmp_path: Path) -> None:
+    partition = make_partition(tmp_path / "p-0", {0: [some(0)]})
+    log = partition / f"{0:020}.log"
+    log.write_bytes(some(0) + bytes(100))
+    assert problems(partition) == []
+    log.write_bytes(some(0) + bytes(100) + some(5))
+    [row] = problems(partition)
+    assert "log at byte" in row["problem"]
+
+
 @pytest.mark.parametrize(("name", "end"), [("x-torn-0", 1608), ("x-zerotail-0", 1623)])
 def test_torn_log_fails_only_in_failfast_mode(name: str, end: int) -> None:
     """A broker's loader cuts the torn end off; FAILFAST reports it."""

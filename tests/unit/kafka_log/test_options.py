@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from winnow.errors import UsageError
 from winnow.kafka_log.options import (
@@ -17,6 +17,11 @@ from winnow.kafka_log.options import (
 )
 from winnow.kafka_log.schema import SCHEMA, check_schema
 from winnow.state import TopicPartition
+
+
+def _not_null(name: str) -> StructField:
+    types = {"offset": SCHEMA["offset"].dataType, "key": StringType()}
+    return StructField(name, types[name], nullable=False)
 
 
 def options(**given: str) -> Options:
@@ -44,6 +49,32 @@ def test_user_schema_selects_columns() -> None:
         UsageError, match="column offset has another type: expected bigint, found int"
     ):
         check_schema(StructType([StructField("offset", IntegerType())]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            [_not_null("offset")],
+            "column offset may be null: expected bigint, found bigint NOT NULL",
+        ),
+        (
+            [StructField("headers", ArrayType(StructType([_not_null("key"), SCHEMA["value"]])))],
+            "column headers may be null",
+        ),
+        ([SCHEMA["offset"]] * 2, r"a schema needs columns, each once: .*, found offset, offset"),
+    ],
+)
+def test_schema_that_spark_could_not_fill_is_refused(
+    fields: list[StructField], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        check_schema(StructType(fields))
+
+
+def test_schema_without_columns_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"a schema needs columns, each once: .*, found none"):
+        check_schema(StructType([]))
 
 
 def test_options_have_these_defaults() -> None:
@@ -161,6 +192,16 @@ def test_sizes_are_parsed(text: str, size: int) -> None:
         ),
         ("mode", "STRICT", "expected PERMISSIVE or DROPMALFORMED or FAILFAST"),
         ("partitions", "1-x", "expected numbers such as"),
+        ("partitions", "7-4", "expected numbers such as 0,2,4-7, at most 1,000,000, found '7-4'"),
+        ("partitions", "0-999999999", "at most 1,000,000"),
+        ("partitions", "0-600000,1-600000", "at most 1,000,000, found '1-600000'"),
+        ("partitions", " , ", "expected numbers such as"),
+        ("topics", ",", "expected globs such as"),
+        ("topics", "!", "expected globs such as"),
+        ("paths", "abc", "expected a JSON list of texts"),
+        ("paths", "5", "expected a JSON list of texts"),
+        ("paths", '"/kafka"', "expected a JSON list of texts"),
+        ("paths", '["/kafka", 5]', "expected a JSON list of texts"),
         ("includeControl", "yes", "expected false or true"),
         ("maxBytesPerPartition", "0", "expected bytes"),
     ],

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from winnow.errors import CorruptLogError, OversizedBatchError
-from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, read_to_stop
+from winnow.logdir.batches import (
+    PIECE_BYTES,
+    SEARCHED_BYTES,
+    Piece,
+    Stop,
+    bad_crcs,
+    read_to_stop,
+)
 from winnow.logdir.indexes.checks import COLUMNS, columns_of
 from winnow.logdir.indexes.index import Array
 from winnow.policy.transaction_runs import EVENT, reduced
@@ -24,8 +31,6 @@ from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus, find_batch
 
-_SEARCHED_BYTES = 64 << 20
-"""How far to search for the next batch after bytes that are not a batch."""
 _CAREFUL_BYTES = 4096
 """Size of a read where a whole piece can't be read: up to what the disk fails to return."""
 _NO_EPOCH = -1
@@ -149,7 +154,7 @@ class _Reader:
                 self._add(Kind.OFFSETS, stop.error, position=stop.position, offsets=(offset, None))
                 return stop.position, offset
         kind = Kind.OFFSETS if stop.status is WalkStatus.OUT_OF_ORDER else Kind.BATCH
-        window = self._storage.read_range(log.path, stop.position, _SEARCHED_BYTES)
+        window = self._storage.read_range(log.path, stop.position, SEARCHED_BYTES)
         found = find_batch(window, 1, log.base_offset, log.end_offset)
         if found < 0:
             left = log.size - stop.position
