@@ -183,6 +183,17 @@ def test_verify_finds_erased_keys_by_their_hashes(
     assert "c-tomb-0" in out
 
 
+def test_verify_refuses_to_search_where_none_of_the_topics_is(
+    certified: Certified, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = copy_log_dir("clean", tmp_path / "other", only=["c-lz4-0"])
+    words = ["--key-hash", str(certified.file)]
+    assert run_command(["verify", str(other), *words]) == 2
+    assert "none of the topics to search is here" in capsys.readouterr().err
+    assert run_command(["verify", str(certified.log_dir), *words, "--topics", "nope"]) == 2
+    assert run_command(["verify", str(certified.log_dir), *words, "--topics", "["]) == 2
+
+
 def test_verify_refuses_what_is_no_certificate_and_a_wrong_hash_key(
     certified: Certified, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

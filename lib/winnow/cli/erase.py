@@ -99,7 +99,7 @@ def run_erase(request: CommandLine, own: EraseOptions) -> int:
                 )
             for note in result.notes:
                 complain(f"note: {note}")
-            if not result.keys_found:
+            if result.exit_code == UsageError.exit_code:
                 complain(NONE_FOUND)
             clock.begins("printing the result")
             if request.json:
@@ -165,6 +165,7 @@ def to_json(result: EraseResult) -> dict[str, Any]:
     return {
         **picked(result, "run_id", "status", "dry_run", "proven", "keys", "keys_found"),
         "partitions": partitions,
-        **picked(result, "notes", "ledger", "certificate", "certificate_sha256", "hash_key"),
+        **picked(result, "not_searched", "notes", "ledger"),
+        **picked(result, "certificate", "certificate_sha256", "hash_key"),
         **version_keys(result.kafka),
     }

@@ -227,8 +227,9 @@ def ledger_of(request: CommandLine) -> str | None:
     """Return where `clean` records the run; None: nowhere. Raises UsageError for a place where a
     ledger is not allowed.
     """
-    if request.no_ledger:
-        if request.ledger is not None:
+    typed = {"ledger", "no_ledger"} - request.origins.keys()
+    if request.no_ledger and not (request.ledger is not None and typed == {"ledger"}):
+        if request.ledger is not None and typed != {"no_ledger"}:
             raise UsageError(
                 "--ledger and --no-ledger together", expected="one of them, or neither"
             )

@@ -28,10 +28,25 @@ _WHY_SKIPPED = {
 }
 
 
+_INDEX_CACHE = "the index cache of tiered storage"
+_METADATA_LOG = "the cluster's metadata log"
+
+
 @dataclass(frozen=True, slots=True)
 class SkippedDirectory:
     name: str
     why: str
+
+    @property
+    def has_records(self) -> bool:
+        """Whether it may have records of a topic, as a replica that a broker moves or deletes."""
+        return self.why not in (_INDEX_CACHE, _METADATA_LOG)
+
+    @property
+    def topic(self) -> str | None:
+        """None if the name does not tell it for certain."""
+        found = parse_partition_dir(self.name).topic_partition
+        return None if found is None else found.topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,14 +188,14 @@ def _survey(storage: Storage, path: str) -> LogDir:
 def _partition_or_why(name: str) -> TopicPartition | str:
     """Return the partition of a sub-directory, or why it is skipped. UsageError for any other."""
     if name == REMOTE_INDEX_CACHE:
-        return "the index cache of tiered storage"
+        return _INDEX_CACHE
     directory = parse_partition_dir(name)
     if directory.kind is not DirectoryKind.CURRENT or directory.topic_partition is None:
         return _WHY_SKIPPED[directory.kind]
     if not directory.has_legal_topic:
         return "not a legal topic name"
     if directory.topic_partition.topic == METADATA_TOPIC:
-        return "the cluster's metadata log"
+        return _METADATA_LOG
     if not directory.is_canonical:
         return f"Kafka would name it {directory.topic_partition}"
     return directory.topic_partition

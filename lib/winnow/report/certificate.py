@@ -182,7 +182,10 @@ def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dic
         },
         "records_erased": sum((p.erased or Amount()).records for p in result.partitions),
         "partitions": [_partition(p) for p in result.partitions],
-        "left": [*_left(result.partitions)],
+        "left": [
+            *_left(result.partitions),
+            *(f"not searched: {directory}" for directory in result.not_searched),
+        ],
         "not_shown": [*NOT_SHOWN],
     }
     clean = json.loads(redacted(json.dumps(content)))

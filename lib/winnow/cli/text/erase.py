@@ -20,7 +20,7 @@ def lines(result: EraseResult) -> Iterator[str]:
         or p.copies
         or p.remote
         or ((p.closed or Amount()) + p.left).records
-        or _failed(p)
+        or p.disproven
     ]
     if shown:
         head = ("partition", "to erase", *HEAD[2:]) if result.dry_run else HEAD
@@ -28,6 +28,8 @@ def lines(result: EraseResult) -> Iterator[str]:
         yield ""
     for partition in shown:
         yield from _remarks(partition)
+    for directory in result.not_searched:
+        yield f"not searched: {printable(directory)}"
     yield from _summary(result)
 
 
@@ -69,7 +71,7 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
             f"{name}: remote.storage.enable: remote storage may hold segments too; it was not "
             "searched"
         )
-    if _failed(p) and p.proof is not None:
+    if p.disproven and p.proof is not None:
         what = [counted(p.proof.reached, "record")] if p.proof.reached else []
         what += (
             [f"{counted(p.proof.problems, 'place')} that can't be read"] if p.proof.problems else []
@@ -108,7 +110,3 @@ def _summary(result: EraseResult) -> Iterator[str]:
         yield f"  SHA-256 {result.certificate_sha256}"
     if left.records:
         yield f"{counted(left.records, 'record')} left in other segments: see above"
-
-
-def _failed(p: PartitionErasure) -> bool:
-    return p.proof is not None and not p.proof.holds

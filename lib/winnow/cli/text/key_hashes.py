@@ -23,6 +23,7 @@ def to_json(result: KeyHashResult) -> dict[str, Any]:
     return {
         **picked(result, "status", "run_id", "keys", "topics", "records", "found", "problems"),
         "segments": [asdict(segment) for segment in result.segments],
+        "not_searched": result.not_searched,
         "notes": result.notes,
     }
 
@@ -37,6 +38,8 @@ def _lines(result: KeyHashResult) -> Iterator[str]:
     )
     if result.problems:
         yield f"{counted(result.problems, 'place')} can't be read: run `verify` without --key-hash"
+    for directory in result.not_searched:
+        yield f"not searched: {printable(directory)}"
     if hit:
         yield ""
         head = ("partition", "segment", "records", "with a key", "unreadable")

@@ -101,8 +101,8 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 **_FAILED,
                 1: f"{_FAILED[1]}; also if everything was done but the certificate",
                 2: f"{_FAILED[2]}, or no record has any of the keys",
-                3: "proven in all rewritable segments, but records are left elsewhere; the output "
-                "lists them",
+                3: "records are left that no erasure reaches, or something was not searched or not "
+                "proven; the output lists it",
                 4: "the proof failed",
                 **_IN_USE,
                 6: _NO_SPACE,
@@ -127,6 +127,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             {
                 0: "nothing is wrong",
                 **_FAILED,
+                3: "no erased key was found (--key-hash), but some directories were not searched",
                 4: "something is wrong, or an erased key is there (--key-hash); the output lists "
                 "it",
                 **_IN_USE,

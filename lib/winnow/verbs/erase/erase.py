@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.request import Request
 from winnow.cleaning.space import most_index_bytes, most_log_bytes, no_space, room_for
-from winnow.errors import FAILS_ONE_PARTITION, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError
 from winnow.logdir.commit.kept import close_kept
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import swap_group
@@ -127,7 +127,14 @@ def erase_from(
     """
     sc, progress = spark.sparkContext, request.progress
     progress.stage(f"looking at {counted(sum(len(d.partitions) for d in log_dirs), 'partition')}")
-    targets = find_targets(sc, log_dirs, request)
+    targets, not_searched = find_targets(sc, log_dirs, request), [*_not_searched(log_dirs, request)]
+    if not targets and not not_searched:
+        raise UsageError(
+            "there is no partition to erase from",
+            expected="a log directory with partitions of these topics",
+            found="none",
+            hint="Kafka's own topics are searched if --topics names them without a wildcard.",
+        )
     partitions = [_Partition(target) for target in targets if isinstance(target, Target)]
     shared = sc.broadcast(searchable(keys))
     seen = np.zeros(len(keys), np.bool_)
@@ -138,7 +145,9 @@ def erase_from(
             seen[np.frombuffer(segment.keys, np.uint32)] = True
         if request.touch:
             _erase(sc, scanned, request, shared, run_id)
-            _prove(spark, scanned, keys, request)
+            why = _why_unproven(spark, scanned, keys, request)
+            for partition in scanned if why is not None else ():
+                partition.why = partition.why or why
     finally:
         shared.destroy()
     rest = iter(partitions)
@@ -150,8 +159,16 @@ def erase_from(
         partitions=tuple(
             next(rest).result() if isinstance(target, Target) else target for target in targets
         ),
+        not_searched=tuple(not_searched),
         kafka=request.settings.kafka,
     )
+
+
+def _not_searched(log_dirs: Sequence[LogDir], request: Request) -> Iterator[str]:
+    for log_dir in log_dirs:
+        for one in log_dir.skipped:
+            if one.has_records and (one.topic is None or request.wants(one.topic)):
+                yield f"{log_dir.path}/{one.name}: {one.why}"
 
 
 def _scan(
@@ -315,6 +332,23 @@ def _commit(work: _Work, outcome: RewrittenSegment | Failure, request: Request) 
         partition.replaced.append((directory, segment.base_offset, segment.log_bytes))
 
 
+def _why_unproven(
+    spark: SparkSession, partitions: Sequence[_Partition], keys: pa.Array, request: Request
+) -> Failure | None:
+    """Prove. If that ends early, what was erased is still reported, with the reason."""
+    try:
+        _prove(spark, partitions, keys, request)
+    except (Py4JError, PySparkException) as error:
+        why = failed_job(error)
+    except FAILS_ONE_PARTITION as error:
+        why = failure(error)
+    else:
+        return None
+    if request.stop.reason is not None:
+        why = _stopped(request)
+    return Failure(f"it is not proven what was erased: {why.message}", WinnowError.exit_code)
+
+
 def _prove(
     spark: SparkSession, partitions: Sequence[_Partition], keys: pa.Array, request: Request
 ) -> None:
@@ -337,7 +371,8 @@ def _prove(
             "rewritten": tuple(one for one in mine if isinstance(one, RewrittenFile)),
         }
         failed = next((one for one in mine if isinstance(one, Failure)), None)
-        partition.why = partition.why or failed
+        if partition.done["proof"].holds:
+            partition.why = partition.why or failed
 
 
 def _stopped(request: Request) -> Failure:

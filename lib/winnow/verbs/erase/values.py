@@ -91,6 +91,11 @@ class PartitionErasure:
         return (self.above_high_watermark or Amount()) + (self.active or Amount())
 
     @property
+    def disproven(self) -> bool:
+        """Whether a second reading found something after everything was erased."""
+        return self.error is None and self.proof is not None and not self.proof.holds
+
+    @property
     def troubled(self) -> bool:
         return self.error is not None or self.why_left_alone is not None
 
@@ -104,6 +109,10 @@ class EraseResult:
     keys_found: int
     """Number of these keys that some record has, in any segment."""
     partitions: tuple[PartitionErasure, ...]
+    not_searched: tuple[str, ...] = ()
+    """Directories of replicas that a broker is about to move or to delete, each with the reason.
+    They may have records with these keys.
+    """
     notes: tuple[str, ...] = ()
     ledger: str | None = None
     """Where the erasure was recorded."""
@@ -119,16 +128,18 @@ class EraseResult:
 
     @property
     def proven(self) -> bool | None:
-        """Whether a second reading found nothing where an erasure reaches. None: there was none."""
-        proofs = [partition.proof for partition in self.partitions if partition.proof is not None]
-        return all(proof.holds for proof in proofs) if proofs else None
+        """Whether a second reading found nothing where everything was erased. None: there was
+        none, or nothing was erased completely.
+        """
+        done = [p for p in self.partitions if p.proof is not None and p.error is None]
+        return not any(p.disproven for p in done) if done else None
 
     @property
     def complete(self) -> bool:
         """Return whether every partition was erased and no record with one of the keys, nor an
         older copy of records, is left. Remote storage is not checked.
         """
-        return not any(
+        return not self.not_searched and not any(
             p.troubled or p.left.records or p.copies or p.remote for p in self.partitions
         )
 

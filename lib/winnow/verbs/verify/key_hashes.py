@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from winnow.errors import VerificationError
+from winnow.errors import CorruptLogError, UsageError, VerificationError
 from winnow.kafka_log.source import check_paths, every_record
+from winnow.logdir.survey import survey_log_dirs
 from winnow.runtime.progress import Progress, watched
+from winnow.storage.places import Places
 from winnow.verbs.erase.key_hashes import ErasedKeys
 from winnow.words import counted
 
@@ -40,6 +43,8 @@ class KeyHashResult:
     keys: int
     topics: tuple[str, ...]
     segments: tuple[SegmentCheck, ...]
+    not_searched: tuple[str, ...] = ()
+    """Directories of replicas that a broker is about to move or to delete, each with the reason."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -56,11 +61,16 @@ class KeyHashResult:
 
     @property
     def status(self) -> str:
-        return "failed" if self.found or self.problems else "done"
+        if self.found or self.problems:
+            return "failed"
+        return "partial" if self.not_searched else "done"
 
     @property
     def exit_code(self) -> int:
-        return VerificationError.exit_code if self.status == "failed" else 0
+        """Return 4 if something was found or can't be read, 3 if something was not searched."""
+        if self.status == "failed":
+            return VerificationError.exit_code
+        return CorruptLogError.exit_code if self.not_searched else 0
 
 
 def check_key_hashes(
@@ -73,6 +83,18 @@ def check_key_hashes(
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
     check_paths(log_dirs)
+    surveyed = [one for path in log_dirs for one in survey_log_dirs(Places(), [path])]
+    there = {tp.topic for one in surveyed for tp in one.partitions}
+    missing = [
+        glob for glob in erased.topics if not any(fnmatchcase(topic, glob) for topic in there)
+    ]
+    if len(missing) == len(erased.topics):
+        raise UsageError(
+            "none of the topics to search is here",
+            expected=f"a log directory with {', '.join(erased.topics) or 'topics of the erasure'}",
+            found=", ".join(sorted(there)[:5]) or "no topic",
+            where=", ".join(log_dirs),
+        )
     records = every_record(spark, erased.topics, log_dirs)
     is_erased = arrow_udf(_matcher(erased), "boolean")  # type: ignore[call-overload]
     problem = f.col("problem").isNotNull()
@@ -89,6 +111,13 @@ def check_key_hashes(
         keys=len(erased.hashes),
         topics=erased.topics,
         segments=tuple(SegmentCheck(*row) for row in rows),
+        not_searched=tuple(
+            f"{log_dir.path}/{one.name}: {one.why}"
+            for log_dir in surveyed
+            for one in log_dir.skipped
+            if one.has_records
+        ),
+        notes=tuple(f"topic {topic} is not here: nothing of it was searched" for topic in missing),
     )
 
 
