@@ -426,6 +426,7 @@ def test_replicas_that_a_broker_moves_or_deletes_are_not_searched_and_named(
     assert [row.status for row in erasures(spark, str(tmp_path / "ledger")).collect()] == [
         "partial"
     ]
+    (log_dir / "not Kafka's").mkdir()
     checked = verify_key_hashes(spark, [str(log_dir)], key_hash=result.certificate or "")
     assert (checked.exit_code, len(checked.not_searched)) == (4 if checked.found else 3, 3)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -183,6 +184,17 @@ def _survey(storage: Storage, path: str) -> LogDir:
         error=error,
         cleaner_file=checkpoints.cleaner,
     )
+
+
+def replicas_beside(storage: Storage, path: str) -> list[SkippedDirectory]:
+    """Return the directories that hold records, but are no partition that a broker would load."""
+    found = []
+    for entry in storage.list_dir(path):
+        with suppress(UsageError):  # no directory of Kafka's
+            why = _partition_or_why(entry.name) if entry.is_dir else None
+            if isinstance(why, str):
+                found.append(SkippedDirectory(entry.name, why))
+    return [one for one in found if one.has_records]
 
 
 def _partition_or_why(name: str) -> TopicPartition | str:

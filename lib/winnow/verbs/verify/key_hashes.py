@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, UsageError, VerificationError
+from winnow.kafka_log.layout import find_partitions
 from winnow.kafka_log.source import check_paths, every_record
-from winnow.logdir.survey import survey_log_dirs
+from winnow.logdir.survey import replicas_beside
 from winnow.runtime.progress import Progress, watched
 from winnow.storage.places import Places
 from winnow.verbs.erase.key_hashes import ErasedKeys
@@ -83,8 +84,7 @@ def check_key_hashes(
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
     check_paths(log_dirs)
-    surveyed = [one for path in log_dirs for one in survey_log_dirs(Places(), [path])]
-    there = {tp.topic for one in surveyed for tp in one.partitions}
+    there = {home.topic_partition.topic for home in find_partitions(Places(), log_dirs)}
     missing = [
         glob for glob in erased.topics if not any(fnmatchcase(topic, glob) for topic in there)
     ]
@@ -112,10 +112,9 @@ def check_key_hashes(
         topics=erased.topics,
         segments=tuple(SegmentCheck(*row) for row in rows),
         not_searched=tuple(
-            f"{log_dir.path}/{one.name}: {one.why}"
-            for log_dir in surveyed
-            for one in log_dir.skipped
-            if one.has_records
+            f"{path}/{one.name}: {one.why}"
+            for path in log_dirs
+            for one in replicas_beside(Places(), path)
         ),
         notes=tuple(f"topic {topic} is not here: nothing of it was searched" for topic in missing),
     )
