@@ -43,7 +43,7 @@ from winnow.verbs.erase.segment import (
     rewrite_segment,
     scan_segment,
 )
-from winnow.verbs.erase.targets import Target, find_targets
+from winnow.verbs.erase.targets import Target, find_targets, is_wanted
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, RewrittenFile
 from winnow.wire.key_search import KeySet
 from winnow.words import counted
@@ -167,7 +167,7 @@ def erase_from(
 def _not_searched(log_dirs: Sequence[LogDir], request: Request) -> Iterator[str]:
     for log_dir in log_dirs:
         for one in log_dir.skipped:
-            if one.has_records and (one.topic is None or request.wants(one.topic)):
+            if one.has_records and (one.topic is None or is_wanted(one.topic, request)):
                 yield f"{log_dir.path}/{one.name}: {one.why}"
 
 

@@ -81,7 +81,7 @@ def find_targets(
         )
         for log_dir in log_dirs
         for topic_partition in log_dir.partitions
-        if _is_wanted(topic_partition.topic, request)
+        if is_wanted(topic_partition.topic, request)
     ]
     request.stop.check()
     listed = iter(list_known(sc, [item for item in found if isinstance(item, Known)], request))
@@ -99,7 +99,8 @@ def find_targets(
     return targets
 
 
-def _is_wanted(topic: str, request: Request) -> bool:
+def is_wanted(topic: str, request: Request) -> bool:
+    """Return whether a topic is searched: Kafka's own ones only if named without a wildcard."""
     return topic in request.topics if topic in INTERNAL_TOPICS else request.wants(topic)
 
 
