@@ -307,9 +307,15 @@ class _Live:
         return Text(one_line(redacted(self._line())), no_wrap=True, overflow="ellipsis")
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Write nothing more. Rich itself would end the process, with exit code 1."""
+        self.quiet = True
+
+
 def _console(stream: TextIO | None, width: int | None) -> Console:
     """Return a console. Without a terminal, or with NO_COLOR, it has no colour and no attribute."""
-    return Console(
+    return _Console(
         file=stream,
         highlight=False,
         markup=False,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import winnow
 from tests.unit.cli.results import idle, run_of
 from winnow.cli.options import CommandLine
 from winnow.cli.outlets import Outlets, check_outlets
@@ -106,3 +110,22 @@ def test_outlets_in_a_log_directory_are_refused(tmp_path: Path) -> None:
             check_outlets(request(tmp_path, **{name: str(tmp_path / "logs" / file)}))
     with pytest.raises(UsageError, match=r"\.prom"):
         check_outlets(request(tmp_path, metrics="w.txt"))
+
+
+def test_reader_of_stdout_that_leaves_does_not_end_the_run(tmp_path: Path) -> None:
+    program = (
+        "from winnow.cli.out import Paper, tell\n"
+        "tell(lambda: Paper().lines(['x' * 100] * 10_000))\n"
+        "open('done', 'w').close()\n"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(winnow.__file__).parents[1])},
+        stdout=writing,
+        check=False,
+    )
+    os.close(writing)
+    assert (ended.returncode, os.listdir(tmp_path)) == (0, ["done"])
