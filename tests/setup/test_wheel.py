@@ -69,6 +69,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kernel in place().glob("*.nbc"):
         if COMPILED_FIRST not in kernel.name:
             shutil.copy2(kernel, kernels)
+    assert list(kernels.glob("*.nbc"))
+    assert not list(kernels.glob(f"*{COMPILED_FIRST}*"))
     return home
 
 
@@ -106,8 +108,6 @@ def test_name_is_ours_and_the_command_is_winnow(home: Path) -> None:
 
 
 def test_demo_runs_from_the_wheel(home: Path) -> None:
-    kernels = home.glob("venv/lib/python3*/site-packages/winnow/__pycache__/*.nbc")
-    assert not [kernel.name for kernel in kernels if COMPILED_FIRST in kernel.name]
     told = run([str(home / "venv/bin/winnow"), "demo"], home)
     assert "The cleaned directory" in told
     kernels = home.glob("venv/lib/python3*/site-packages/winnow/__pycache__/*.nbc")
