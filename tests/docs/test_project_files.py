@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,14 @@ def test_paths_that_a_page_names_exist(page: Path) -> None:
 def test_prose_of_a_page_wraps_at_100_columns(page: Path) -> None:
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
     assert [line for line in text.splitlines() if len(line) > COLUMNS and line[0] != "|"] == []
+
+
+def test_nothing_else_lies_at_the_top_of_the_tree() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    found = {file.split("/")[0] for file in listed.split("\0") if "/" in file}
+    assert found == {*_TOP, ".ci", ".github"}
 
 
 def test_license_is_in_the_tree_and_in_the_metadata() -> None:

@@ -261,9 +261,9 @@ def _section(done: list[tuple[Kill, Night]], unread: int, *, seed: int) -> str:
     what = (
         f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. Each night a real `./spark-submit.sh clean` "
         f"goes over one log directory with two partitions and {full} full segments of 17 MiB. An "
-        f"undisturbed run leaves {unread} of them unread. Killed with SIGKILL at the start, while "
-        "staging, while keys of segments or lists of what is known were written, or while "
-        "committing:"
+        f"undisturbed run leaves {unread} of them unread. Runs were killed with SIGKILL at the "
+        "start, while staging, while keys of segments or lists of what is known were written, or "
+        "while committing:"
     )
     result = (
         f"{len(done) - killed.total()} runs ended before they could be killed. A run whose worker "

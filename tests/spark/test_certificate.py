@@ -183,7 +183,7 @@ def test_verify_finds_erased_keys_by_their_hashes(
     assert "c-tomb-0" in out
 
 
-def test_verify_refuses_to_search_where_none_of_the_topics_is(
+def test_verify_refuses_a_directory_without_the_topics(
     certified: Certified, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = copy_log_dir("clean", tmp_path / "other", only=["c-lz4-0"])

@@ -41,7 +41,7 @@ def command(log_dir: Path, verb: str = "clean", *more: str) -> list[str]:
     ]
 
 
-def test_without_a_terminal_it_needs_yes(spark: SparkSession, log_dir: Path) -> None:
+def test_deleting_more_without_a_terminal_needs_yes(spark: SparkSession, log_dir: Path) -> None:
     before = files_of(log_dir)
     code, _, errors = run_here(spark, command(log_dir, "clean", *NOTHING_ELSE))
     assert code == 2, errors

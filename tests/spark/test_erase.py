@@ -4,7 +4,6 @@ byte.
 
 from __future__ import annotations
 
-import errno
 import json
 import threading
 from collections.abc import Mapping
@@ -19,19 +18,17 @@ import pytest
 
 from tests.crash.runs import files_of as content
 from tests.crash.runs import read_log
-from tests.disks import disk_or_skip, free_bytes
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.session import verbs_use
 from tests.spark.runs import add_partition, changes, checkpoint, files_of, new_log_dir
 from tests.unit.kafka_log.reading import rows
-from winnow.api import erase, erasures, verify, verify_key_hashes
+from winnow.api import erase, erasures, verify
 from winnow.cleaning.request import Request
 from winnow.cli.main import run as run_command
 from winnow.errors import UsageError
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Silence
-from winnow.runtime.stop import Stop
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import Places
 from winnow.storage.turns import waiting
@@ -395,92 +392,3 @@ def test_after_a_crash_whole_logs_are_searched_and_torn_ones_left_alone(
     assert f"it will cut segment {int(torn.stem)} at byte" in (found["c-zstd"].why_left_alone or "")
     assert changes(before, files_of(log_dir / "c-zstd-0")) == []
     assert result.exit_code == 3
-
-
-def test_replicas_that_a_broker_moves_or_deletes_are_not_searched_and_named(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
-    key = next(r.key for r in read_log(log_dir / "c-tomb-0").records if r.key is not None)
-    names = [f"c-tomb-{n}.{n:032x}-{what}" for n, what in enumerate(("future", "stray", "delete"))]
-    for name in names:
-        copy_tree(log_dir / "c-tomb-0", log_dir / name)
-    before = files_of(log_dir / names[0])
-    place = tmp_path / "certificates"
-    place.mkdir()
-    result = erase(
-        spark,
-        [str(log_dir)],
-        keys=[key],
-        certificate=str(place),
-        ledger=str(tmp_path / "ledger"),
-    )
-    assert (result.status, result.exit_code, result.proven) == ("partial", 3, True)
-    assert [one.partition(": ")[0] for one in result.not_searched] == [
-        f"{log_dir}/{name}" for name in sorted(names)
-    ]
-    assert changes(before, files_of(log_dir / names[0])) == []
-    content = json.loads(Path(result.certificate or "").read_text())
-    assert content["status"] == "partial"
-    assert [f"not searched: {one}" for one in result.not_searched] == content["left"][-3:]
-    assert [row.status for row in erasures(spark, str(tmp_path / "ledger")).collect()] == [
-        "partial"
-    ]
-    (log_dir / "not Kafka's").mkdir()
-    checked = verify_key_hashes(spark, [str(log_dir)], key_hash=result.certificate or "")
-    assert (checked.exit_code, len(checked.not_searched)) == (4 if checked.found else 3, 3)
-
-
-def test_erasure_that_is_stopped_in_its_proof_is_reported_and_recorded(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    class AtProof(Silence):
-        def stage(self, name: str, **_: object) -> None:
-            if "again as a proof" in name:
-                stop.request("for a test")
-
-    stop = Stop()
-    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
-    key = next(r.key for r in read_log(log_dir / "c-tomb-0").records if r.key is not None)
-    ledger = str(tmp_path / "ledger")
-    result = erase(spark, [str(log_dir)], keys=[key], ledger=ledger, stop=stop, progress=AtProof())
-    [partition] = result.partitions
-    if result.proven is None:  # unless the job was over before it could be cancelled
-        assert "it is not proven what was erased: the run was stopped" in (partition.error or "")
-        assert (result.status, result.exit_code) == ("partial", 3)
-    assert partition.erased is not None
-    assert partition.erased.records > 0
-    [row] = erasures(spark, ledger).collect()
-    assert row.partitions[0].records_erased == partition.erased.records
-    assert result.hash_key is not None
-
-
-def test_proof_that_fails_leaves_a_result(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> object:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("winnow.verbs.erase.erase.prove", full)
-    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
-    key = next(r.key for r in read_log(log_dir / "c-tomb-0").records if r.key is not None)
-    result = erase(spark, [str(log_dir)], keys=[key], ledger=str(tmp_path / "ledger"))
-    [partition] = result.partitions
-    assert partition.error is not None
-    assert "it is not proven what was erased: not enough space" in partition.error
-    assert (result.proven, result.status, result.exit_code) == (None, "partial", 3)
-    [row] = erasures(spark, str(tmp_path / "ledger")).collect()
-    assert row.partitions[0].records_erased > 0
-
-
-def test_without_room_nothing_is_rewritten_and_the_code_says_so(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    with disk_or_skip(tmp_path / "disk", mib=1) as disk:
-        log_dir = copy_log_dir("clean", disk / "log-dir", only=["c-tomb-0"])
-        key = next(r.key for r in read_log(log_dir / "c-tomb-0").records if r.key is not None)
-        (disk / "fill").write_bytes(bytes(free_bytes(disk) - 8192))
-        result = erase(spark, [str(log_dir)], keys=[key], ledger=str(tmp_path / "ledger"))
-    assert (result.proven, result.status, result.exit_code) == (None, "partial", 6)
-    [row] = erasures(spark, str(tmp_path / "ledger")).collect()
-    assert row.partitions[0].segments_rewritten == 0

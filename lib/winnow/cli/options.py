@@ -227,12 +227,16 @@ def ledger_of(request: CommandLine) -> str | None:
     """Return where `clean` records the run; None: nowhere. Raises UsageError for a place where a
     ledger is not allowed.
     """
-    typed = {"ledger", "no_ledger"} - request.origins.keys()
-    if request.no_ledger and not (request.ledger is not None and typed == {"ledger"}):
-        if request.ledger is not None and typed != {"no_ledger"}:
+    no_ledger = request.no_ledger
+    if no_ledger and request.ledger is not None:
+        typed = {"ledger", "no_ledger"} - request.origins.keys()
+        if len(typed) != 1:
             raise UsageError(
                 "--ledger and --no-ledger together", expected="one of them, or neither"
             )
+        # What is typed overrides the file of options.
+        no_ledger = typed == {"no_ledger"}
+    if no_ledger:
         return None
     ledger = default_ledger(os.environ) if request.ledger is None else request.ledger
     check_ledger(ledger, (*request.log_dirs, *request.output))

@@ -67,7 +67,9 @@ SCHEMA = StructType(
 
 
 def some_columns(*names: str) -> StructType:
-    """Return the schema of these columns. As text it would depend on settings of the session."""
+    """Return the schema of these columns. Spark would parse a text by settings of the session: one
+    of them gives timestamps another type.
+    """
     return StructType([SCHEMA[name] for name in names])
 
 

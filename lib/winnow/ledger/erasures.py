@@ -97,7 +97,7 @@ def _of_partition(p: PartitionErasure) -> dict[str, Any]:
         "partition": p.partition,
         "log_dir": p.log_dir,
         "records_erased": (p.erased or Amount()).records,
-        "segments_rewritten": None if p.segments_with_matches is None else len(p.rewritten),
+        "segments_rewritten": p.segments_rewritten,
         "bytes_before": p.bytes_before,
         "bytes_after": p.bytes_after,
         "left_active": None if p.active is None else p.active.records,

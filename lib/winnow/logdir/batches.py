@@ -34,8 +34,8 @@ MAX_BATCH_BYTES = 64 << 20
 """Limit on the decompressed size of a batch whose records are shown. Each record becomes an object
 of up to thirty times its size.
 """
-SEARCHED_BYTES = 64 << 20
-"""After bytes that are no batch, those in which the next batch is looked for."""
+_SEARCHED_BYTES = 64 << 20
+"""How far to search for the next batch after bytes that are not a batch."""
 SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
 BLOCK_ROWS = 4_096
 """Batches in a block of a walk. With batches of 16 KiB, that is 64 MiB of a segment."""
@@ -161,7 +161,7 @@ def read_batches(
     """Yield all batches of a file of `size` bytes from byte `start` on. A batch must begin there.
 
     Raises CorruptLogError, after the batches before it, at the first batch that cannot be read
-    (TornLogError if the file ends there) or whose offsets do not ascend from
+    (TornLogError if no sound batch follows a cut one, or zeros) or whose offsets do not ascend from
     `least_offset`. Raises it too if the file became shorter.
     """
     least = least_offset
@@ -169,8 +169,17 @@ def read_batches(
         storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes
     ):
         if isinstance(item, Stop):
-            at = item.position
-            raise _torn_or_not(item.error, storage, path, at=at, size=size, least_offset=least)
+            error, end = item.error, least + MAX_OFFSET_SPAN + 1
+            if isinstance(error, TornLogError) and (
+                following := find_next(storage, path, item.position, size, least, end)
+            ):
+                raise CorruptLogError(
+                    error.problem,
+                    expected=error.expected,
+                    found=f"{error.found}, and a batch at byte {following.position}",
+                    where=error.where,
+                )
+            raise error
         least = int(item.rows[-1]["last_offset"]) + 1
         yield item
 
@@ -210,22 +219,23 @@ def read_to_stop(
             return
 
 
-def _torn_or_not(
-    error: CorruptLogError, storage: Ranges, path: str, *, at: int, size: int, least_offset: int
-) -> CorruptLogError:
-    """Return another error if a sound batch follows what looks like the end of a file."""
-    if not isinstance(error, TornLogError):
-        return error
-    rest = as_bytes(storage.read_range(path, at, min(size - at, SEARCHED_BYTES)))
-    following = find_batch(rest, 1, least_offset, least_offset + MAX_OFFSET_SPAN + 1)
-    if following < 0:
-        return error
-    return CorruptLogError(
-        error.problem,
-        expected=error.expected,
-        found=f"{error.found}, and a batch at byte {at + following}",
-        where=error.where,
-    )
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The next sound batch in a file: its position, and its base offset (v0, v1: its offset)."""
+
+    position: int
+    offset: int
+
+
+def find_next(
+    storage: Ranges, path: str, position: int, size: int, least_offset: int, end_offset: int
+) -> Next | None:
+    """Return the first sound batch behind byte `position` of a file of `size` bytes, with an offset
+    in [least_offset, end_offset). None if there is none in the next 64 MiB.
+    """
+    window = as_bytes(storage.read_range(path, position, min(size - position, _SEARCHED_BYTES)))
+    found = find_batch(window, 1, least_offset, end_offset)
+    return None if found < 0 else Next(position + found, FRAME.unpack_from(window.data, found)[0])
 
 
 def records_of(piece: Piece, i: int, path: str) -> list[Record]:

@@ -29,10 +29,6 @@ _WHY_SKIPPED = {
 }
 
 
-_INDEX_CACHE = "the index cache of tiered storage"
-_METADATA_LOG = "the cluster's metadata log"
-
-
 @dataclass(frozen=True, slots=True)
 class SkippedDirectory:
     name: str
@@ -40,12 +36,14 @@ class SkippedDirectory:
 
     @property
     def has_records(self) -> bool:
-        """Whether it may have records of a topic, as a replica that a broker moves or deletes."""
-        return self.why not in (_INDEX_CACHE, _METADATA_LOG)
+        """Return whether records of topics may be in it. A replica has some that a broker is about
+        to move or to delete.
+        """
+        return self.name != REMOTE_INDEX_CACHE and self.topic != METADATA_TOPIC
 
     @property
     def topic(self) -> str | None:
-        """None if the name does not tell it for certain."""
+        """Return the topic, if the name tells it for certain."""
         found = parse_partition_dir(self.name).topic_partition
         return None if found is None else found.topic
 
@@ -187,7 +185,7 @@ def _survey(storage: Storage, path: str) -> LogDir:
 
 
 def replicas_beside(storage: Storage, path: str) -> list[SkippedDirectory]:
-    """Return the directories that hold records, but are no partition that a broker would load."""
+    """Return the directories that have records, but are no partitions that a broker would load."""
     found = []
     for entry in storage.list_dir(path):
         with suppress(UsageError):  # no directory of Kafka's
@@ -200,14 +198,14 @@ def replicas_beside(storage: Storage, path: str) -> list[SkippedDirectory]:
 def _partition_or_why(name: str) -> TopicPartition | str:
     """Return the partition of a sub-directory, or why it is skipped. UsageError for any other."""
     if name == REMOTE_INDEX_CACHE:
-        return _INDEX_CACHE
+        return "the index cache of tiered storage"
     directory = parse_partition_dir(name)
     if directory.kind is not DirectoryKind.CURRENT or directory.topic_partition is None:
         return _WHY_SKIPPED[directory.kind]
     if not directory.has_legal_topic:
         return "not a legal topic name"
     if directory.topic_partition.topic == METADATA_TOPIC:
-        return _METADATA_LOG
+        return "the cluster's metadata log"
     if not directory.is_canonical:
         return f"Kafka would name it {directory.topic_partition}"
     return directory.topic_partition

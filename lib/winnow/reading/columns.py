@@ -64,15 +64,14 @@ def _decode_json(
 def _type_of(frame: DataFrame, column: str, how: Json) -> DataType:
     if isinstance(how.schema, str):
         try:
-            kind = DataType.fromDDL(how.schema)
+            parsed = DataType.fromDDL(how.schema)
         except PySparkException as error:
             raise UsageError(
                 "the schema of Json can't be read",
                 expected="DDL such as 'id bigint, name string'",
                 found=str(error).partition("\n")[0],
             ) from error
-        Json(kind)  # checks it
-        return kind
+        return _type_of(frame, column, Json(parsed))
     if how.schema is not None:
         return how.schema
     texts = frame.where(f.col(column).isNotNull()).select(f.col(column).cast("string"))

@@ -40,7 +40,9 @@ class Entry:
 
     @property
     def inode(self) -> tuple[int, ...]:
-        """Device and inode of a local file, which stay the same while it grows. Else empty."""
+        """Device and inode of a local file: the same for as long as nobody replaces it. Empty for
+        other files.
+        """
         return self.stamp[:2] if len(self.stamp) > 2 else ()
 
     @property

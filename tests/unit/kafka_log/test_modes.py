@@ -71,9 +71,7 @@ def test_batch_with_a_wrong_crc_is_a_problem_row() -> None:
 
 
 @pytest.mark.parametrize("byte", [8, 9, 10])
-def test_batch_of_a_wrong_length_is_a_torn_end_only_without_batches_behind_it(
-    tmp_path: Path, byte: int
-) -> None:
+def test_wrong_length_before_a_batch_is_no_torn_end(tmp_path: Path, byte: int) -> None:
     batches = [some(first) for first in range(0, 50, 5)]
     partition = make_partition(tmp_path / "p-0", {0: batches})
     log, third, size = partition / f"{0:020}.log", 2 * len(batches[0]), len(batches[0])
@@ -88,14 +86,14 @@ def test_batch_of_a_wrong_length_is_a_torn_end_only_without_batches_behind_it(
     assert offsets(partition) == list(range(10))
 
 
-def test_zeros_are_a_torn_end_only_without_batches_behind_them(tmp_path: Path) -> None:
+def test_zeros_before_a_batch_are_no_torn_end(tmp_path: Path) -> None:
     partition = make_partition(tmp_path / "p-0", {0: [some(0)]})
     log = partition / f"{0:020}.log"
     log.write_bytes(some(0) + bytes(100))
     assert problems(partition) == []
     log.write_bytes(some(0) + bytes(100) + some(5))
     [row] = problems(partition)
-    assert "log at byte" in row["problem"]
+    assert f"log at byte {len(some(0))}" in row["problem"]
 
 
 @pytest.mark.parametrize(("name", "end"), [("x-torn-0", 1608), ("x-zerotail-0", 1623)])

@@ -65,7 +65,7 @@ def test_user_schema_selects_columns() -> None:
         ([SCHEMA["offset"]] * 2, r"a schema needs columns, each once: .*, found offset, offset"),
     ],
 )
-def test_schema_that_spark_could_not_fill_is_refused(
+def test_schema_with_not_null_or_a_column_twice_is_refused(
     fields: list[StructField], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):

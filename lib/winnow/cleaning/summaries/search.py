@@ -170,7 +170,7 @@ def _search(
         for number, search in [*open_.items()]:
             maybe = {at: answers[number, at] for at in search.asked}
             sure = [at for at in maybe if _surely(maybe[at], search.walks[at], search)]
-            # An answer for some of the keys does not say that a segment has none.
+            # A segment that has none of the first keys may have others.
             search.asked = [
                 at
                 for at, answer in maybe.items()

@@ -85,6 +85,8 @@ class _Partition:
 
     def result(self) -> PartitionErasure:
         result = replace(self.target.result(), **self.done)
+        if result.erased is not None:
+            result = replace(result, segments_rewritten=len(self.replaced))
         if self.why is not None:
             result = replace(result, error=self.why.message, error_code=self.why.exit_code)
         if self.found is None:
@@ -145,9 +147,7 @@ def erase_from(
             seen[np.frombuffer(segment.keys, np.uint32)] = True
         if request.touch:
             _erase(sc, scanned, request, shared, run_id)
-            why = _why_unproven(spark, scanned, keys, request)
-            for partition in scanned if why is not None else ():
-                partition.why = partition.why or why
+            _prove_if_possible(spark, scanned, keys, request)
     finally:
         shared.destroy()
     rest = iter(partitions)
@@ -332,10 +332,10 @@ def _commit(work: _Work, outcome: RewrittenSegment | Failure, request: Request) 
         partition.replaced.append((directory, segment.base_offset, segment.log_bytes))
 
 
-def _why_unproven(
+def _prove_if_possible(
     spark: SparkSession, partitions: Sequence[_Partition], keys: pa.Array, request: Request
-) -> Failure | None:
-    """Prove. If that ends early, what was erased is still reported, with the reason."""
+) -> None:
+    """Prove. If that fails or is stopped, each partition says so: what was erased must be told."""
     try:
         _prove(spark, partitions, keys, request)
     except (Py4JError, PySparkException) as error:
@@ -343,10 +343,12 @@ def _why_unproven(
     except FAILS_ONE_PARTITION as error:
         why = failure(error)
     else:
-        return None
+        return
     if request.stop.reason is not None:
         why = _stopped(request)
-    return Failure(f"it is not proven what was erased: {why.message}", WinnowError.exit_code)
+    unproven = f"it is not proven what was erased: {why.message}"
+    for partition in partitions:
+        partition.why = partition.why or Failure(unproven, WinnowError.exit_code)
 
 
 def _prove(
@@ -371,7 +373,7 @@ def _prove(
             "rewritten": tuple(one for one in mine if isinstance(one, RewrittenFile)),
         }
         failed = next((one for one in mine if isinstance(one, Failure)), None)
-        if partition.done["proof"].holds:
+        if partition.done["proof"].holds:  # or else it is the worse news
             partition.why = partition.why or failed
 
 

@@ -69,7 +69,10 @@ class PartitionErasure:
     segments: int | None = None
     segments_with_matches: int | None = None
     """Number of reached segments with matches. These are rewritten; the others are not touched."""
+    segments_rewritten: int | None = None
+    """None in a dry run."""
     rewritten: tuple[RewrittenFile, ...] = ()
+    """Their files as the proof has read them."""
     bytes_before: int | None = None
     bytes_after: int | None = None
     proof: Proof | None = None
@@ -92,7 +95,9 @@ class PartitionErasure:
 
     @property
     def disproven(self) -> bool:
-        """Whether a second reading found something after everything was erased."""
+        """Return whether the second reading found one of the keys, or could not read something,
+        although all segments were rewritten.
+        """
         return self.error is None and self.proof is not None and not self.proof.holds
 
     @property

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, UsageError, VerificationError
-from winnow.kafka_log.layout import find_partitions
+from winnow.kafka_log.layout import chosen, find_partitions
 from winnow.kafka_log.source import check_paths, every_record
 from winnow.logdir.survey import replicas_beside
 from winnow.runtime.progress import Progress, watched
@@ -84,15 +83,13 @@ def check_key_hashes(
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
     check_paths(log_dirs)
-    there = {home.topic_partition.topic for home in find_partitions(Places(), log_dirs)}
-    missing = [
-        glob for glob in erased.topics if not any(fnmatchcase(topic, glob) for topic in there)
-    ]
+    homes = find_partitions(Places(), log_dirs)
+    missing = [glob for glob in erased.topics if not chosen(homes, (glob,), frozenset())]
     if len(missing) == len(erased.topics):
         raise UsageError(
             "none of the topics to search is here",
             expected=f"a log directory with {', '.join(erased.topics) or 'topics of the erasure'}",
-            found=", ".join(sorted(there)[:5]) or "no topic",
+            found=", ".join(sorted({home.topic_partition.topic for home in homes})[:5]) or "none",
             where=", ".join(log_dirs),
         )
     records = every_record(spark, erased.topics, log_dirs)

@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from winnow.errors import CorruptLogError, OversizedBatchError
-from winnow.logdir.batches import (
-    PIECE_BYTES,
-    SEARCHED_BYTES,
-    Piece,
-    Stop,
-    bad_crcs,
-    read_to_stop,
-)
+from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, find_next, read_to_stop
 from winnow.logdir.indexes.checks import COLUMNS, columns_of
 from winnow.logdir.indexes.index import Array
 from winnow.policy.transaction_runs import EVENT, reduced
@@ -154,18 +147,19 @@ class _Reader:
                 self._add(Kind.OFFSETS, stop.error, position=stop.position, offsets=(offset, None))
                 return stop.position, offset
         kind = Kind.OFFSETS if stop.status is WalkStatus.OUT_OF_ORDER else Kind.BATCH
-        window = self._storage.read_range(log.path, stop.position, SEARCHED_BYTES)
-        found = find_batch(window, 1, log.base_offset, log.end_offset)
-        if found < 0:
+        found = find_next(
+            self._storage, log.path, stop.position, log.size, log.base_offset, log.end_offset
+        )
+        if found is None:
             left = log.size - stop.position
             message = f"{stop.error.what}; no batch in the {left} bytes up to the end"
             last = None if log.following is None else max(log.following - 1, least)
             self._add(kind, message, position=stop.position, offsets=(least, last))
             return None, least
-        offset = FRAME.unpack_from(window, found)[0]
-        message = f"{stop.error.what}; the next batch is at byte {stop.position + found}"
-        self._add(kind, message, position=stop.position, offsets=(least, max(offset - 1, least)))
-        return stop.position + found, least
+        message = f"{stop.error.what}; the next batch is at byte {found.position}"
+        last = max(found.offset - 1, least)
+        self._add(kind, message, position=stop.position, offsets=(least, last))
+        return found.position, least
 
     def _piece(self, piece: Piece) -> None:
         rows = piece.rows
