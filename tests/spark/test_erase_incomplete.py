@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from tests.disks import disk_or_skip, free_bytes
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import changes, files_of
 from winnow.api import erase, erasures, verify_key_hashes
-from winnow.runtime.progress import Silence
 from winnow.runtime.stop import Stop
 from winnow.verbs.erase.values import EraseResult
 
@@ -64,16 +64,16 @@ def test_result_names_replicas_that_were_not_searched(spark: SparkSession, tmp_p
 
 
 def test_erasure_that_is_stopped_in_its_proof_is_recorded(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class StopsTheProof(Silence):
-        def stage(self, name: str, **_: object) -> None:
-            if "again as a proof" in name:
-                stop.request("for a test")
+    def long(*_: object) -> object:
+        stop.request("for a test")
+        spark.sparkContext.parallelize([60], 1).foreach(time.sleep)
+        return pytest.fail("its job was not cancelled")
 
+    monkeypatch.setattr("winnow.verbs.erase.erase.prove", long)
     stop, (log_dir, key), ledger = Stop(), recorded(tmp_path), str(tmp_path / "ledger")
-    given = {"ledger": ledger, "stop": stop, "progress": StopsTheProof()}
-    result = erase(spark, [str(log_dir)], keys=[key], **given)
+    result = erase(spark, [str(log_dir)], keys=[key], ledger=ledger, stop=stop)
     check_unproven(spark, result, ledger, "the run was stopped, for a test")
 
 
