@@ -131,9 +131,15 @@ is_set_up() {
 # Take a lock, so that two first starts do not interfere. The lock is held until this shell closes
 # descriptor 9. It uses Python's flock, which needs no package.
 lock() {
-    { mkdir -p "$cache" && : >"$cache/set-up.lock"; } 2>/dev/null ||
+    if ! { mkdir -p "$cache" && : >"$cache/set-up.lock"; } 2>/dev/null; then
+        if [[ -r $venv/made-by && ! -x $python_in_venv ]]; then
+            fail "you can't run $(<"$venv/made-by"), with which the owner of $root set Winnow up:" \
+                "let the owner set it up with another, as in PYTHON=/usr/bin/python3" \
+                "./spark-submit.sh --version, or copy the project to your own directory."
+        fi
         fail "Winnow is not completely set up, and you can't write to $cache: let the owner of" \
             "$root run ./spark-submit.sh once, or copy the project to your own directory."
+    fi
     exec 9>"$cache/set-up.lock"
     "$python" -I -c 'import fcntl
 try:

@@ -67,6 +67,18 @@ def disk_or_skip(path: Path, *, mib: int, kind: str = "tmpfs", options: str = ""
         yield disk
 
 
+def fill(disk: Path) -> None:
+    """To the last byte."""
+    with (disk / "ballast").open("wb", buffering=0) as file:
+        for size in (2**16, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+    assert os.statvfs(disk).f_bavail == 0
+
+
 def free_bytes(path: Path) -> int:
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize

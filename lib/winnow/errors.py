@@ -115,6 +115,11 @@ def _without_secrets(text: str | None) -> str | None:
 
 def failure_of(error: Exception) -> str:
     """Return the message for an exception that failed one partition. Log an unexpected one."""
+    if isinstance(error, OSError) and error.errno == errno.EIO:
+        return (
+            f"the disk can't read or write: {error}. The system's log says why (`dmesg`). Copy the "
+            "partition from another replica"
+        )
     if isinstance(error, WinnowError | OSError):
         return str(error)
     _log.error("an unexpected error in the work on a partition", exc_info=error)

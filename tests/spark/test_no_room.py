@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.compare import assert_same_dump
-from tests.disks import disk_or_skip, free_bytes
+from tests.disks import disk_or_skip, fill, free_bytes
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import as_loaded
 from tests.kafka.judge.judge import Kafka
@@ -54,18 +53,6 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, of 16 MiB. On ext4 a directory takes blocks, too."""
     with disk_or_skip(tmp_path / "disk", mib=16, kind=request.param) as disk:
         yield disk
-
-
-def fill(disk: Path) -> None:
-    """To the last byte."""
-    with (disk / "ballast").open("wb", buffering=0) as file:
-        for size in (2**16, 1):
-            try:
-                while True:
-                    file.write(bytes(size))
-            except OSError:
-                continue
-    assert os.statvfs(disk).f_bavail == 0
 
 
 def test_disk_full_at_driver_write_leaves_log_unchanged(

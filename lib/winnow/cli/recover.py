@@ -180,7 +180,7 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
     from winnow.logdir.commit.truncation import Truncation  # noqa: PLC0415 - loaded by now
 
     loaded = log.loaded
-    change = Truncation() if loaded is None else loaded.truncation
+    change = Truncation() if loaded is None or log.error else loaded.truncation
     return {
         "directory": log.name,
         "topic": log.topic_partition.topic,
@@ -191,14 +191,14 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
             {
                 "base_offset": cut.base_offset,
                 "position": cut.size,
-                "bytes": cut.before - cut.size,
+                "bytes": cut.bytes,
                 "offset": cut.next_offset,
                 "why": cut.why,
             }
-            for cut in change.cuts
+            for cut in log.cuts
         ],
-        "removed_segments": list(change.removed_segments),
-        "cut_bytes": change.cut_bytes,
+        "removed_segments": [segment.base_offset for segment in log.removed],
+        "cut_bytes": log.cut_bytes,
         "written_files": [*change.files, *change.snapshots],
         "removed_files": [
             *change.orphans,
@@ -245,9 +245,9 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
         )
         return
     if failed or log_dir.error is not None:
+        why = f": {counted(failed, 'partition')} can't be recovered here" if failed else ""
         yield (
-            f"No marker of a clean shutdown: {counted(failed, 'partition')} can't be recovered "
-            "here. A broker recovers the directory when it starts."
+            f"No marker of a clean shutdown{why}. A broker recovers the directory when it starts."
         )
     elif log_dir.left_out:
         yield (
@@ -265,19 +265,17 @@ def _of_log(log: RecoveredLog, *, truncated: bool) -> Iterator[str]:
     would = "" if truncated else "would be "
     if log.error is not None:
         yield f"error: {log.error}"
-    if log.loaded is None:
-        return
-    change = log.loaded.truncation
-    for cut in change.cuts:
+    for cut in log.cuts:
         name = segment_file(cut.base_offset, LOG)
         yield (
-            f"{would}cut at offset {cut.next_offset}: {size(cut.before - cut.size)} from byte "
+            f"{would}cut at offset {cut.next_offset}: {size(cut.bytes)} from byte "
             f"{cut.size} of {name} on ({cut.why})"
         )
-    if change.removed_segments:
+    if log.removed:
+        gone = sum(segment.bytes for segment in log.removed)
         yield (
-            f"{would}removed: {counted(len(change.removed_segments), 'segment')} from offset "
-            f"{change.removed_segments[0]} on, {size(change.removed_bytes)}"
+            f"{would}removed: {counted(len(log.removed), 'segment')} from offset "
+            f"{log.removed[0].base_offset} on, {size(gone)}"
         )
     if log.kept is not None:
         yield f"kept in {log.kept}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.storage.segment_io import Ranges, release
+from winnow.storage.segment_io import Ranges, load, release
 from winnow.wire.batch import (
     BATCH,
     FRAME,
@@ -40,6 +40,8 @@ SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
 BLOCK_ROWS = 4_096
 """Batches in a block of a walk. With batches of 16 KiB, that is 64 MiB of a segment."""
 _ROWS = 1 << 14
+_LOADED_AT_ONCE = 1 << 20
+"""Of a mapped log. Of a larger batch no more is loaded than this."""
 
 
 class HeaderWalk:
@@ -59,11 +61,15 @@ class HeaderWalk:
         start: int = 0,
         most: int | None = None,
         room: Callable[[int], Rows] | None = None,
+        gradually: bool = False,
         passes: bool = False,
     ) -> None:
         """`start`: byte of `buf` at which the first batch begins. `most`: batches in a block,
         BLOCK_ROWS if None. `room`: returns as many rows, to fill with the next block.
-        `passes`: release the pages of a mapped `buf` after each block.
+        `gradually`: `buf` is mapped so (`map_range`). Loads headers, and all of each batch up to
+        1 MiB. `passes`: release the pages of a mapped `buf` after each block.
+
+        Iterating raises OSError if the disk can't read a page of a `buf` that is mapped gradually.
         """
         self.end = start
         self.least_offset = least_offset
@@ -71,6 +77,7 @@ class HeaderWalk:
         self._buf = buf
         self._most = BLOCK_ROWS if most is None else most
         self._room = room
+        self._walk = self._loading_walk if gradually else walk_batches
         self._passes = passes
 
     def __iter__(self) -> Iterator[Rows]:
@@ -79,14 +86,29 @@ class HeaderWalk:
         while self.status is WalkStatus.FULL:
             if room is not None:
                 rows = room(self._most)
-            count, self.end, self.status = walk_batches(
-                self._buf, self.end, self.least_offset, rows
-            )
+            count, self.end, self.status = self._walk(self._buf, self.end, self.least_offset, rows)
             if count:
                 self.least_offset = int(rows["last_offset"][count - 1]) + 1
                 yield rows[:count]
                 if self._passes:
                     release(self._buf, self.end)
+
+    @staticmethod
+    def _loading_walk(buf: Bytes, at: int, least: int, rows: Rows) -> tuple[int, int, WalkStatus]:
+        """Do as `walk_batches`, piece by piece. Each piece is loaded first."""
+        filled, least_end = 0, 0
+        while True:
+            end = min(len(buf), max(at + _LOADED_AT_ONCE, least_end))
+            load(buf, at, min(end, at + _LOADED_AT_ONCE))
+            count, at, status = walk_batches(buf[:end], at, least, rows[filled:])
+            if count:
+                filled += count
+                least = int(rows["last_offset"][filled - 1]) + 1
+            if end == len(buf) or status not in (WalkStatus.END, WalkStatus.TORN):
+                return filled, at, status
+            # A batch that is larger than a piece: of its size, the walk reads only the header.
+            larger = not count and status is WalkStatus.TORN
+            least_end = at + FRAME_SIZE + FRAME.unpack_from(buf.data, at)[1] if larger else 0
 
     def whole(self, path: str) -> Iterator[Rows]:
         """Yield all blocks. Raises CorruptLogError, before the block it ends, at the first entry

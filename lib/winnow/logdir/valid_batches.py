@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from winnow.storage.segment_io import load
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
     BATCH,
@@ -45,6 +46,7 @@ def valid_batches(
     least = first
     while position < len(buf):
         end = min(len(buf), position + window)
+        load(buf, position, end)
         count, after, status = walk_batches(buf[:end], position, least, rows)
         found = rows[:count]
         bad = first_bad_crc(buf, found)
@@ -84,6 +86,7 @@ def _of_higher_magic(buf: Bytes, path: str, position: int) -> Rows | None:
         return None
     if not HEADER_V2_SIZE <= size <= len(buf) - position:
         return None
+    load(buf, position, position + size)
     batch = np.array(buf[position : position + size])
     batch[MAGIC_AT] = MAX_MAGIC
     row = np.empty(1, BATCH)
@@ -116,6 +119,7 @@ def _why_cut(buf: Bytes, path: str, position: int, status: WalkStatus, least: in
         return f"the batch at byte {position} is not whole"
     crc_at, first = (CRC_AT, ATTRIBUTES_AT) if modern else (FRAME_SIZE, MAGIC_AT)
     crc = crc32c if modern else crc32_part
+    load(buf, position, position + size)
     stored = int.from_bytes(buf[position + crc_at : position + crc_at + 4].tobytes())
     if stored != int(crc(buf, position + first, position + size)):
         return f"the CRC of the batch at byte {position} does not match"

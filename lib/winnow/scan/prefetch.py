@@ -25,7 +25,7 @@ from winnow.scan.job import BUCKET_RECORDS, buckets_for, fair_bucket_records
 from winnow.scan.scan import KeyBlob, KeysWanted, packed_keys
 from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.places import free_bytes
-from winnow.storage.segment_io import Bytes, map_range
+from winnow.storage.segment_io import Bytes, load, map_range
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows, copy_rows
 
@@ -177,6 +177,7 @@ class KeyKeeper:
         self, split: Split, rows: Rows, named: HoldingsCounter | None
     ) -> StoredKeys | None:
         try:
+            load(self._buf, split.start, split.end)
             keys = _stored(self._buf, rows, split, self._prefetch, named)
         except FAILS_ONE_PARTITION as error:
             _log.debug("keys are not prefetched: %s", error)

@@ -16,7 +16,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
 from winnow.scan.chunks import slices_of
 from winnow.scan.values import Holder
-from winnow.storage.segment_io import Bytes
+from winnow.storage.segment_io import Bytes, load
 from winnow.wire.batch import CODEC_MASK
 from winnow.wire.buffers import Rows
 from winnow.wire.inflate import RecordBlocks, inflate_parts
@@ -56,8 +56,10 @@ class HoldingsCounter:
 
     def add(self, rows: Rows) -> None:
         """Count BATCH rows that follow those added before."""
-        if self._damaged:
+        if self._damaged or not len(rows):
             return
+        first, last = rows[0], rows[-1]
+        load(self._buf, int(first["position"]), int(last["position"]) + int(last["size"]))
         try:
             check_crcs(self._buf, rows[(rows["attributes"] & CODEC_MASK) != 0])
             for some in slices_of(rows, _CHUNK_BYTES):
@@ -101,7 +103,7 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
     if topic not in INTERNAL_TOPICS:
         return None
     counter = HoldingsCounter(buf, topic)
-    for rows in HeaderWalk(buf, base_offset, passes=True):
+    for rows in HeaderWalk(buf, base_offset, gradually=True, passes=True):
         counter.add(rows)
     return counter.holdings()
 

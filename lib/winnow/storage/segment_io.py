@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import tempfile
@@ -24,6 +25,10 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _FETCHED_AT_ONCE = 8 * 2**20
 _SMALL_BYTES = 64 * 2**10
 _EMPTY = np.frombuffer(b"", np.uint8)
+_POPULATE_READ = 22
+"""MADV_POPULATE_READ of Linux 5.14, on every processor. Python 3.11 has no name for it."""
+_HARDWARE_POISON = 133
+_UNREADABLE = frozenset({errno.EFAULT, errno.EIO, _HARDWARE_POISON})
 
 
 @contextmanager
@@ -31,22 +36,27 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
     """Yield bytes [start, end) of a file as a read-only uint8 array, mapped.
 
     Mapping all pages at once is cheaper than a fault every few pages. Use `gradually` to look at
-    few of the pages in ascending order: they are loaded when touched, and the system reads ahead.
+    few of the pages in ascending order. Then call `load` before touching them: a page that the disk
+    can't read would kill the process.
 
     Every array made from it must be gone when the block ends; the kernels copy what they keep. With
     a throttle (`winnow.storage.throttle`) the file is read piece by piece.
 
-    Raises CorruptLogError if the file is shorter than `end`: touching a page beyond its end would
-    kill the process.
+    Raises CorruptLogError if the file is shorter than `end`, and OSError if the disk can't read it.
     """
-    if start == end:
-        yield _EMPTY
-    elif is_remote(path):
-        yield _fetched(path, start, end)
-    elif end - start <= _SMALL_BYTES and current_throttle() is None:
-        yield _read(path, start, end)
-    else:
-        yield _mapped(path, start, end, gradually=gradually)
+    try:
+        if start == end:
+            yield _EMPTY
+        elif is_remote(path):
+            yield _fetched(path, start, end)
+        elif end - start <= _SMALL_BYTES and current_throttle() is None:
+            yield _read(path, start, end)
+        else:
+            yield _mapped(path, start, end, gradually=gradually)
+    except OSError as error:
+        if error.errno == errno.EIO and error.filename is None:
+            error.filename = path
+        raise
 
 
 class Ranges(Protocol):
@@ -106,6 +116,16 @@ class _Opened:
         return self._room[:found]
 
 
+def load(buf: Bytes, start: int, end: int) -> None:
+    """Load bytes [start, end) of an array from `map_range`. Does nothing to other arrays.
+
+    Raises OSError (EIO) if the disk can't read them: touching them would kill the process.
+    """
+    owner, offset = _map_of(buf)
+    if owner is not None and start < end:
+        _load(owner, offset + start, offset + end)
+
+
 def release(buf: Bytes, end: int) -> None:
     """Let the system drop what lies before byte `end` of an array from `map_range`. A later access
     reads it again.
@@ -113,15 +133,52 @@ def release(buf: Bytes, end: int) -> None:
     For readers that pass over a segment in ascending order: otherwise the process holds all of it
     at the end.
     """
+    owner, offset = _map_of(buf)
+    if owner is not None:
+        passed = offset + end
+        passed -= passed % mmap.PAGESIZE
+        if passed > 0:
+            owner.madvise(mmap.MADV_DONTNEED, 0, passed)
+
+
+def _map_of(buf: Bytes) -> tuple[mmap.mmap | None, int]:
+    """Return the map that an array is a part of, if any, and where it begins there."""
     whole: Any = buf
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
     owner = whole.base.obj if isinstance(whole.base, memoryview) else None
-    if isinstance(owner, mmap.mmap):
-        passed = buf.ctypes.data - whole.ctypes.data + end
-        passed -= passed % mmap.PAGESIZE
-        if passed > 0:
-            owner.madvise(mmap.MADV_DONTNEED, 0, passed)
+    if not isinstance(owner, mmap.mmap):
+        return None, 0
+    return owner, buf.ctypes.data - whole.ctypes.data
+
+
+def _load(owner: mmap.mmap, start: int, end: int) -> None:
+    start -= start % mmap.PAGESIZE
+    try:
+        owner.madvise(_POPULATE_READ, start, end - start)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # older than Linux 5.14
+            _copied_by_system(owner, start, end)
+        elif error.errno in _UNREADABLE:
+            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
+        else:
+            raise
+
+
+def _copied_by_system(owner: mmap.mmap, start: int, end: int) -> None:
+    """Do as `_load` on every system: one that copies a page that it can't load reports an error."""
+    sink = os.memfd_create("winnow", os.MFD_CLOEXEC)
+    try:
+        with memoryview(owner) as whole:
+            while start < end:
+                with whole[start : min(end, start + PIECE_BYTES)] as piece:
+                    start += os.pwrite(sink, piece, 0)
+    except OSError as error:
+        if error.errno in _UNREADABLE:
+            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
+        raise
+    finally:
+        os.close(sink)
 
 
 def _read(path: str, start: int, end: int) -> Bytes:
@@ -144,15 +201,16 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
         # Doubles the read-ahead, for a map, too: data that is not in memory arrives an eighth
         # sooner.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        flags = mmap.MAP_SHARED | (_POPULATE if throttle is None and not gradually else 0)
         mapped = mmap.mmap(
-            fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page
+            fd, end - first_page, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=first_page
         )
     if gradually:
         mapped.madvise(mmap.MADV_SEQUENTIAL)
     count_io(read=end - start, files=1)
     if throttle is not None:
-        _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
+        _load_slowly(mapped, throttle)
+    elif not gradually:
+        _load(mapped, 0, len(mapped))
     # No mapped.close(): it would raise while an array still refers to the map. The last reference
     # unmaps it.
     return np.frombuffer(mapped, np.uint8)[start - first_page :]
@@ -171,9 +229,8 @@ def _fetched(path: str, start: int, end: int) -> Bytes:
                 raise _shorter(path, end, at + len(piece))
             copy.write(piece)
         copy.flush()
-        mapped = mmap.mmap(
-            copy.fileno(), end - start, flags=mmap.MAP_SHARED | _POPULATE, prot=mmap.PROT_READ
-        )
+        mapped = mmap.mmap(copy.fileno(), end - start, prot=mmap.PROT_READ)
+    _load(mapped, 0, len(mapped))
     return np.frombuffer(mapped, np.uint8)
 
 
@@ -187,15 +244,12 @@ def _shorter(path: str, end: int, size: int) -> CorruptLogError:
     )
 
 
-def _read_slowly(data: Bytes, throttle: Throttle) -> None:
-    """Touch every page at the rate of the throttle. The caller finds the map in memory."""
-    for at in range(0, len(data), PIECE_BYTES):
-        piece = data[at : at + PIECE_BYTES]
-        throttle.take(len(piece))
-        piece[:: mmap.PAGESIZE].max()
-
-
-_POPULATE = getattr(mmap, "MAP_POPULATE", 0)
+def _load_slowly(mapped: mmap.mmap, throttle: Throttle) -> None:
+    """Load all of a map at the rate of the throttle."""
+    for at in range(0, len(mapped), PIECE_BYTES):
+        end = min(len(mapped), at + PIECE_BYTES)
+        throttle.take(end - at)
+        _load(mapped, at, end)
 
 
 class SegmentWriter:

@@ -154,7 +154,7 @@ def _walk(
     cutter = Cutter(base_offset, path)
     # A keeper reads bytes again, and releases pages itself.
     room = None if keeper is None else keeper.room
-    walk = HeaderWalk(buf, base_offset, room=room, passes=keeper is None)
+    walk = HeaderWalk(buf, base_offset, room=room, gradually=True, passes=keeper is None)
     log_start = None if transactions is None else transactions.log_start_offset
     first_live: int | None = None
     indexed: list[np.ndarray[Any, Any]] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.disks import disk_or_skip, free_bytes
+from tests.disks import disk_or_skip, fill, free_bytes
 from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge.judge import Kafka
 from tests.kafka.recover.compare import (
@@ -20,7 +20,6 @@ from tests.kafka.recover.compare import (
     recover_with_winnow,
     request,
 )
-from tests.spark.test_no_room import fill
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, RECOVERY_POINT_CHECKPOINT
 
 GARBAGE = 128 * 1024
@@ -53,10 +52,13 @@ def test_full_disk_is_recovered_once_what_is_cut_need_not_be_kept(
     (error,) = [log.error for log in kept.logs if log.name == "c-plain-0"]
     assert error is not None
     assert "--discard-cut" in error
+    assert kept.cut_bytes == 0
+    assert [path.name for path in torn.parent.glob(".winnow-*")] == []
     assert torn.read_bytes() == before
 
     done = recover_with_winnow(ours, asked=request(keep_cut=False))
     assert [log.error for log in done.logs if log.error] == []
+    assert done.cut_bytes == GARBAGE
     assert done.marked
     assert free_bytes(disk) > 0
     kafka.recover(

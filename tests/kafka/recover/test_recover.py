@@ -87,7 +87,7 @@ def test_recovery_of_a_recovered_directory_changes_no_log_and_no_index(
     plans = [log.loaded.truncation for log in again.logs if log.loaded is not None]
     assert len(plans) == 20
     for plan in plans:
-        assert (plan.cuts, plan.removed_segments, plan.files) == ((), (), {})
+        assert (plan.cuts, plan.removed, plan.files) == ((), (), {})
         assert plan.leader_epochs is None
 
 

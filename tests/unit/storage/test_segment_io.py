@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import re
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.disks import MIB, disk_or_skip, fill
 from winnow.errors import CorruptLogError, LogDirInUseError
+from winnow.storage import segment_io
 from winnow.storage.io_counters import MOVED
 from winnow.storage.places import lift_fence, put_fence
-from winnow.storage.segment_io import SegmentWriter, map_range, release
+from winnow.storage.segment_io import SegmentWriter, load, map_range, release
 
 SIZE = 40 * mmap.PAGESIZE
 
@@ -80,3 +83,27 @@ def test_segment_is_not_created_once_the_lease_is_lost(tmp_path: Path) -> None:
             SegmentWriter(str(tmp_path / "t-0" / "new"))
     finally:
         lift_fence(str(tmp_path))
+
+
+@pytest.mark.parametrize("system", ["this", "older than Linux 5.14"])
+def test_page_that_cannot_be_loaded_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    """A map of a hole needs memory, which a full tmpfs has not. Touching it ends the process."""
+    if system != "this":
+        monkeypatch.setattr(segment_io, "_POPULATE_READ", 999)  # unknown, as to an older system
+    with disk_or_skip(tmp_path / "disk", mib=4) as disk:
+        path = disk / "file"
+        path.write_bytes(bytes(MIB))
+        with path.open("r+b") as file:
+            file.truncate(2 * MIB)
+        fill(disk)
+        with pytest.raises(OSError, match=str(path)) as found, map_range(str(path), 0, 2 * MIB):
+            pass
+        assert found.value.errno == errno.EIO
+        with map_range(str(path), 0, 2 * MIB, gradually=True) as buf:
+            load(buf, 0, MIB)
+            assert not buf[:MIB].any()
+            with pytest.raises(OSError, match="Input/output"):
+                load(buf, MIB - 1, MIB + 1)
+            del buf

@@ -163,7 +163,13 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             "broker's recovery would cut, and --truncate does it. Changes nothing else unless "
             f"asked to. {_STOPPED}",
             ("recover /var/lib/kafka --dry-run", "recover /var/lib/kafka --undo RUN_ID"),
-            {0: "done, or nothing to do", **_FAILED, 3: "some partitions failed", **_IN_USE},
+            {
+                0: "done, or nothing to do",
+                **_FAILED,
+                3: "some partitions failed",
+                **_IN_USE,
+                6: "not enough space for Spark's files",
+            },
         ),
         "inspect": Lesson(
             "Show and verify what is in Kafka's files.",

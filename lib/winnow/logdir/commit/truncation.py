@@ -20,8 +20,9 @@ are kept by renames.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from winnow.logdir.checkpoints import write_leader_epochs
 from winnow.logdir.commit.staging import remove_staging
@@ -51,14 +52,26 @@ class LogCut:
     next_offset: int
     why: str
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of the log that go."""
+        return self.before - self.size
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedSegment:
+    """All files of a segment go. Its log has `bytes` bytes."""
+
+    base_offset: int
+    bytes: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
     """Changes of one partition directory. Names are plain file names."""
 
-    removed_segments: tuple[int, ...] = ()
-    """Base offsets, ascending: all files of these segments go."""
-    removed_bytes: int = 0
+    removed: tuple[RemovedSegment, ...] = ()
+    """Ascending."""
     cuts: tuple[LogCut, ...] = ()
     created_segment: int | None = None
     """Base offset of an empty segment that a loader would create."""
@@ -76,18 +89,30 @@ class Truncation:
     """None: unchanged."""
 
     def __bool__(self) -> bool:
-        return replace(self, removed_bytes=0) != Truncation()
+        return self != Truncation()
 
     @property
     def cut_bytes(self) -> int:
-        return self.removed_bytes + sum(cut.before - cut.size for cut in self.cuts)
+        return cut_bytes(self.removed, self.cuts)
+
+
+def cut_bytes(removed: Iterable[RemovedSegment], cuts: Iterable[LogCut]) -> int:
+    """Return the bytes of the log that go."""
+    return sum(segment.bytes for segment in removed) + sum(cut.bytes for cut in cuts)
 
 
 def truncate_log(
-    storage: Storage, directory: str, change: Truncation, *, run_id: str, keep_cut: bool
+    storage: Storage,
+    directory: str,
+    change: Truncation,
+    *,
+    run_id: str,
+    keep_cut: bool,
+    on_cut: Callable[[LogCut | RemovedSegment], None],
 ) -> str | None:
     """Do all of it, except for `old_snapshots`, and sync. Return the directory with what was cut,
-    if it was kept.
+    if it was kept. `on_cut` is called after each cut and each removal, so that the caller knows
+    them even if it fails later.
 
     Hold the lock. May be interrupted at any point; then plan and run it again.
     """
@@ -99,7 +124,7 @@ def truncate_log(
         storage.unlink(f"{directory}/{name}")
     aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
     kept = keep_cut and (
-        bool(change.removed_segments)
+        bool(change.removed)
         or any(
             not _is_zero(storage, f"{directory}/{segment_file(cut.base_offset, LOG)}", cut)
             for cut in change.cuts
@@ -108,17 +133,37 @@ def truncate_log(
     if kept:
         storage.ensure_dir(aside)
         storage.fsync_dir(directory)
-    _remove_segments(storage, directory, change, there=there, aside=aside if kept else None)
-    for cut in change.cuts:
-        log = f"{directory}/{segment_file(cut.base_offset, LOG)}"
+    try:
+        _cut(storage, directory, change, there, aside if kept else None, on_cut)
+    except OSError:
         if kept:
-            _keep_tail(storage, log, cut, aside)
-        storage.truncate(log, cut.size)
-        storage.fsync_file(log)
-    storage.fsync_dir(directory)
+            with suppress(OSError):  # something is kept in it
+                storage.rmdir(aside)
+        raise
     _write_files(storage, directory, change, there, staging=f"{directory}/{STAGING_PREFIX}{run_id}")
     remove_files(storage, directory, change.snapshots_beyond_end)
     return aside if kept else None
+
+
+def _cut(
+    storage: Storage,
+    directory: str,
+    change: Truncation,
+    there: Files,
+    aside: str | None,
+    on_cut: Callable[[LogCut | RemovedSegment], None],
+) -> None:
+    for segment in reversed(change.removed):
+        _remove_segment(storage, directory, segment, there=there, aside=aside)
+        on_cut(segment)
+    for cut in change.cuts:
+        log = f"{directory}/{segment_file(cut.base_offset, LOG)}"
+        if aside is not None:
+            _keep_tail(storage, log, cut, aside)
+        storage.truncate(log, cut.size)
+        storage.fsync_file(log)
+        on_cut(cut)
+    storage.fsync_dir(directory)
 
 
 def _write_files(
@@ -169,19 +214,18 @@ def _comes_last(name: str, there: Files) -> bool:
     return name.endswith(TXNINDEX) and name.removesuffix(TXNINDEX) + INDEX in there
 
 
-def _remove_segments(
-    storage: Storage, directory: str, change: Truncation, *, there: Files, aside: str | None
+def _remove_segment(
+    storage: Storage, directory: str, segment: RemovedSegment, *, there: Files, aside: str | None
 ) -> None:
-    """Remove whole segments, or move them aside, the highest first and its log first."""
-    for base in reversed(change.removed_segments):
-        for name in files_of(there, [base]):
-            if aside is None:
-                storage.unlink(f"{directory}/{name}")
-            else:
-                storage.rename(f"{directory}/{name}", f"{aside}/{name}")
-        if aside is not None:
-            storage.fsync_dir(aside)
-        storage.fsync_dir(directory)
+    """Remove all files of a segment, or move them aside, its log first."""
+    for name in files_of(there, [segment.base_offset]):
+        if aside is None:
+            storage.unlink(f"{directory}/{name}")
+        else:
+            storage.rename(f"{directory}/{name}", f"{aside}/{name}")
+    if aside is not None:
+        storage.fsync_dir(aside)
+    storage.fsync_dir(directory)
 
 
 def _is_zero(storage: Storage, log: str, cut: LogCut) -> bool:

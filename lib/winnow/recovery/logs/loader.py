@@ -13,7 +13,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
-from winnow.logdir.commit.truncation import LogCut, Truncation
+from winnow.logdir.commit.truncation import LogCut, RemovedSegment, Truncation
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE
 from winnow.logdir.indexes.recovery import OffsetOrderError, RecoveredIndexes, look_up
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
@@ -328,8 +328,10 @@ class _Loader:
         gone = sorted(self._before - self._snapshots.offsets)
         end = self._segments[max(self._segments)].next_offset
         return Truncation(
-            removed_segments=tuple(sorted(removed_bases)),
-            removed_bytes=sum(segment.before for segment in self._removed),
+            removed=tuple(
+                RemovedSegment(segment.base, segment.before)
+                for segment in sorted(self._removed, key=lambda segment: segment.base)
+            ),
             cuts=tuple(sorted(cuts, key=lambda cut: cut.base_offset)),
             created_segment=created,
             files=files,

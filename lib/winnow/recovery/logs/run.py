@@ -17,7 +17,7 @@ from winnow.cleaning.run import new_run_id
 from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, UsageError, failure_of
 from winnow.logdir.commit.recovery import preview, recover
 from winnow.logdir.commit.roll_forward import put_right
-from winnow.logdir.commit.truncation import truncate_log
+from winnow.logdir.commit.truncation import LogCut, RemovedSegment, truncate_log
 from winnow.logdir.lock import locked
 from winnow.logdir.names import (
     LOG,
@@ -39,7 +39,7 @@ from winnow.recovery.logs.values import (
     TruncateRequest,
     TruncateResult,
 )
-from winnow.runtime.failure import Failure
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.packing import in_order
 from winnow.runtime.progress import Progress, Silence
@@ -139,7 +139,10 @@ def recover_dir(
     result = RecoveredDir(path=log_dir.path, logs=tuple(logs), left_out=left_out)
     if not request.truncate:
         return result
-    finish_log_dir(storage, log_dir, logs, whole=whole)
+    try:
+        finish_log_dir(storage, log_dir, logs, whole=whole)
+    except FAILS_ONE_PARTITION as error:
+        return replace(result, error=failure(error).message)
     return replace(result, marked=whole)
 
 
@@ -203,7 +206,14 @@ def _apply_all(
     for (log, _), outcome in zip(ordered, first, strict=True):
         if outcome.is_short_of_space:
             error = _put_right(storage, log, request)
-            done.append(apply((log, error or _plan_one(log))))
+            again = apply((log, error or _plan_one(log)))
+            done.append(
+                replace(
+                    again,
+                    cuts=(*outcome.cuts, *again.cuts),
+                    removed=(*outcome.removed, *again.removed),
+                )
+            )
         else:
             done.append(outcome)
     return done
@@ -224,22 +234,34 @@ def _apply(
     )
     if isinstance(planned, str):
         return replace(outcome, error=planned)
+    change = planned.truncation
     outcome = replace(outcome, loaded=planned)
-    if not request.truncate or not planned.truncation:
-        return outcome
+    if not request.truncate or not change:
+        return replace(outcome, cuts=change.cuts, removed=change.removed)
+    made: list[LogCut | RemovedSegment] = []
     try:
         kept = truncate_log(
-            storage, log.directory, planned.truncation, run_id=run_id, keep_cut=request.keep_cut
+            storage,
+            log.directory,
+            change,
+            run_id=run_id,
+            keep_cut=request.keep_cut,
+            on_cut=made.append,
         )
+        outcome = replace(outcome, kept=kept)
     except OSError as error:
         full = error.errno in NO_SPACE
         hint = ". Free some space" if full else ""
         if full and request.keep_cut:
             hint += ", or do not keep what is cut: --discard-cut"
-        return replace(outcome, error=f"{failure_of(error)}{hint}", is_short_of_space=full)
+        outcome = replace(outcome, error=f"{failure_of(error)}{hint}", is_short_of_space=full)
     except FAILS_ONE_PARTITION as error:
-        return replace(outcome, error=failure_of(error))
-    return replace(outcome, kept=kept)
+        outcome = replace(outcome, error=failure_of(error))
+    return replace(
+        outcome,
+        cuts=tuple(one for one in change.cuts if one in made),
+        removed=tuple(one for one in change.removed if one in made),
+    )
 
 
 _ANY_POLICY = "*:cleanup.policy=compact"
@@ -273,9 +295,14 @@ def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iter
         if key is None or kind is DirectoryKind.DELETE or key.topic == METADATA_TOPIC:
             continue
         config = settings.resolve(key.topic, node_id=log_dir.meta.node_id)
-        error = config.reason if isinstance(config, Unknown) else None
+        error, log_bytes = config.reason if isinstance(config, Unknown) else None, 0
         if not entry.is_dir:
             error = "it is a symbolic link, which Winnow does not follow"
+        if error is None:
+            try:
+                log_bytes = _log_bytes(storage, f"{log_dir.path}/{entry.name}")
+            except FAILS_ONE_PARTITION as failed:
+                error = failure_of(failed)
         yield LogToLoad(
             log_dir=log_dir.path,
             name=entry.name,
@@ -285,7 +312,7 @@ def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iter
             recovery_point=log_dir.checkpoints.recovery_point.get(key, 0),
             config=config,
             now=request.now,
-            bytes=0 if error else _log_bytes(storage, f"{log_dir.path}/{entry.name}"),
+            bytes=log_bytes,
             error=error,
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.batches import Piece, records_of
+from winnow.logdir.batches import HeaderWalk, Piece, records_of
 from winnow.logdir.valid_batches import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range, release
@@ -17,9 +17,8 @@ from winnow.survey.gather import control_columns
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, MAX_OFFSET_SPAN, NO_PRODUCER, is_wrapper
 from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType
-from winnow.wire.walk import WalkStatus, describe, walk_batches
+from winnow.wire.walk import WalkStatus
 
-_ROWS = 1 << 14
 _ENTRY = struct.Struct(">ii")
 """Of an offset index: relative offset, position."""
 
@@ -78,23 +77,19 @@ def _walk(path: str, size: int, start: int = 0) -> Iterator[tuple[Bytes, Rows]]:
     """Yield the bytes of the file and BATCH rows, in the order of the file and from byte `start`
     on, without a look at CRCs. Offsets may go back.
     """
-    table = np.empty(_ROWS, BATCH)
     with map_range(path, 0, size, gradually=True) as buf:
         at, least = min(start, size), 0
         while True:
-            count, at, status = walk_batches(buf, at, least, table)
-            rows = table[:count]
-            if count:
+            walk = HeaderWalk(buf, least, start=at, gradually=True, passes=True)
+            for rows in walk:
                 yield buf, copied(rows)
-                least = int(rows[-1]["last_offset"]) + 1
-                release(buf, at)
-            if status is WalkStatus.OUT_OF_ORDER and least:
-                least = 0
-            elif status in {WalkStatus.END, WalkStatus.TORN}:
+            at, least = walk.end, walk.least_offset
+            if walk.status is not WalkStatus.OUT_OF_ORDER or not least:
                 break
-            elif status is not WalkStatus.FULL:
-                raise describe(status, buf, at, least_offset=least, file_name=path)
-        del buf
+            least = 0
+        if walk.status is not WalkStatus.TORN:
+            walk.check(path)
+        del buf, walk
 
 
 def _out_of_reach(rows: Rows, base_offset: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from winnow.logdir.commit.truncation import Truncation
+from winnow.logdir.commit.truncation import LogCut, RemovedSegment, Truncation, cut_bytes
 from winnow.logdir.names import DirectoryKind
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Settings, Unknown
@@ -68,11 +68,19 @@ class RecoveredLog:
     is_counted: bool
     """Whether a broker writes it into its checkpoints: not a stray replica."""
     loaded: LoadedLog | None = None
+    cuts: tuple[LogCut, ...] = ()
+    """Those that were made, even if the rest failed; if only planned, those that would be."""
+    removed: tuple[RemovedSegment, ...] = ()
+    """Likewise."""
     kept: str | None = None
     """Path of the directory with what was cut."""
     error: str | None = None
     is_short_of_space: bool = False
     """The error is a full disk."""
+
+    @property
+    def cut_bytes(self) -> int:
+        return cut_bytes(self.removed, self.cuts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +97,7 @@ class RecoveredDir:
     @property
     def cut_bytes(self) -> int:
         """Bytes of all logs that are cut, removed segments included."""
-        return sum(log.loaded.truncation.cut_bytes for log in self.logs if log.loaded is not None)
+        return sum(log.cut_bytes for log in self.logs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
