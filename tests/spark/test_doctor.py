@@ -21,6 +21,7 @@ from winnow.api import clean, doctor, plan
 from winnow.cleaning.result import COMPACTED, RETAINED, TOMBSTONE_AGES_MS
 from winnow.cli.main import run as run_command
 from winnow.policy.sources import Settings
+from winnow.recovery.runs.run import recover_log_dirs
 from winnow.verbs.doctor.values import Census
 from winnow.verbs.erase.values import Amount
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, HEADER_V2_SIZE
@@ -244,3 +245,32 @@ def test_damage_and_unknown_topics_suggest_the_right_verb(
     unknown = copy_log_dir("clean", tmp_path / "unknown", only=["c-none-0"])
     found = doctor(spark, [str(unknown)], settings=Settings(), now=NOW)
     assert [advice.arguments[:2] for advice in found.advice] == [("plan", "--server-properties")]
+
+
+def test_what_was_left_and_what_is_kept_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    """The settings allow nothing, but a killed run, a broker and a kept run take space."""
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0"])
+    run(clean, spark, log_dir, only="retention", keep_replaced=True)
+    none = ("*:cleanup.policy=delete", "*:retention.ms=-1", "*:retention.bytes=-1")
+    staging = log_dir / "c-none-0" / ".winnow-20260101T000000Z-00000000"
+    staging.mkdir()
+    (staging / f"{0:020d}.log").write_bytes(bytes(1000))
+    (log_dir / "c-none-0" / f"{0:020d}.log.deleted").write_bytes(bytes(100))
+
+    def diagnosis() -> dict[str, int]:
+        found = doctor(spark, [str(log_dir)], settings=settings(*none), now=NOW)
+        commands = [advice.arguments for advice in found.advice if advice.arguments[0] != "doctor"]
+        assert commands == [_TO_FREE[gain.what] for gain in found.gains]
+        return {gain.what: gain.freed_bytes for gain in found.gains}
+
+    kept = diagnosis()["kept"]
+    assert diagnosis() == {"leftovers": 1100, "kept": kept}
+    assert recover_log_dirs([str(log_dir)], dry_run=True).partitions[0].removed
+    recover_log_dirs([str(log_dir)])
+    assert diagnosis() == {"kept": kept}
+    purged = recover_log_dirs([str(log_dir)], purge_run="all")
+    assert sum(partition.bytes_freed for partition in purged.partitions) == kept > 0
+    assert diagnosis() == {}
+
+
+_TO_FREE = {"leftovers": ("recover",), "kept": ("recover", "--purge", "all")}

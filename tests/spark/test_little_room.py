@@ -27,6 +27,8 @@ from tests.spark.runs import (
     stray_files,
 )
 from winnow.api import doctor
+from winnow.cli.doctor import page
+from winnow.cli.options import CommandLine
 from winnow.errors import NoSpaceError, UsageError
 from winnow.storage.local import LocalStorage
 from winnow.wire.plain import Record
@@ -195,9 +197,20 @@ def test_log_that_cannot_fit_is_unchanged_and_others_go_on(disk: Path, spark: Sp
         partition = named["unique-0"]
         assert partition.error_code == NoSpaceError.exit_code
         assert named["few-0"].actions == ("compacted",)
-        assert "(--keep-free leaves 64.0 KiB)" in (partition.error or "")
+        assert "of which 64.0 KiB must stay free" in (partition.error or "")
         assert changes(before, files_of(disk / "d" / "unique-0")) == []
         assert stray_files(disk / "d") == []
+
+
+def test_doctor_says_that_space_is_short(disk: Path, spark: SparkSession) -> None:
+    with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
+        write_log(log_dir, "unique", records=8_000, keys=8_000)
+    fill_up_to(disk, 1 * MIB)
+    found = doctor(spark, [str(disk / "d")], settings=settings(*SETS), now=NOW)
+    assert (found.gains, found.short_of_space) == ((), 1)
+    assert found.advice[0].arguments == ("clean", "--output", "DIR")
+    shown = "\n".join(map(str, page(found, CommandLine(log_dirs=[str(disk / "d")]), 200)))
+    assert "the compaction of 1 partition needs more space than is free" in shown
 
 
 def test_keep_free_leaves_that_much(disk: Path, spark: SparkSession) -> None:
@@ -244,7 +257,7 @@ def test_doctor_of_a_full_disk_says_why_nothing_can_be_freed(
     assert "retention" in topic.reason
 
 
-def test_doctor_of_a_compacted_disk_without_a_free_byte_names_no_command_that_fails(
+def test_doctor_of_a_compacted_disk_without_a_free_byte_names_another_disk(
     disk: Path, spark: SparkSession
 ) -> None:
     with LogDirWriter(disk / "d", clock=lambda: NOW) as log_dir:
@@ -252,6 +265,6 @@ def test_doctor_of_a_compacted_disk_without_a_free_byte_names_no_command_that_fa
     fill_up_to(disk, 0)
     found = doctor(spark, [str(disk / "d")], settings=settings(*SETS), now=NOW)
     assert (found.gains, found.exit_code) == ((), NoSpaceError.exit_code)
-    assert [advice.arguments for advice in found.advice] == []
+    assert [advice.arguments for advice in found.advice] == [("clean", "--output", "DIR")]
     assert run(clean, spark, disk / "d", sets=SETS).exit_code == NoSpaceError.exit_code
     assert stray_files(disk / "d") == []

@@ -90,16 +90,21 @@ def needed_bytes(job: PartitionJob, request: Request) -> int:
     return needed
 
 
-def no_space(needed: int, room: int, request: Request) -> Failure:
-    """Return the failure of a step that needs more space than there is."""
+def no_space(needed: int, room: int, request: Request, *, may_fill: bool = True) -> Failure:
+    """Return the failure of a step that needs more space than there is. `may_fill`: the verb has
+    an option to fill the disk.
+    """
+    hint = ""
     if request.max_extra_space is None:
-        needed, room = needed + request.keep_free, room + request.keep_free
-        found = f"{size(max(room, 0))} are free (--keep-free leaves {size(request.keep_free)})"
+        kept = request.keep_free
+        found = f"{size(max(room + kept, 0))} are free, of which {size(kept)} must stay free"
+        if may_fill and kept and needed <= room + kept:
+            hint = ", use all that is free with `--keep-free 0`"
     else:
         found = f"--max-extra-space allows {size(max(room, 0))}"
     return Failure(
         f"not enough space: needs {size(needed)}, {found}. Free some with `clean --free-at-least "
-        "SIZE` or `clean --only retention`, or use another disk with `clean --output DIR`",
+        f"SIZE` or `clean --only retention`{hint}, or use another disk with `clean --output DIR`",
         NoSpaceError.exit_code,
     )
 

@@ -121,7 +121,11 @@ def page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[str | T
     yield bold("What can be freed")
     yield from (f"  {_gain(gain)}" for gain in found.gains)
     if not found.gains:
-        yield f"  nothing: the topics' settings allow none, at {moment(found.now)}"
+        if found.short_of_space:
+            many = counted(found.short_of_space, "partition")
+            yield f"  nothing here: the compaction of {many} needs more space than is free"
+        else:
+            yield f"  nothing: the topics' settings allow none, at {moment(found.now)}"
         yield from (wrapped(line, width, indent=2, hang=2) for line in _unfreed_lines(found))
     yield from listed(
         "Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue], width

@@ -23,6 +23,15 @@ def files_in(storage: Storage, directory: str) -> dict[str, Entry]:
     return {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
 
 
+def tree_bytes(storage: Storage, path: str) -> int:
+    """Return the bytes of all files below a directory, whatever they are. Follows no link."""
+    entries = storage.list_dir(path)
+    return sum(
+        tree_bytes(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size
+        for entry in entries
+    )
+
+
 def log_bases(names: Iterable[str]) -> list[int]:
     """Return the base offsets of all segments, ascending."""
     return sorted(base_offset_of(name) for name in names if name.endswith(LOG))

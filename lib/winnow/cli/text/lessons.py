@@ -142,7 +142,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
                 **_FAILED,
                 3: "some partitions can't be cleaned in their current state",
                 **_IN_USE,
-                6: "the disk is full, and the topics' own settings allow nothing to be freed",
+                6: "the disk is full, and nothing can be freed there",
             },
         ),
         "history": Lesson(

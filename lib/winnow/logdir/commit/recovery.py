@@ -58,15 +58,17 @@ class _Steps:
     staging: tuple[str, ...]
 
 
-def preview(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Return the names that `recover` would act on; empty if there is nothing to do. Read-only.
-    Raises CorruptLogError where `recover` would refuse.
+def preview(
+    storage: Storage, directory: str, entries: Sequence[Entry] | None = None
+) -> RecoveryReport:
+    """Return what `recover` would do. Read-only. Raises CorruptLogError where it would refuse.
+    `entries`: of the directory, if they are known.
     """
-    entries = storage.list_dir(directory)
+    entries = storage.list_dir(directory) if entries is None else entries
     left = leftover_names(entries)
-    if left:
-        _plan(storage, directory, entries)
-    return left
+    if not left:
+        return RecoveryReport()
+    return _settled(left, _report(_plan(storage, directory, entries)))
 
 
 def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -119,6 +121,10 @@ def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> Re
         return RecoveryReport()
     with storage.changing(directory):
         report = _recover(storage, directory, _entries(storage, directory, keep))
+    return _settled(left, report)
+
+
+def _settled(left: Sequence[str], report: RecoveryReport) -> RecoveryReport:
     settled = (COMMIT_RECORD,) if COMMIT_RECORD in left else ()
     return replace(report, removed=(*settled, *report.removed))
 
@@ -158,6 +164,10 @@ def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> Reco
         if run_id is not None:
             settle_quarantine(storage, directory, run_id=run_id)
         remove_staging(storage, f"{directory}/{name}")
+    return _report(steps)
+
+
+def _report(steps: _Steps) -> RecoveryReport:
     return RecoveryReport(
         removed=(
             *steps.stale_swaps,

@@ -15,6 +15,7 @@ from winnow.logdir.commit.kept import KeptRun, kept_path, kept_run_ids, read_kep
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
+from winnow.logdir.files import tree_bytes
 from winnow.logdir.lock import lock_log_dir, lock_to_read
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.logdir.topic_globs import check_globs, is_wanted
@@ -159,8 +160,12 @@ def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> Par
 
 
 def _preview(storage: Storage, found: PartitionRecovery) -> PartitionRecovery:
-    left = preview(storage, _directory(found))
-    return replace(found, actions=(Action.RECOVERED,), removed=left) if left else found
+    report = preview(storage, _directory(found))
+    if not report:
+        return found
+    return replace(
+        found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed
+    )
 
 
 def _undo(
@@ -208,7 +213,7 @@ def _purge(
         if run_id not in {ALL, kept}:
             continue
         path = kept_path(directory, kept)
-        size = _size(storage, path)
+        size = tree_bytes(storage, path)
         if not dry_run:
             purge(storage, directory, path)
         found = replace(
@@ -219,11 +224,3 @@ def _purge(
 
 def _with(found: PartitionRecovery, action: Action) -> tuple[Action, ...]:
     return (*(a for a in found.actions if a not in {Action.NONE, action}), action)
-
-
-def _size(storage: Storage, path: str) -> int:
-    """Return the size of the files below, whatever the manifests say: all can be purged."""
-    entries = storage.list_dir(path)
-    return sum(
-        _size(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size for entry in entries
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from winnow.verbs.doctor.values import (
     Advice,
@@ -27,33 +27,21 @@ def advise(
     misplaced: Sequence[MisplacedEntry],
     unread: Reading | None,
     *,
+    short_of_space: int,
     have_broker_file: bool,
 ) -> tuple[Advice, ...]:
     """Return commands for `./spark-submit.sh`, without the log directories and the caller's
     options.
 
-    `unread` is the cost of reading all records; None if they were read. `have_broker_file`: the
-    broker's properties file was given.
+    `unread` is the cost of reading all records; None if they were read. `short_of_space`:
+    partitions that can't be compacted for want of space. `have_broker_file`: the broker's
+    properties file was given.
     """
-    by_what = {gain.what: gain for gain in gains}
-    found: list[Advice] = []
+    found = [*_to_free(gains, short_of_space)]
 
     def run(*arguments: str, why: str) -> None:
         found.append(Advice(arguments=arguments, why=why))
 
-    if "retention" in by_what:
-        freed = size(by_what["retention"].freed_bytes)
-        why = f"frees {freed} at once: deletes whole segments, needs no space"
-        run("clean", "--only", "retention", why=why)
-    if "compaction" in by_what:
-        gain = by_what["compaction"]
-        both = "after retention, " if "retention" in by_what else ""
-        most = "up to " if gain.at_most else ""
-        why = (
-            f"{both}compacts {counted(gain.partitions, 'partition')}: "
-            f"frees {most}{size(gain.freed_bytes)}"
-        )
-        run("clean", why=why)
     moved = [entry for entry in misplaced if entry.log_dir is not None]
     if moved:
         why = (
@@ -94,6 +82,43 @@ def advise(
         )
         run("doctor", "--deep", why=why)
     return tuple(found)
+
+
+def _to_free(gains: Sequence[Gain], short_of_space: int) -> Iterator[Advice]:
+    """Yield the commands that free space, those that need none first."""
+    by_what = {gain.what: gain for gain in gains}
+    freed = {what: size(gain.freed_bytes) for what, gain in by_what.items()}
+    if "leftovers" in by_what:
+        yield Advice(
+            arguments=("recover",),
+            why=f"frees {freed['leftovers']} at once: removes what a crash or an interrupted run "
+            "left",
+        )
+    if "retention" in by_what:
+        yield Advice(
+            arguments=("clean", "--only", "retention"),
+            why=f"frees {freed['retention']} at once: deletes whole segments, needs no space",
+        )
+    if "compaction" in by_what:
+        gain = by_what["compaction"]
+        both = "after retention, " if "retention" in by_what else ""
+        most = "up to " if gain.at_most else ""
+        yield Advice(
+            arguments=("clean",),
+            why=f"{both}compacts {counted(gain.partitions, 'partition')}: frees {most}"
+            f"{freed['compaction']}",
+        )
+    if short_of_space:
+        yield Advice(
+            arguments=("clean", "--output", "DIR"),
+            why=f"compacts {counted(short_of_space, 'partition')} that lack space here: writes "
+            "the result to DIR, on another disk",
+        )
+    if "kept" in by_what:
+        yield Advice(
+            arguments=("recover", "--purge", "all"),
+            why=f"frees {freed['kept']}, for good: what `clean --keep-replaced` keeps for an undo",
+        )
 
 
 def _topics(topics: Iterable[str]) -> list[str]:

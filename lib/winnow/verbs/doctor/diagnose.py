@@ -13,7 +13,7 @@ from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
@@ -22,6 +22,7 @@ from winnow.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
 from winnow.verbs.doctor.census import readable, take_census
+from winnow.verbs.doctor.left import left_behind
 from winnow.verbs.doctor.values import (
     Diagnosis,
     Disk,
@@ -96,7 +97,12 @@ def diagnose(
     # not been read.
     rate = _scan_rate([item for item in compacted if item.plan.compaction is not None] or compacted)
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
-    gains = _gains(sure, rate_of_all)
+    left = left_behind(sc, [item.place.directory for item in prepared], progress=request.progress)
+    gains = (*left, *_gains(sure, rate_of_all))
+    short = sum(
+        result.error is not None and result.error_code == NoSpaceError.exit_code
+        for _, result in sure
+    )
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
     reading = Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all)
     bytes_of = {id(item): _log_bytes(item, request) for item in prepared}
@@ -113,8 +119,10 @@ def diagnose(
         troubles=troubles,
         misplaced=misplaced,
         dead_cleaner=_dead_cleaner(disks, overdue, request.now),
+        short_of_space=short,
         advice=advise(
             *(disks, gains, held, troubles, misplaced, None if deep else reading),
+            short_of_space=short,
             have_broker_file=bool(request.settings.servers),
         ),
         deep=reading,

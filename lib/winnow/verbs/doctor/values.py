@@ -96,7 +96,9 @@ class MisplacedEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
     what: str
-    """`retention` or `compaction`."""
+    """`leftovers`: of a crash or an interrupted run. `retention`. `compaction`. `kept`: what runs
+    of `clean --keep-replaced` keep for an undo.
+    """
     partitions: int
     freed_bytes: int
     at_most: bool
@@ -172,6 +174,8 @@ class Diagnosis:
     """Sorted by node, then by partition."""
     dead_cleaner: str | None
     """Why the broker's cleaner seems to be dead, in words; None if there is no sign of it."""
+    short_of_space: int
+    """Partitions that are due for compaction, which needs more space than is free."""
     advice: tuple[Advice, ...]
     deep: Reading
     """What `census` costs, or has cost."""

@@ -212,7 +212,7 @@ def _erase(
         if works and not wave:
             short, directory = works[0].most_bytes, works[0].segment.directory
             room = room_for(request).at(directory)
-            works[0].partition.why = no_space(short, room, request)
+            works[0].partition.why = no_space(short, room, request, may_fill=False)
             continue
         works = works[len(wave) :]
         for work in wave:

@@ -1,0 +1,67 @@
+"""Find what crashes and earlier runs left in the partitions, and what it takes on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from winnow.logdir.commit.recovery import preview
+from winnow.logdir.files import tree_bytes
+from winnow.logdir.names import KEPT_PREFIX
+from winnow.runtime.failure import Failure
+from winnow.runtime.progress import Progress
+from winnow.runtime.spread import spread
+from winnow.storage.places import Places
+from winnow.verbs.doctor.values import Gain
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_SECONDS = 0.01
+"""Time to remove the files of one partition, and to sync."""
+
+
+def left_behind(
+    sc: SparkContext, directories: Sequence[str], *, progress: Progress
+) -> tuple[Gain, ...]:
+    """Return what `recover` would free in these partition directories, and what a purge would.
+
+    A directory that can't be listed, or where `recover` would refuse, counts nothing.
+    """
+    found = spread(
+        sc, _left_in, directories, per_task=10_000, name="looking for leftovers", progress=progress
+    )
+    known = [one for one in found if not isinstance(one, Failure)]
+    return tuple(
+        Gain(
+            what=what,
+            partitions=len(sizes),
+            freed_bytes=sum(sizes),
+            at_most=False,
+            read_bytes=0,
+            seconds=_SECONDS * len(sizes),
+        )
+        for what, sizes in (
+            ("leftovers", [left for left, _ in known if left]),
+            ("kept", [kept for _, kept in known if kept]),
+        )
+        if sizes
+    )
+
+
+def _left_in(directory: str) -> tuple[int, int]:
+    """Return the bytes that `recover` would remove, and those kept for an undo."""
+    storage = Places()
+    entries = storage.list_dir(directory)
+    removed = {*preview(storage, directory, entries).removed}
+    left = kept = 0
+    for entry in entries:
+        if entry.name not in removed and not entry.name.startswith(KEPT_PREFIX):
+            continue
+        path = f"{directory}/{entry.name}"
+        count = tree_bytes(storage, path) if entry.is_dir else entry.size
+        if entry.name in removed:
+            left += count
+        else:
+            kept += count
+    return left, kept
