@@ -1,4 +1,4 @@
-"""A scheduler stops a run: it sends SIGTERM to the process it started, which is the JVM."""
+"""A scheduler stops a run: it sends a signal to the process it started, which is the JVM."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def scratch(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_jvm_forwards_sigterm_and_waits_for_the_result(scratch: Path) -> None:
+def test_jvm_passes_the_signal_on_and_ends_as_the_job(scratch: Path) -> None:
     log_dir = scratch / "log-dir"
     before = log.content(log_dir)
     with (scratch / "output").open("wb") as output:
         run = Run([*log.arguments(log_dir), "--json"], output=output)
         wait_for(run, log_dir, "staging")
-        os.kill(run.pid, signal.SIGTERM)
+        os.kill(run.pid, signal.SIGHUP)
         code = run.wait(timeout_seconds=60)
         run.wait_until_gone()
-    assert code == 128 + signal.SIGTERM
+    assert code == 128 + signal.SIGHUP
     text = (scratch / "output").read_text()
     told = json.loads(text[text.index("{\n") : text.rindex("}") + 1])
-    assert told["status"] == "partial"
+    assert (told["status"], told["exit_code"]) == ("partial", code)
     left = {
         f"{p['topic']}-{p['partition']}"
         for p in told["partitions"]
-        if "it got SIGTERM" in p["reason"]
+        if "it got SIGHUP" in p["reason"]
     }
     assert {"c-tomb-0", "t-long-0"} <= left
     after = log.content(log_dir)
@@ -50,9 +50,7 @@ def test_jvm_forwards_sigterm_and_waits_for_the_result(scratch: Path) -> None:
 
 
 def test_spark_stops_only_after_the_job(scratch: Path) -> None:
-    """However slowly the job reacts. If Spark stopped first, the job would fail instead of
-    stopping.
-    """
+    """However slowly the job reacts. If Spark stopped first, the job would fail."""
     log_dir = scratch / "log-dir"
     with (scratch / "output").open("wb") as output:
         run = Run(log.arguments(log_dir), output=output)

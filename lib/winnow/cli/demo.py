@@ -40,10 +40,10 @@ def run_demo(line: CommandLine) -> int:
         with spark_context() as spark:
             if not line.json:
                 _say(f"A real broker's log directory, copied to {log_dir}", "", "1. The plan:", "")
-                tell_result(plan(spark), json=False)
+                tell_result(plan(spark), request, exit_code=0)
                 _say("", "2. The cleaning, before and after:", "")
             result = clean(spark)
-            tell_result(result, json=line.json)
+            tell_result(result, request, exit_code=exit_code(result))
             if not line.json:
                 saved = before - bytes_on_disk(log_dir)
                 _say(

@@ -79,7 +79,7 @@ def run_erase(request: CommandLine, own: EraseOptions) -> int:
         clock.starts_spark()
         with (
             spark_session(quiet=request.quiet) as spark,
-            signals.ask(stop, spark),
+            signals.ask(stop),
             clock.with_spark(spark),
         ):
             from winnow import api  # noqa: PLC0415 - it loads numba
@@ -113,10 +113,10 @@ def run_erase(request: CommandLine, own: EraseOptions) -> int:
         if certificate is not None:
             written = result.certificate
             if written is None or Path(written).parent != Path(certificate).resolve():
-                return code if code not in (0, CorruptLogError.exit_code) else WinnowError.exit_code
-        return code
+                code = code if code not in (0, CorruptLogError.exit_code) else WinnowError.exit_code
+        return signals.exit_code(code)
 
-    return signals.exit_code(guarded(work, json=request.json))
+    return guarded(work, json=request.json, exit_code=signals.exit_code)
 
 
 def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:

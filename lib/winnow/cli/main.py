@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -28,11 +29,17 @@ def main() -> None:
     load_from_files()
     own_streams()
     guard_streams()
+    logging.getLogger().addFilter(_is_no_interrupt)
     atexit.register(gc.freeze)  # Python's last collection would visit all that is loaded: 0.1 s
     name = Path(sys.argv[0]).name
     program = "./spark-submit.sh" if name == "winnow_job.py" else name
     with seldom_collecting():  # also while results are reported
         sys.exit(run(typed_arguments(sys.argv[1:]), program=program))
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Leave out what py4j logs of Ctrl-C, with a traceback, before it raises KeyboardInterrupt."""
+    return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt
 
 
 def run(arguments: Sequence[str], *, program: str = "winnow") -> int:

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from winnow.errors import WinnowError
 from winnow.words import one_line, printable, redacted
 
 if TYPE_CHECKING:
@@ -278,12 +279,20 @@ def version_keys(kafka: KnownVersion) -> dict[str, str]:
 
 
 def tell(write: Callable[[], object]) -> None:
-    """Write to stdout. If its reader has closed it, the run is not affected."""
+    """Write to stdout. If its reader has closed it, the run is not affected. Raises WinnowError if
+    it can't be written, as on a full disk. Later calls then write nowhere.
+    """
     try:
         write()
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if not isinstance(error, BrokenPipeError):
+            raise WinnowError(
+                "stdout can't be written, so the output is not complete",
+                found=error.strerror,
+                hint="What the command did is done.",
+            ) from error
 
 
 def complain(message: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from winnow.cleaning.request import Request, Seen
@@ -92,7 +93,7 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
         clock.starts_spark()
         with (
             spark_context(quiet=request.quiet) as spark,
-            signals.ask(stop, spark),
+            signals.ask(stop),
             clock.with_spark(spark),
         ):
             if verb == "clean":
@@ -103,14 +104,20 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
                 result = call(spark)
             if saving is not None:
                 saving.write(result)
-            reported.end_file(to_json(result) | {"exit_code": exit_code_of(result, request)})
+            code = signals.exit_code(exit_code_of(result, request))
+            reported.end_file(to_json(result) | {"exit_code": code})
             # Before Spark stops: that takes a while, and the JVM may end.
-            _tell_all(verb, result, request, clock)
-        return exit_code_of(result, request)
+            _tell_all(verb, result, request, clock, code)
+        return code
 
     with logged(request):
-        code = guarded(work, json=request.json, now=lambda: now, failed=reported.failed)
-        return signals.exit_code(code)
+        return guarded(
+            work,
+            json=request.json,
+            now=lambda: now,
+            failed=reported.failed,
+            exit_code=signals.exit_code,
+        )
 
 
 def run_apply(line: CommandLine, own: ApplyOptions) -> int:
@@ -258,10 +265,12 @@ def _each(checks: Sequence[Seen]) -> Seen:
     return seen
 
 
-def _tell_all(verb: str, result: RunResult, request: CommandLine, clock: Clock) -> None:
+def _tell_all(
+    verb: str, result: RunResult, request: CommandLine, clock: Clock, exit_code: int
+) -> None:
     def tell_it() -> None:
         clock.begins("printing the result")
-        tell_result(result, json=request.json, request=request, clock=clock)
+        tell_result(result, request, exit_code=exit_code, more=clock.json())
 
     def report_it() -> None:
         if wants_report(verb, request):
@@ -276,15 +285,14 @@ def _tell_all(verb: str, result: RunResult, request: CommandLine, clock: Clock) 
 
 def tell_result(
     result: RunResult,
+    request: CommandLine,
     *,
-    json: bool,
-    request: CommandLine | None = None,
-    clock: Clock | None = None,
+    exit_code: int,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    request = request or CommandLine()
-    if json:
-        more = {} if clock is None else clock.json()
-        tell_json(to_json(result) | {"exit_code": exit_code_of(result, request), **more})
+    """Print the result as the command line asks. `more`: further keys of the JSON object."""
+    if request.json:
+        tell_json(to_json(result) | {"exit_code": exit_code, **more})
     elif request.summary:
         tell(lambda: Paper().print(summary(result)))
     else:
@@ -312,11 +320,13 @@ def guarded(
     json: bool,
     now: Callable[[], int | None] = lambda: None,
     failed: Callable[[str, int | None, int], None] | None = None,
+    exit_code: Callable[[int], int] = lambda code: code,
 ) -> int:
     """Return the exit code of `work`, or of the error that it raised. Errors are printed on stderr
     and, if requested, as JSON on stdout.
 
     `failed` gets the message, the time that all decisions use, and the exit code of an error.
+    `exit_code` makes the exit code of an error, or of a stop, that of the process.
     """
     try:
         return work()
@@ -335,9 +345,11 @@ def guarded(
             message, code = f"not enough space{where}: {error}", NoSpaceError.exit_code
         else:
             Errors().traceback()
+    code = exit_code(code)
     complain(message)
     if failed is not None:
         failed(message, now(), code)
     if json:
-        tell_json(failure_to_json(message, now=now(), exit_code=code))
+        with suppress(WinnowError):  # the message is on stderr
+            tell_json(failure_to_json(message, now=now(), exit_code=code))
     return code

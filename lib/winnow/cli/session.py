@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow import runtime
 from winnow.cli.out import complain
+from winnow.cli.signals import held_back, let_jvm_pass_signals_on
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.errors import UsageError, WinnowError
 from winnow.resources import own_cache, resource
@@ -51,7 +52,9 @@ def spark_context(*, quiet: bool = False) -> Iterator[ContextOnly]:
     load.start()
     with progress_on_stderr(quiet=quiet) as progress:
         progress.stage("starting Spark")
-        context = SparkContext.getOrCreate(_settings())
+        settings = _settings()
+        with held_back():
+            context = SparkContext.getOrCreate(settings)
         load.join()  # otherwise the first worker would compile kernels too
     # as a session does, so that an error in a worker has its own traceback
     install_exception_handler()
@@ -74,7 +77,9 @@ def spark_session(*, quiet: bool = False) -> Iterator[SparkSession]:
 
     with progress_on_stderr(quiet=quiet) as progress:
         progress.stage("starting Spark")
-        spark = SparkSession.builder.config(conf=_settings()).getOrCreate()
+        settings = _settings()
+        with held_back():
+            spark = SparkSession.builder.config(conf=settings).getOrCreate()
     try:
         yield spark
     finally:
@@ -95,7 +100,7 @@ def _settings() -> SparkConf:
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
     if _submitted():
-        SparkContext._ensure_initialized()  # noqa: SLF001 - reads spark-submit's arguments
+        _meet_jvm()
         settings = SparkConf()
         check_sockets(settings)
         _name_user()
@@ -124,6 +129,22 @@ def _settings() -> SparkConf:
         SparkContext._ensure_initialized(gateway=_start_java(settings))  # noqa: SLF001
     _name_user()
     return settings
+
+
+def _meet_jvm() -> None:
+    """Connect to the JVM of spark-submit. Raises WinnowError if it has ended, as by a signal."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    try:
+        SparkContext._ensure_initialized()  # noqa: SLF001 - reads spark-submit's arguments
+        let_jvm_pass_signals_on(SparkContext._gateway)  # noqa: SLF001
+    except (Py4JError, OSError) as error:
+        raise WinnowError(
+            "the JVM that started this command has ended",
+            found=str(error),
+            hint="Nothing was read. A signal may have ended it; otherwise its message is above.",
+        ) from error
 
 
 def _temporary_place() -> str:

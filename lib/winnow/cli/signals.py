@@ -2,7 +2,7 @@
 
 spark-submit is a JVM and starts the job's Python as its child. A user who ends a run sends the
 signal to the JVM. By default the JVM would stop Spark and exit at once, without waiting for the
-job.
+job. So it passes the signal on to the job, and ends as the job ends.
 """
 
 from __future__ import annotations
@@ -12,23 +12,11 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Any
 
-from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
 
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject, JVMView
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_LONGEST_END_DAYS = 7
-"""Work that has begun ends within seconds, a commit of many segments within minutes. A hook must
-have a limit.
-"""
-_SPARK_PRIORITY = 40
-"""Priority of Spark's hook in Hadoop's manager (`FileSystem.SHUTDOWN_HOOK_PRIORITY` + 30), which
-runs all of Spark's own hooks.
-"""
 
 
 class Signals:
@@ -38,7 +26,7 @@ class Signals:
         self._received: signal.Signals | None = None
 
     @contextmanager
-    def ask(self, stop: Stop, spark: WithContext) -> Iterator[None]:
+    def ask(self, stop: Stop) -> Iterator[None]:
         """Inside the block, a signal is a request to `stop`. A signal that was ignored, as with
         nohup, is still ignored.
         """
@@ -48,13 +36,7 @@ class Signals:
             self._received = self._received or signal.Signals(number)
             stop.request(f"it got {self._received.name}")
 
-        if "PYSPARK_GATEWAY_PORT" in os.environ:
-            _let_jvm_wait(spark)
-        before = {
-            number: signal.signal(number, handle)
-            for number in _SIGNALS
-            if signal.getsignal(number) != signal.SIG_IGN
-        }
+        before = {number: signal.signal(number, handle) for number in _heard()}
         try:
             yield
         finally:
@@ -68,42 +50,52 @@ class Signals:
         return code if self._received is None or code == 0 else 128 + self._received
 
 
-def _let_jvm_wait(spark: WithContext) -> None:
-    """Make a JVM that gets a signal send SIGTERM to this process and wait for it, before it stops
-    Spark.
-
-    Hooks of the JVM itself all run at once, so Spark may have stopped before this process knows why
-    its job failed. Spark's hooks are in Hadoop's manager, which runs them one after another, the
-    highest priority first. A hook is a Runnable. A method handle can be one, so no Java class of
-    our own is needed.
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Deliver the first signal when the block has ended. For the start of Spark, which leaves long
+    traces if it is interrupted.
     """
-    jvm: JVMView = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
-    java = jvm.java.lang
-    this_process = java.ProcessHandle.of(os.getpid()).get()
-    a_class = java.Class.forName
-    lookup = java.invoke.MethodHandles.publicLookup()
-    runnable = a_class("java.lang.Runnable")
-    hooks = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
+    received: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: received.append(number))
+        for number in _heard()
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])
 
-    def hook(
-        owner: str, method: str, returns: JavaObject, receiver: JavaObject, priority: int
-    ) -> None:
-        found = lookup.findVirtual(
-            a_class(owner), method, java.invoke.MethodType.methodType(returns)
-        )
-        action = java.invoke.MethodHandleProxies.asInterfaceInstance(
-            runnable, found.bindTo(receiver)
-        )
-        hooks.addShutdownHook(
-            action, priority, _LONGEST_END_DAYS, jvm.java.util.concurrent.TimeUnit.DAYS
-        )
 
-    hook("java.lang.ProcessHandle", "destroy", java.Boolean.TYPE, this_process, _SPARK_PRIORITY + 2)
-    on_exit = this_process.onExit()
-    hook(
-        "java.util.concurrent.CompletableFuture",
-        "join",
-        a_class("java.lang.Object"),
-        on_exit,
-        _SPARK_PRIORITY + 1,
+def _heard() -> list[signal.Signals]:
+    """Return the signals that are not ignored: nohup, for example, ignores SIGHUP."""
+    return [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+
+
+def let_jvm_pass_signals_on(gateway: Any) -> None:  # noqa: ANN401 - py4j has no types
+    """Make spark-submit's JVM send the signals that it gets to this process, and not end by them.
+
+    A handler is a SignalHandler of the JVM. A method handle can be one, so no Java class of our own
+    is needed.
+    """
+    java, invoke = gateway.jvm.java.lang, gateway.jvm.java.lang.invoke
+    sun, a_class = gateway.jvm.sun.misc, java.Class.forName
+    kind = invoke.MethodType.methodType(a_class("java.lang.Process"))
+    start = invoke.MethodHandles.publicLookup().findVirtual(
+        a_class("java.lang.ProcessBuilder"), "start", kind
     )
+    types = gateway.new_array(java.Class, 1)
+    types[0] = a_class("sun.misc.Signal")
+    for number in _heard():
+        name = number.name.removeprefix("SIG")
+        # Small images have a shell, but no program `kill`.
+        words = ["sh", "-c", f"kill -{name} {os.getpid()}"]
+        kill = invoke.MethodHandles.dropArguments(
+            start.bindTo(java.ProcessBuilder(words)), 0, types
+        )
+        handler = invoke.MethodHandleProxies.asInterfaceInstance(
+            a_class("sun.misc.SignalHandler"), kill
+        )
+        sun.Signal.handle(sun.Signal(name), handler)

@@ -114,6 +114,19 @@ def share_log_dir(log_dir: str) -> ExitStack | None:
         return None
 
 
+def holder_of(log_dir: str) -> str | None:
+    """Return what holds the lock of a local directory, in words. None: nothing, or it is unknown.
+    Writes nothing.
+    """
+    try:
+        lock = share_log_dir(log_dir)
+    except LogDirInUseError as error:
+        return error.found
+    if lock is not None:
+        lock.close()
+    return None
+
+
 def _no_lock(log_dir: str, error: OSError) -> WinnowError:
     """Return the error. Without the lock Winnow reads nothing: a broker may be writing."""
     if error.errno in (errno.EACCES, errno.EPERM):

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.cli.results import left_alone, partition, run_of
 from winnow.cli import demo
 from winnow.cli.main import run
+from winnow.cli.options import CommandLine
 from winnow.cli.run import guarded, tell_result
 from winnow.errors import (
     CorruptLogError,
@@ -121,7 +122,7 @@ def test_demo_ignores_skipped_partitions_but_not_errors() -> None:
 
 
 def test_json_result_is_one_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_result(run_of(partition("a")), json=True)
+    tell_result(run_of(partition("a")), CommandLine(json=True), exit_code=143)
     out, err = capsys.readouterr()
-    assert json.loads(out)["status"] == "done"
+    assert (json.loads(out)["status"], json.loads(out)["exit_code"]) == ("done", 143)
     assert err == ""

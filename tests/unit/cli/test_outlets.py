@@ -129,3 +129,31 @@ def test_reader_of_stdout_that_leaves_does_not_end_the_run(tmp_path: Path) -> No
     )
     os.close(writing)
     assert (ended.returncode, os.listdir(tmp_path)) == (0, ["done"])
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("leader-epoch-checkpoint", 1, "stdout can't be written"),
+        ("missing", 2, "can't read this path"),
+    ],
+)
+def test_stdout_on_a_full_disk_is_named(
+    tmp_path: Path, more: list[str], name: str, code: int, told: str
+) -> None:
+    """Nothing else is full, so nothing else is blamed."""
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n0\n")
+    program = "from winnow.cli.main import main; main()"
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", program, "inspect", str(tmp_path / name), *more],
+            env=os.environ | {"PYTHONPATH": str(Path(winnow.__file__).parents[1])},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr.count("winnow: ")) == (code, 1)
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from winnow.errors import UsageError
+from winnow.logdir.lock import holder_of
 from winnow.logdir.survey import LogDir
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
@@ -111,9 +112,17 @@ def _missing(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -
             for path in server.log_dirs
             if path.startswith("/") and storage.canonical(path) not in given
         ]
-        if used and places:
-            notes.append(
-                f"{server.file}: log.dirs also names {', '.join(places)}, not given to this run. "
-                "Give all log directories of a broker: its cleaner reads their checkpoints together"
-            )
+        if not used or not places:
+            continue
+        notes.append(
+            f"{server.file}: log.dirs also names {', '.join(places)}, not given to this run. "
+            "Give all log directories of a broker: its cleaner reads their checkpoints together"
+        )
+        notes += [
+            f"the broker is running: {place} is in use ({holder}). It has dropped the log "
+            "directories of this run, as it does after a failed write, and will use them again "
+            "only after a restart"
+            for place in places
+            if (holder := holder_of(storage.canonical(place))) is not None
+        ]
     return notes

@@ -8,6 +8,7 @@ import pytest
 
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import UsageError
+from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.policy.config import TopicConfig
 from winnow.policy.describe import parse_topic_configs
@@ -76,6 +77,15 @@ def test_own_properties_accepted_by_any_path_to_the_log_directory(tmp_path: Path
 def test_log_dirs_entry_not_given_to_the_run_is_noted(tmp_path: Path) -> None:
     (note,) = checked(properties(f"log.dirs={tmp_path}/a,{tmp_path}/b"), log_dir(tmp_path / "a"))
     assert f"log.dirs also names {tmp_path}/b, not given to this run" in note
+
+
+def test_broker_that_runs_on_another_log_directory_is_noted(tmp_path: Path) -> None:
+    server = properties(f"log.dirs={tmp_path}/a,{tmp_path}/b")
+    path, other = log_dir(tmp_path / "a"), log_dir(tmp_path / "b")
+    with lock_log_dir(str(other)):
+        _, note = checked(server, path)
+    assert f"the broker is running: {other} is in use" in note
+    assert len(checked(server, path)) == 1
 
 
 def test_each_broker_uses_its_own_properties(tmp_path: Path) -> None:
