@@ -274,7 +274,10 @@ if [[ -n ${WINNOW_DRY:-} ]]; then
 fi
 
 choose_locale
-if [[ -z $without_spark ]]; then check_loopback; fi
+if [[ -z $without_spark ]]; then
+    check_loopback
+    check_open_files
+fi
 set_up requirements.txt
 if [[ -z $without_spark ]]; then
     make_run_dirs

@@ -173,6 +173,21 @@ def test_commands_without_spark_do_not_start_it(machine: Path, arguments: list[s
     ]
 
 
+def test_low_limit_of_open_files_is_reported(machine: Path) -> None:
+    """Java would fail with a trace of hundreds of lines."""
+    python(machine, "3 13 venv")
+    java(machine, "17.0.1")
+    ended = subprocess.run(
+        ["bash", "-c", f"ulimit -n 256; exec {machine}/tree/spark-submit.sh demo"],
+        env={"PATH": f"{machine}/bin:/usr/bin:/bin", "HOME": str(machine)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert "this user may open only 256: raise the limit (ulimit -n" in ended.stderr
+
+
 def test_link_to_the_script_finds_its_tree(machine: Path) -> None:
     link = machine / "bin" / "winnow"
     link.symlink_to(machine / "tree" / "spark-submit.sh")

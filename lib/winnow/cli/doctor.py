@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,12 +15,13 @@ from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, versi
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.alike import alike
+from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, instant, moment, printable, roughly, size
 
 if TYPE_CHECKING:
-    from winnow.verbs.doctor.values import Advice, Census, Diagnosis, Gain, Overdue
+    from winnow.verbs.doctor.values import Census, Diagnosis, Gain, Overdue
 
 
 _SHOWN = 8
@@ -74,32 +74,12 @@ def run_doctor(request: CommandLine, own: DoctorOptions) -> int:
 
 def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
-    advice = [{"command": command(item, request), "why": item.why} for item in found.advice]
+    advice = [
+        {"command": command(item.arguments, request), "why": item.why} for item in found.advice
+    ]
     value = asdict(found)
     del value["kafka"]
     return {**value, **version_keys(found.kafka), "advice": advice}
-
-
-def command(advice: Advice, request: CommandLine) -> list[str]:
-    """Return the words to type, with the log directories and settings that this run was given."""
-    verb, *options = advice.arguments
-    given = [
-        *(
-            ("--topic-configs", request.topic_configs)
-            if request.topic_configs and "--topic-configs" not in options
-            else ()
-        ),
-        *(word for file in request.server_properties for word in ("--server-properties", file)),
-        *(("--allow-other-broker",) if request.allow_other_broker else ()),
-        *(word for value in request.sets for word in ("--set", value)),
-        *(word for value in request.topic_sets for word in ("--topic-set", value)),
-        *(("--kafka-version", request.kafka_version) if request.kafka_version else ()),
-    ]
-    if verb == "verify":
-        given = []
-    elif "--topics" not in options and verb in ("plan", "clean", "doctor"):
-        given += [word for value in request.topics for word in ("--topics", value)]
-    return ["./spark-submit.sh", verb, *request.log_dirs, *options, *given]
 
 
 def page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[str | Text]:
@@ -170,7 +150,7 @@ def page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[str | T
         yield ""
         yield bold("What to run next")
     for advice in found.advice:
-        yield f"  {shlex.join(command(advice, request))}"
+        yield f"  {typed(command(advice.arguments, request))}"
         yield wrapped(advice.why, width, style="dim")
     if found.gains and any(disk.is_full or not disk.clean_shutdown for disk in found.disks):
         yield "  Then start the broker with its settings unchanged."
@@ -178,7 +158,12 @@ def page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[str | T
 
 def _happened(found: Diagnosis) -> Iterator[str]:
     for disk in found.disks:
-        if disk.is_full:
+        if disk.free_files == 0:
+            yield (
+                f"{disk.log_dir} is on a file system without a free inode: no file can be made "
+                "there, although space is free"
+            )
+        elif disk.is_full:
             yield (
                 f"{disk.log_dir} is on a full disk: {size(disk.free_bytes)} of "
                 f"{size(disk.total_bytes)} are free"

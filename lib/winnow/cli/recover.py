@@ -12,6 +12,7 @@ from winnow.cli.options import CommandLine, check_log_dirs, now_of, option, pars
 from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, version_keys
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
+from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.errors import UsageError
 from winnow.logdir.names import LOG, segment_file
@@ -58,7 +59,8 @@ def run_recover(line: CommandLine, asked: RecoverOptions) -> int:
             if of_broker is not None:
                 for note in of_broker.notes:
                     complain(f"note: {note}")
-                tell(lambda: Paper().lines(cut_lines(of_broker)))
+                next_command = typed(command(("recover", "--truncate"), line))
+                tell(lambda: Paper().lines(cut_lines(of_broker, next_command)))
         return max(result.exit_code, 0 if of_broker is None else of_broker.exit_code)
 
     return guarded(work, json=line.json)
@@ -125,7 +127,7 @@ def _lines(result: RecoverResult) -> Iterator[str]:
             yield f"{partition.topic}-{partition.partition}"
             yield from (f"      {line}" for line in lines)
     if quiet:
-        yield f"{counted(quiet, 'partition')}: nothing to do, and nothing is kept"
+        yield f"{counted(quiet, 'partition')}: no run was interrupted, and nothing is kept"
     if not result.partitions:
         yield "No partition matches the command."
     freed = sum(partition.bytes_freed for partition in result.partitions)
@@ -210,9 +212,14 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
     }
 
 
-def cut_lines(result: TruncateResult) -> Iterator[str]:
+def cut_lines(result: TruncateResult, next_command: str) -> Iterator[str]:
+    """Yield what was or would be cut, by partition. `next_command` would do it."""
     for log_dir in result.log_dirs:
         yield from _of_dir(log_dir, result)
+    if result.log_dirs and not result.truncated:
+        cut = sum(log_dir.cut_bytes for log_dir in result.log_dirs)
+        yield (f"Nothing was changed. This cuts {size(cut)} and keeps what it cuts: {next_command}")
+        yield "Or start the broker, which cuts the same bytes."
     if result.log_dirs:
         yield by_the_rules(result.kafka)
 
@@ -253,11 +260,6 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
         yield (
             "No marker of a clean shutdown: --topics leaves out "
             f"{counted(log_dir.left_out, 'partition')}."
-        )
-    if not result.truncated:
-        yield (
-            f"Nothing was changed. `recover {log_dir.path} --truncate` cuts {size(cut)} and keeps "
-            "what it cuts. Or start the broker, which cuts the same bytes."
         )
 
 

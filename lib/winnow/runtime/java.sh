@@ -69,6 +69,15 @@ check_loopback() {
             "loopback interface (ip link set lo up)."
 }
 
+# Java raises the limit of this user as far as it may. Spark fails with 256.
+check_open_files() {
+    local most
+    most=$(ulimit -Hn)
+    [[ $most == unlimited ]] || ((most >= 512)) ||
+        fail "Spark has to open 512 files, but this user may open only $most:" \
+            "raise the limit (ulimit -n, or LimitNOFILE in systemd)."
+}
+
 # Without a locale, as under cron, Java can't open files whose names are not ASCII.
 choose_locale() {
     case ${LC_ALL:-${LC_CTYPE:-${LANG:-C}}} in C | POSIX) export LC_ALL=C.UTF-8 ;; esac
@@ -115,6 +124,7 @@ if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     check_system
     find_java
     check_loopback
+    check_open_files
     choose_locale
     export SPARK_ENV_LOADED=1 # a spark-env.sh of this machine is for its cluster
     export SPARK_SUBMIT_OPTS="$quiet_java${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"

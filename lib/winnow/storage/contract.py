@@ -73,6 +73,8 @@ class Volume:
     free_bytes: int
     """Free for this process."""
     total_bytes: int
+    free_files: int | None = None
+    """Files that this process may still make. None: no limit is known."""
 
 
 class NewFile(Protocol):

@@ -165,6 +165,7 @@ class LocalStorage:
             key=key,
             free_bytes=status.f_bavail * status.f_frsize,
             total_bytes=status.f_blocks * status.f_frsize,
+            free_files=status.f_favail if status.f_files else None,
         )
 
     def changing(self, directory: str) -> AbstractContextManager[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ def with_metadata(
     version of Kafka that the log directories tell, and notes about both.
 
     It is searched for in metadata.log.dir, if server.properties names one. Otherwise the first log
-    directory that has one is used.
+    directory that has one is used, or else the first of log.dirs, where a broker keeps it.
 
     Raises UsageError for a server.properties of another broker. A metadata log that can't be read
     gives no settings but the reason; topics that no other source describes are then skipped.
@@ -100,19 +101,19 @@ def _find(
     notes: list[str] = []
     server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
     if server is not None and server.metadata_log_dir is not None and log_dirs:
-        try:
-            directory = f"{storage.canonical(server.metadata_log_dir)}/{METADATA_DIR}"
-            problem = _why_not(storage, directory, log_dirs[0])
-        except ValueError as error:  # a zero byte, or an invalid character
-            problem = f"it is not a path: {error}"
-        else:
-            if problem is None:
-                return directory, []
+        directory, problem = _in(storage, server.metadata_log_dir, log_dirs[0])
+        if problem is None:
+            return directory, []
         notes.append(
             f"metadata.log.dir={server.metadata_log_dir} of server.properties is ignored: {problem}"
         )
     having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
     if not having:
+        if server is not None and server.metadata_log_dir is None:
+            for path in filter(os.path.isabs, server.log_dirs[:1]):
+                directory, problem = _in(storage, path, log_dirs[0])
+                if problem is None:
+                    return directory, [f"the topics and settings are those of {directory}"]
         return None, notes
     chosen = having[0]
     notes += [
@@ -127,8 +128,19 @@ def _find(
     return f"{chosen.path}/{METADATA_DIR}", notes
 
 
+def _in(storage: Storage, path: str, log_dir: LogDir) -> tuple[str, str | None]:
+    """Return the directory of the metadata log in `path`, and why it is not that of the broker that
+    owns `log_dir`, if it is not.
+    """
+    try:
+        directory = f"{storage.canonical(path)}/{METADATA_DIR}"
+    except ValueError as error:  # a zero byte, or an invalid character
+        return path, f"it is not a path: {error}"
+    return directory, _why_not(storage, directory, log_dir)
+
+
 def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
-    """Return why metadata.log.dir is not that of the broker that owns `log_dir`, or None."""
+    """Return why this is not the metadata log of the broker that owns `log_dir`, or None."""
     if not storage.exists(directory):
         return f"it has no {METADATA_DIR}"
     try:

@@ -18,14 +18,18 @@ class Disk:
     """Log bytes of the partitions that could be listed."""
     free_bytes: int
     total_bytes: int
+    free_files: int | None
+    """Files that may still be made there. None: no limit is known."""
     clean_shutdown: bool
     cleaner_checkpoint_ms: int | None
     """When a broker's cleaner, or Winnow, last finished a partition here; None: never."""
 
     @property
     def is_full(self) -> bool:
-        """A broker soon fails to write here: less than 5 % and less than 1 GiB are free."""
-        return self.free_bytes < min(self.total_bytes // 20, 2**30)
+        """A broker soon fails to write here: less than 5 % and less than 1 GiB are free, or no
+        file can be made.
+        """
+        return self.free_bytes < min(self.total_bytes // 20, 2**30) or self.free_files == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,19 @@ def test_metadata_log_dir_is_read_only_if_it_belongs_to_this_broker(tmp_path: Pa
         assert f"metadata.log.dir={place} of server.properties is ignored: {why}" in notes[0]
 
 
+def test_first_of_log_dirs_has_the_metadata_log_of_the_others(tmp_path: Path) -> None:
+    first = made(tmp_path / "first", metadata=True)
+    second = made(tmp_path / "second", metadata=False)
+    server = parse_server_properties(f"log.dirs={first},{second}")
+    settings, notes = with_metadata(Settings(server_properties=server), STORAGE, surveyed(second))
+    assert policy(settings) == "compact"
+    assert notes[-1] == f"the topics and settings are those of {first}/__cluster_metadata-0"
+    other = made(tmp_path / "other", metadata=True, node_id=2)
+    server = parse_server_properties(f"log.dirs={other},{second}")
+    settings, _ = with_metadata(Settings(server_properties=server), STORAGE, surveyed(second))
+    assert settings.metadata is None
+
+
 def test_torn_metadata_log_is_read_up_to_the_torn_batch(tmp_path: Path) -> None:
     log_dir = made(tmp_path / "a", metadata=True)
     log = log_dir / "__cluster_metadata-0" / LOG

@@ -25,7 +25,9 @@ def jobs(tmp_path: Path) -> list[PartitionJob]:
 
 
 def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
-    status = SimpleNamespace(f_bavail=free + SPARE, f_frsize=1, f_blocks=2 * (free + SPARE))
+    status = SimpleNamespace(
+        f_bavail=free + SPARE, f_frsize=1, f_blocks=2 * (free + SPARE), f_files=0
+    )
     monkeypatch.setattr(os, "statvfs", lambda _: status)
 
 
