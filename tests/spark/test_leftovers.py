@@ -141,3 +141,10 @@ def test_run_recovers_and_ends_as_without_the_crash(crashed: Crashed, name: str)
 def test_no_stray_files_remain(crashed: Crashed) -> None:
     assert stray_files(crashed.log_dir) == []
     assert (crashed.cleaned.status, crashed.cleaned.exit_code) == ("done", 0)
+
+
+def test_result_says_what_was_put_right(crashed: Crashed) -> None:
+    (note,) = crashed.cleaned.notes
+    assert f"finished or removed in {len(CRASHES)} partitions: " in note
+    assert "sound-0" not in note
+    assert crashed.planned.notes == ()

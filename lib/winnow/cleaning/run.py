@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from winnow.cleaning.on_corrupt import carry_out_with_quarantine, damaged_first
 from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.overridden import overridden
 from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.prepared import Known, Prepared
 from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
@@ -30,9 +31,24 @@ from winnow.runtime.throttle import limiting_io
 from winnow.storage.places import Places
 from winnow.words import counted
 
+_FEW = 5
+"""Partitions that a note names."""
+
 
 def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
+
+
+def put_right(prepared: Sequence[Prepared]) -> Iterator[str]:
+    """Yield a note on what a run has finished or removed besides its own work."""
+    places = [item.place for item in prepared if isinstance(item, Known) and item.put_right]
+    if places:
+        named = ", ".join(str(place.topic_partition) for place in places[:_FEW])
+        more = f" and {len(places) - _FEW:,} more" if len(places) > _FEW else ""
+        yield (
+            f"what a crash or an interrupted run had left was finished or removed in "
+            f"{counted(len(places), 'partition')}: {named}{more}"
+        )
 
 
 def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
@@ -80,7 +96,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             None if freeing is None else max(0, freeing - freed_bytes(prepared, done.partitions))
         )
         lacking = [what_is_short(prepared, short=short)] if short else []
-        notes = (*settings.notes(), *found, *local, *skipped, *lacking)
+        notes = (*settings.notes(), *found, *local, *skipped, *put_right(prepared), *lacking)
     return RunResult(
         run_id=run_id,
         verb=request.verb,

@@ -84,6 +84,7 @@ def partition_work(known: Known, state: PartitionState, request: Request) -> Pre
         config,
         known.finished,
         known.goes_on,
+        known.put_right,
         state=state,
         plan=plan,
         snapshot=snapshot,

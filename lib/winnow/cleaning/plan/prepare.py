@@ -162,6 +162,7 @@ def _put_right(item: Known, request: Request) -> Known:
         now=None if request.keep_replaced else request.now,
         trusted_end=place.trusted_end,
     )
+    item = replace(item, put_right=bool(done.recovery or done.finished))
     if done.goes_on is not None:
         place = replace(place, goes_on=done.goes_on.journal.run_id)
         return replace(item, place=place, goes_on=done.goes_on)

@@ -82,6 +82,8 @@ class Known:
     """The round of an earlier run that this run finished before it made the plan."""
     goes_on: OpenRound | None = None
     """The unfinished round of an earlier run at the same clock. The plan compacts its rest."""
+    put_right: bool = False
+    """This run has finished or removed what a crash or an interrupted run had left."""
 
     def left_alone(
         self, reason: Reason, *, error: str | None = None, state: PartitionState | None = None
