@@ -171,8 +171,8 @@ def _happened(found: Diagnosis) -> Iterator[str]:
         if not disk.clean_shutdown:
             why = " A broker crashes when it can't write." if disk.is_full else ""
             yield (
-                f"the broker crashed or was killed: {disk.log_dir} has no "
-                f".kafka_cleanshutdown.{why} When it starts, it reads the end of each log and "
+                f"the broker crashed, was killed, or dropped {disk.log_dir} after an error: there "
+                f"is no .kafka_cleanshutdown.{why} When it starts, it reads the end of each log and "
                 "cuts off incomplete batches"
             )
 

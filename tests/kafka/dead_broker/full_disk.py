@@ -11,8 +11,15 @@ from pathlib import Path
 from tests.disks import MIB, free_bytes, small_disk
 from tests.kafka.dead_broker.load import Acks, Load, read_acks
 from tests.kafka.judge.broker import START_SECONDS, STARTED, Broker, BrokerFailedError
+from winnow.cleaning.plan.settings import with_metadata
+from winnow.logdir.lock import holder_of
+from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings
+from winnow.storage.places import Places
 
 MARKERS_SECONDS = 120
+UNLOCK_SECONDS = 30
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
@@ -70,6 +77,8 @@ class Dead:
     topics: Path
     acks: Acks
     died_ms: int
+    notes: Sequence[str]
+    """What Winnow noted while the process lived, if it outlived its log directory."""
 
     def policy(self, partition: str) -> str:
         """Return the cleanup policy of a partition's topic."""
@@ -95,10 +104,14 @@ def filled(variant: Variant, home: Path, load: Load, *, seed: int = 1) -> Iterat
         topics = home / "topics"
         topics.write_text("".join(f"{line}\n" for line in variant.topics))
         try:
-            _fill(broker, load, topics, home / "acks", seed=seed, halts=not variant.two_log_dirs)
+            halts = not variant.two_log_dirs
+            _fill(broker, load, topics, home / "acks", seed=seed, halts=halts)
+            notes = () if halts else _notes(broker, log_dirs[-1])
+            broker.kill()
             assert free_bytes(disk) < 2**16
             reserve.unlink()
-            yield Dead(broker, log_dirs, topics, read_acks(home / "acks"), time.time_ns() // 10**6)
+            acks, died_ms = read_acks(home / "acks"), time.time_ns() // 10**6
+            yield Dead(broker, log_dirs, topics, acks, died_ms, notes)
         finally:
             broker.kill()
 
@@ -114,7 +127,17 @@ def _fill(broker: Broker, load: Load, topics: Path, acks: Path, *, seed: int, ha
         broker.wait_until_logged(FULL, timeout_seconds=FILL_SECONDS)
     finally:
         load.stop_filling()
-    broker.kill()
+
+
+def _notes(broker: Broker, dropped: Path) -> tuple[str, ...]:
+    """Return the notes on a log directory that a running broker has dropped."""
+    until = time.monotonic() + UNLOCK_SECONDS
+    while holder_of(str(dropped)) is not None:
+        assert time.monotonic() < until, "the broker holds the lock of a directory it has dropped"
+        time.sleep(0.1)
+    text = "".join(f"{key}={value}\n" for key, value in broker.properties.items())
+    settings = Settings(server_properties=parse_server_properties(text))
+    return with_metadata(settings, Places(), survey_log_dirs(Places(), [str(dropped)]))[1]
 
 
 def kill_in_recovery(dead: Dead) -> None:

@@ -95,6 +95,8 @@ def test_broker_starts_after_doctors_commands_and_loses_nothing(
     name: str, load: Load, in_process: Run, tmp_path: Path
 ) -> None:
     with filled(VARIANTS[name], tmp_path, load) as dead:
+        if VARIANTS[name].two_log_dirs:
+            assert [note for note in dead.notes if "the broker is running: " in note]
         _expect_the_broker_back(dead, load, in_process, tmp_path)
 
 
