@@ -172,8 +172,8 @@ def _happened(found: Diagnosis) -> Iterator[str]:
             why = " A broker crashes when it can't write." if disk.is_full else ""
             yield (
                 f"the broker crashed, was killed, or dropped {disk.log_dir} after an error: there "
-                f"is no .kafka_cleanshutdown.{why} When it starts, it reads the end of each log and "
-                "cuts off incomplete batches"
+                f"is no .kafka_cleanshutdown.{why} When it starts, it reads the end of each log "
+                "and cuts off incomplete batches"
             )
 
 
