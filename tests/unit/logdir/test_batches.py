@@ -2,12 +2,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.data import unpacked
 from tests.twins.encoding import encode_batch
 from tests.unit.wire.logs import record
 from winnow.errors import CorruptLogError
-from winnow.logdir.batches import read_batches, records_of
+from winnow.logdir import batches
+from winnow.logdir.batches import HeaderWalk, read_batches, records_of
 from winnow.storage.local import LocalStorage
+from winnow.storage.segment_io import map_range
 from winnow.wire.batch import Codec
+from winnow.wire.buffers import as_bytes
 
 BATCHES = [
     encode_batch([record(i, value=bytes(50 * i))], codec=Codec.LZ4 if i % 2 else Codec.NONE)
@@ -89,3 +93,30 @@ def test_descending_offsets_are_refused(log: Path) -> None:
     count, told = failure(log, BATCHES[1] + BATCHES[0])
     assert count == 1
     assert "an offset of 2 or more" in told
+
+
+@pytest.mark.parametrize("at_once", [128, 1_000, 4_096, 1 << 20])
+@pytest.mark.parametrize("most", [1, 7, 4_096])
+@pytest.mark.parametrize("cut", [0, 5])
+def test_walk_that_loads_piece_by_piece_equals_the_plain_walk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at_once: int, most: int, cut: int
+) -> None:
+    """Pieces end inside batches, and batches are larger than a piece."""
+    monkeypatch.setattr(batches, "_LOADED_AT_ONCE", at_once)
+    logs = (unpacked("before-clean") / "clean").glob("c-*/*.log")
+    log = max(logs, key=lambda path: path.stat().st_size)
+    data = log.read_bytes() * 2  # offsets descend in the middle
+    path = tmp_path / "log"
+    path.write_bytes(data[: len(data) - cut])
+    for size in (len(data) // 2 - cut, len(data) - cut):
+        with map_range(str(path), 0, size, gradually=True) as buf:
+            loading = HeaderWalk(buf, 0, most=most, gradually=True, passes=True)
+            found = [row for rows in loading for row in rows.tolist()]
+            del buf
+        plain = HeaderWalk(as_bytes(data[:size]), 0, most=most)
+        assert found == [row for rows in plain for row in rows.tolist()]
+        assert (loading.end, loading.least_offset, loading.status) == (
+            plain.end,
+            plain.least_offset,
+            plain.status,
+        )
