@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.commit.commit import commit_log_start
 from winnow.cleaning.commit.retention import retain_only, state_now
+from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepared import PartitionWork, Prepared
 from winnow.cleaning.request import Request
@@ -25,6 +28,7 @@ from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
 from winnow.words import counted, size
 
+_T = TypeVar("_T")
 _TOLD = 3
 
 
@@ -54,27 +58,56 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
 
 def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
     """Delete from all partitions first. Only then write side files and checkpoints."""
-    failed: dict[int, PartitionResult] = {}
-    took: dict[int, int] = {}
-    for at, item in enumerate(prepared):
-        if not isinstance(item, PartitionWork) or item.plan.retention is None:
-            continue
-        if request.stop.reason is not None:
-            failed[at] = report.stopped(item, request.stop.reason)
-            continue
-        began = time.monotonic()
-        try:
-            delete_segments(request.storage, item.state.directory, item.plan.retention.deleted)
-        except FAILS_ONE_PARTITION as error:
-            failed[at] = report.interrupted(item, failure(error))
-        took[at] = ms_since(began)
-    results = []
-    for at, item in enumerate(prepared):
-        if isinstance(item, PartitionWork):
-            results.append(failed.get(at) or _follow(item, request, run_id, took.get(at, 0)))
-        else:
-            results.append(report.left_alone(item))
-    return CarriedOut(results, 0)
+    works = {at: item for at, item in enumerate(prepared) if isinstance(item, PartitionWork)}
+    plans = {at: plan for at, item in works.items() if (plan := item.plan.retention) is not None}
+    deleted = _several(
+        "deleting expired segments",
+        [partial(_delete, works[at], plan, request) for at, plan in plans.items()],
+        works,
+        request,
+    )
+    outcomes = dict(zip(plans, deleted, strict=True))
+    failed = {at: one for at, one in outcomes.items() if isinstance(one, PartitionResult)}
+    took = {at: one for at, one in outcomes.items() if isinstance(one, int)}
+    ready = {at: item for at, item in works.items() if at not in failed}
+    followed = _several(
+        "writing checkpoints",
+        [partial(_follow, item, request, run_id, took.get(at, 0)) for at, item in ready.items()],
+        ready,
+        request,
+    )
+    results = failed | dict(zip(ready, followed, strict=True))
+    results |= {
+        at: report.left_alone(item)
+        for at, item in enumerate(prepared)
+        if not isinstance(item, PartitionWork)
+    }
+    return CarriedOut([results[at] for at in range(len(prepared))], 0)
+
+
+def _several(
+    name: str,
+    pieces: Sequence[Callable[[], _T]],
+    works: Mapping[int, PartitionWork],
+    request: Request,
+) -> list[_T]:
+    """Call the pieces, several at a time. `works`: what they work on."""
+    if pieces:
+        request.progress.stage(name, total_tasks=len(pieces))
+    directories = [item.place.directory for item in works.values() if item.plan.retention]
+    return commit_several(pieces, directories, done=partial(request.progress.advance, 1))
+
+
+def _delete(item: PartitionWork, plan: RetentionPlan, request: Request) -> PartitionResult | int:
+    """Delete what the plan deletes. Return the ms that it took, or the result if it failed."""
+    if request.stop.reason is not None:
+        return report.stopped(item, request.stop.reason)
+    began = time.monotonic()
+    try:
+        delete_segments(request.storage, item.state.directory, plan.deleted)
+    except FAILS_ONE_PARTITION as error:
+        return report.interrupted(item, failure(error))
+    return ms_since(began)
 
 
 def _follow(item: PartitionWork, request: Request, run_id: str, took_ms: int) -> PartitionResult:
