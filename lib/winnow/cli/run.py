@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from errno import EIO
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from winnow.cli.signals import Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
 from winnow.cli.text.table import show, summary
 from winnow.clock import now_ms
-from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
+from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError, failure_of
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
 from winnow.storage.places import open_tree
@@ -343,6 +344,8 @@ def guarded(
         elif isinstance(error, OSError) and error.errno in NO_SPACE:
             where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
             message, code = f"not enough space{where}: {error}", NoSpaceError.exit_code
+        elif isinstance(error, OSError) and error.errno == EIO:
+            message = failure_of(error)
         else:
             Errors().traceback()
     code = exit_code(code)

@@ -30,6 +30,7 @@ from winnow.errors import (
         (NoSpaceError("w"), 6),
         (KeyboardInterrupt(), 130),
         (OSError(errno.ENOSPC, "full"), 6),
+        (OSError(errno.EIO, "bad sector"), 1),
         (ZeroDivisionError("w"), 1),
     ],
 )
@@ -44,6 +45,7 @@ def test_raised_error_sets_the_exit_code_and_stdout_stays_json(
     told = json.loads(out)
     assert (told["status"], told["now"], told["partitions"]) == ("failed", 5, [])
     assert f"winnow: {told['error']}\n" in err
+    assert ("Traceback" in err) == isinstance(error, ZeroDivisionError)
 
 
 def test_failure_without_json_leaves_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
