@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,6 +163,53 @@ def test_json_schema_is_inferred_from_all_records(spark: SparkSession, orders: s
     assert (values[2], values[3]) == (None, None)
     with pytest.raises(UsageError, match="no schema can be inferred for the JSON of key"):
         winnow.read(spark, orders, key="json")
+
+
+def of_values(tmp_path: Path, *values: bytes) -> str:
+    """Write a log directory with these values in one topic, each in a batch of its own."""
+    with LogDirWriter(tmp_path / "kafka", clock=lambda: START) as log_dir:
+        log = log_dir.partition("t", 0)
+        for i, value in enumerate(values):
+            log.append_records([Record(i, START, b"k", value)])
+    return str(tmp_path / "kafka")
+
+
+@pytest.mark.parametrize(
+    ("values", "fields"),
+    [
+        ((b'{"a": 1, "A": 2}',), "A and a"),
+        ((b'{"a": 1}', b'{"A": 2}'), "A and a"),
+        ((b'{"x": [{"a": 1}]}', b'{"x": [{"A": 1}]}'), "x.A and x.a"),
+        ((b'{"a": 1, "a": 2}',), "a and a"),
+    ],
+)
+def test_fields_that_spark_takes_for_one_are_refused_where_the_schema_is_inferred(
+    spark: SparkSession, tmp_path: Path, values: Sequence[bytes], fields: str
+) -> None:
+    path = of_values(tmp_path, *values)
+    with pytest.raises(UsageError, match=f"found {fields}. Give the schema"):
+        winnow.read(spark, path, value="json")
+    schema = winnow.Json("a int" if fields[0] != "x" else "x array<struct<a: int>>")
+    assert winnow.read(spark, path, value=schema).count() == len(values)
+
+
+def test_fields_that_differ_in_case_are_two_in_a_session_that_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", "true")
+    frame = winnow.read(session, of_values(tmp_path, b'{"a": 1}', b'{"A": 2}'), value="json")
+    rows = frame.orderBy("offset").select("value.a", "value.A").collect()
+    assert [tuple(row) for row in rows] == [(1, None), (None, 2)]
+
+
+@pytest.mark.parametrize("name", ["_winnow_corrupt", "_corrupt", "_Corrupt", "_corrupt_record"])
+def test_json_field_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    path = of_values(tmp_path, f'{{"{name}": 1}}'.encode(), b"{")
+    for how in ("json", winnow.Json(f"{name} bigint")):
+        rows = winnow.read(spark, path, value=how, mode="PERMISSIVE").orderBy("offset").collect()
+        assert [row.value and row.value[name] for row in rows] == [1, None]
+        assert [row.problem is None for row in rows] == [True, False]
 
 
 def test_json_of_other_kinds_than_objects(spark: SparkSession, tmp_path: Path) -> None:

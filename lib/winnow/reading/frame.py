@@ -14,7 +14,7 @@ from winnow.kafka_log.schema import some_columns
 from winnow.kafka_log.source import check_paths, register
 from winnow.logdir.topic_globs import check_globs
 from winnow.reading.bounds import Bound, Point, parse_point, range_options, state_options
-from winnow.reading.columns import decode
+from winnow.reading.columns import decode, with_schema
 from winnow.reading.formats import Format, parse_format
 from winnow.reading.state import check_complete, last_per_key
 from winnow.storage.places import Places
@@ -70,8 +70,9 @@ def read(
     partitions = _numbers(options.get("partitions", ()))
     point, given = _part(options)
     thinned = flag(options.get("allow_incomplete", False), "allow_incomplete")
-    key = parse_format(options.get("key", "bytes"), option="key")
-    value = parse_format(options.get("value", "bytes"), option="value")
+    formats = [
+        (name, parse_format(options.get(name, "bytes"), option=name)) for name in ("key", "value")
+    ]
     isolation = options.get("isolation_level", "read_committed")
     given["isolationLevel"] = _word(isolation, "isolation_level", Isolation)
     given["mode"] = mode = _word(options.get("mode", "FAILFAST"), "mode", Mode)
@@ -79,15 +80,20 @@ def read(
     if point is not None and not thinned:
         check_complete(Places(), homes, point)
     check_paths(paths)
-    register(spark)
     if topics:
         given["topics"] = ",".join(topics)
     if partitions:
         given["partitions"] = ",".join(map(str, sorted(partitions)))
     columns = some_columns(*_COLUMNS, *(["problem"] if mode == "PERMISSIVE" else []))
-    frame = spark.read.format("kafka-log").schema(columns).options(**given).load([*paths])
-    if point is not None:
-        frame = last_per_key(frame)
+
+    def load(session: SparkSession) -> DataFrame:
+        register(session)
+        reader = session.read.format("kafka-log").schema(columns).options(**given)
+        frame = reader.load([*paths])
+        return frame if point is None else last_per_key(frame)
+
+    frame = load(spark)
+    key, value = (with_schema(how, name, spark, load) for name, how in formats)
     frame = decode(frame, "key", key, problem="_key_problem")
     frame = decode(frame, "value", value, problem="_value_problem")
     return _finished(frame, mode)
