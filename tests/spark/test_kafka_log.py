@@ -102,6 +102,29 @@ def test_errors_say_what_to_do(spark: SparkSession) -> None:
         load(spark, startingOffset="5")
     with pytest.raises(Exception, match="not a Kafka log directory, nor a partition's"):
         load(spark, str(ROOT / "docs")).collect()
+    with pytest.raises(Exception, match="found an empty text"):
+        load(spark, "")
+
+
+@pytest.mark.parametrize("scheme", ["file://", "file:", "FILE://"])
+def test_url_of_a_local_file_is_a_path(spark: SparkSession, scheme: str) -> None:
+    assert load(spark, f"{scheme}{CLEAN}/c-tomb-0").count() == 1000
+    assert winnow.read(spark, f"{scheme}{CLEAN}", topics="c-tomb").count() == 1000
+    with pytest.raises(Exception, match=r"no such directory: .* \(/nothing/here\)"):
+        load(spark, f"{scheme}/nothing/here").collect()
+
+
+def test_table_of_a_catalog_is_refused_with_what_to_use(spark: SparkSession) -> None:
+    what_to_do = "Use CREATE TEMPORARY VIEW"
+    options = f"USING `kafka-log` OPTIONS (path '{CLEAN}', topics 'c-none')"
+    with pytest.raises(Exception, match=what_to_do):
+        spark.sql(f"CREATE TABLE no_table {options}")
+    spark.sql(f"CREATE TABLE no_options (offset bigint) {options}")  # not even asked
+    try:
+        with pytest.raises(Exception, match=what_to_do):
+            spark.table("no_options").collect()
+    finally:
+        spark.sql("DROP TABLE no_options")
 
 
 def test_script_can_import_winnow(tmp_path: Path) -> None:

@@ -104,6 +104,13 @@ def test_state_that_a_cleaner_has_thinned_out_is_refused(
     assert winnow.read(spark, str(log_dir), as_of=before[600]["timestamp"]).count() > 0
 
 
+@pytest.mark.parametrize("option", ["start", "end", "as_of"])
+def test_offsets_of_what_does_not_exist_are_refused(spark: SparkSession, option: str) -> None:
+    asked: Any = {option: {"nothing": {0: 5}}}
+    with pytest.raises(UsageError, match=f"{option} names a topic that does not exist"):
+        winnow.read(spark, str(CLEAN), **asked)
+
+
 def test_range_has_the_records_of_its_offsets_and_times(spark: SparkSession) -> None:
     some = winnow.read(spark, str(CLEAN), topics="c-tomb", start=100, end=200)
     assert sorted(row.offset for row in some.select("offset").collect()) == [*range(100, 200)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from winnow.errors import UsageError
@@ -17,6 +17,9 @@ from winnow.logdir.names import (
 from winnow.logdir.topic_globs import is_wanted
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
+from winnow.storage.urls import is_remote, local_path
+
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,22 @@ def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[i
     ]
 
 
+def check_offsets(homes: Sequence[Home], asked: Iterable[TopicPartition], *, option: str) -> None:
+    """Raise UsageError if `option` gives an offset for a partition that does not exist."""
+    known = [home.topic_partition for home in homes]
+    for wanted in set(asked).difference(known):
+        own = [str(one) for one in known if one.topic == wanted.topic]
+        there = own or sorted({one.topic for one in known})
+        more = f" or {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
+        raise UsageError(
+            f"{option} names a {'partition' if own else 'topic'} that does not exist",
+            expected=", ".join(there[:_MOST_NAMED]) + more,
+            found=str(wanted) if own else wanted.topic,
+        )
+
+
 def _look(storage: Storage, path: str) -> Iterator[Home]:
+    path = local_path(path)
     directory = storage.canonical(path)
     try:
         entries = storage.list_dir(directory)
@@ -75,7 +93,7 @@ def _look(storage: Storage, path: str) -> Iterator[Home]:
             found=str(error.strerror),
             where=path,
             hint=None
-            if path.startswith("/")
+            if path.startswith("/") or is_remote(path)
             else "Give an absolute path: Spark's workers run in other directories.",
         ) from error
     if any(entry.is_file and entry.name.endswith(LOG) for entry in entries):

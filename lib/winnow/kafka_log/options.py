@@ -124,10 +124,23 @@ class Options:
     """Bytes of log per task."""
 
 
+_NO_TABLE = (
+    "Spark loses the options of a table. Use CREATE TEMPORARY VIEW name USING `kafka-log` OPTIONS "
+    "(path '/kafka/data')."
+)
+
+
 def parse_options(given: Mapping[str, str]) -> Options:
     """Parse the options that Spark passes, whose names may be in any case. Raises UsageError."""
     options = {name.lower(): value for name, value in given.items()}
     names = {name.lower(): name for name in OPTIONS}
+    if "provider" in options:  # Spark describes a table, beside the options
+        raise UsageError(
+            "kafka-log can't be a table of a catalog",
+            expected="a view, or spark.read",
+            found="CREATE TABLE",
+            hint=_NO_TABLE,
+        )
     for name in options:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
@@ -153,8 +166,13 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     found = [options["path"]] if "path" in options else []
     if "paths" in options:
         found += _several_paths(options["paths"])
-    if not found:
-        raise UsageError("kafka-log needs a path", expected='load("/kafka/data")', found="none")
+    if not found or not all(found):
+        raise UsageError(
+            "kafka-log needs a path",
+            expected='load("/kafka/data")',
+            found="an empty text" if found else "none",
+            hint=None if found else _NO_TABLE,
+        )
     return tuple(found)
 
 

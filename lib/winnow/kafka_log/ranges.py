@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
-from winnow.kafka_log.layout import Home, chosen, find_partitions
+from winnow.kafka_log.layout import Home, check_offsets, chosen, find_partitions
 from winnow.kafka_log.options import DEFAULT_BYTES, MAX_LONG, Bound, Options, Times
 from winnow.kafka_log.stable import read_stable
 from winnow.logdir.batches import Piece, read_batches
@@ -91,8 +91,13 @@ Task = tuple[Range | Unreadable, ...]
 
 
 def plan_tasks(storage: Storage, options: Options) -> list[Task]:
-    """Return tasks sorted by topic, partition and offset. Raises UsageError for invalid paths."""
-    homes = chosen(find_partitions(storage, options.paths), options.topics, options.partitions)
+    """Return tasks sorted by topic, partition and offset. Raises UsageError for invalid paths,
+    and for offsets of partitions that do not exist.
+    """
+    found = find_partitions(storage, options.paths)
+    for option, bound in (("startingOffsets", options.start), ("endingOffsets", options.end)):
+        check_offsets(found, bound.offsets, option=option)
+    homes = chosen(found, options.topics, options.partitions)
     items: list[Range | Unreadable] = []
     log_starts: dict[str, dict[TopicPartition, int] | CorruptLogError] = {}
     for home in homes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from pyspark.sql import functions as f
 
 from winnow.arguments import flag, names, refused
 from winnow.errors import UsageError
-from winnow.kafka_log.layout import Home, chosen, find_partitions
+from winnow.kafka_log.layout import Home, check_offsets, chosen, find_partitions
 from winnow.kafka_log.schema import some_columns
 from winnow.kafka_log.source import check_paths, register
 from winnow.logdir.topic_globs import check_globs
@@ -17,6 +17,7 @@ from winnow.reading.bounds import Bound, Point, parse_point, range_options, stat
 from winnow.reading.columns import decode, with_schema
 from winnow.reading.formats import Format, parse_format
 from winnow.reading.state import check_complete, last_per_key
+from winnow.state import TopicPartition
 from winnow.storage.places import Places
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def read(
     isolation = options.get("isolation_level", "read_committed")
     given["isolationLevel"] = _word(isolation, "isolation_level", Isolation)
     given["mode"] = mode = _word(options.get("mode", "FAILFAST"), "mode", Mode)
-    homes = _homes(paths, topics, partitions)
+    homes = _homes(paths, topics, partitions, options)
     if point is not None and not thinned:
         check_complete(Places(), homes, point)
     check_paths(paths)
@@ -113,8 +114,15 @@ def _part(options: ReadOptions) -> tuple[Point | None, dict[str, str]]:
     return point, state_options(point)
 
 
-def _homes(paths: Sequence[str], topics: Sequence[str], partitions: frozenset[int]) -> list[Home]:
+def _homes(
+    paths: Sequence[str], topics: Sequence[str], partitions: frozenset[int], options: ReadOptions
+) -> list[Home]:
     found = find_partitions(Places(), paths)
+    for option in ("start", "end", "as_of"):
+        bound = options.get(option)
+        if isinstance(bound, Mapping):
+            asked = (TopicPartition(topic, number) for topic in bound for number in bound[topic])
+            check_offsets(found, asked, option=option)
     known = {home.topic_partition.topic for home in found}
     check_globs((glob.removeprefix("!") for glob in topics), known, option="topics")
     homes = chosen(found, topics, partitions)

@@ -14,5 +14,7 @@ def is_remote(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """Return the local path of a path or a `file:` URL."""
-    return "/" + path[5:].lstrip("/") if _SCHEME.match(path) else path
+    """Return the local path of a `file:` URL, and anything else as it is."""
+    if is_remote(path) or not _SCHEME.match(path):
+        return path
+    return "/" + path[5:].lstrip("/")

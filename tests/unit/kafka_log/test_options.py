@@ -103,8 +103,9 @@ def test_option_names_and_words_ignore_case() -> None:
 
 def test_several_paths_are_accepted_and_none_is_refused() -> None:
     assert parse_options({"paths": '["/a","/b"]'}).paths == ("/a", "/b")
-    with pytest.raises(UsageError, match="needs a path"):
-        parse_options({})
+    for given, found in (({}, "none"), ({"path": ""}, "an empty text"), ({"paths": "[]"}, "none")):
+        with pytest.raises(UsageError, match=f"needs a path: .* found {found}"):
+            parse_options(given)
 
 
 def test_partitions_are_numbers_and_ranges() -> None:

@@ -192,6 +192,23 @@ def test_reading_begins_at_the_log_start_offset(tmp_path: Path) -> None:
     assert offsets(log_dir)[0] == first < 1234
 
 
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_offsets_of_what_does_not_exist_are_refused(option: str) -> None:
+    for asked, sentence in (
+        (
+            '{"c-4p":{"0":5},"nothing":{"0":5}}',
+            "topic that does not exist: .* c-4p,.*found nothing",
+        ),
+        ('{"c-4p":{"0":5,"7":5}}', "partition that does not exist: .*c-4p-3, found c-4p-7"),
+    ):
+        with pytest.raises(UsageError, match=f"{option} names a {sentence}"):
+            tasks(CLEAN, **{option: asked})
+
+
+def test_offsets_of_topics_that_are_left_out_are_no_mistake() -> None:
+    assert len(offsets(CLEAN, topics="c-none", startingOffsets='{"c-4p":{"0":5}}')) == 6000
+
+
 def test_offsets_can_be_given_per_partition() -> None:
     starts, ends = '{"c-4p":{"0":2000,"1":-2}}', '{"c-4p":{"1":3,"2":-1}}'
     found = rows(
