@@ -142,6 +142,32 @@ def test_script_can_import_winnow(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "1000\n"), done.stderr
 
 
+HUNG_UP = """
+import sys, time
+from pyspark.sql import SparkSession
+import winnow
+spark = SparkSession.builder.getOrCreate()
+print(winnow.read(spark, sys.argv[1]).count())
+env = spark._jvm.org.apache.spark.SparkEnv.get()
+field = env.getClass().getDeclaredField("pythonWorkers")
+field.setAccessible(True)
+factories = field.get(env).values().iterator()
+while factories.hasNext():
+    prefix = "org$apache$spark$api$python$PythonWorkerFactory$$"
+    getattr(factories.next(), prefix + "cleanupIdleWorkers")()
+time.sleep(2)
+"""
+
+
+def test_processes_that_plan_reads_end_quietly(tmp_path: Path) -> None:
+    """Spark hangs up on them when they were idle for a minute, as here, and at its end."""
+    script = tmp_path / "mine.py"
+    script.write_text(HUNG_UP)
+    command = [ROOT / "spark-submit.sh", "--master", "local[1]", script, f"{CLEAN}/c-tomb-0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1000\n", "")
+
+
 def test_importing_winnow_loads_nothing() -> None:
     code = (
         "import sys, winnow; print([m for m in ('pyspark', 'numba', 'numpy', 'pyarrow') if m "

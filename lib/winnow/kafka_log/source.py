@@ -12,12 +12,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from winnow.errors import UsageError
 from winnow.kafka_log.options import parse_options
 from winnow.kafka_log.schema import SCHEMA, check_schema, some_columns
+from winnow.runtime.hung_up import end_quietly
 from winnow.runtime.session import use_this_python
 from winnow.storage.contract import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+end_quietly()
 
 
 def register(spark: SparkSession) -> None:

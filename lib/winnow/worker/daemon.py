@@ -9,8 +9,6 @@ that never die, and 60 ms before every task on reading archives (`winnow.worker.
 from __future__ import annotations
 
 import gc
-import sys
-from collections.abc import Callable
 
 
 def main() -> None:
@@ -46,28 +44,10 @@ def serve() -> None:
     """Fork workers for Spark until it closes the standard input."""
     from pyspark import daemon  # noqa: PLC0415
 
+    from winnow.runtime.hung_up import until_hung_up  # noqa: PLC0415
+
     daemon.worker = until_hung_up(daemon.worker)
     daemon.manager()
-
-
-def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
-    """Exit quietly when the JVM closes the socket: it knows why. Spark would print a traceback."""
-
-    def worker(*args: object) -> int:
-        # Spark's file still has what it could not write. When Python frees the file, it tries once
-        # more, and prints the error from version 3.13 on.
-        sys.unraisablehook = report_unless_hung_up
-        try:
-            return work(*args)
-        except BrokenPipeError:
-            return 1
-
-    return worker
-
-
-def report_unless_hung_up(unraisable: sys.UnraisableHookArgs) -> None:
-    if not isinstance(unraisable.exc_value, BrokenPipeError):
-        sys.__unraisablehook__(unraisable)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ _HUNG_UP = """
 import socket, sys
 import pyspark.worker
 from pyspark import daemon
-from winnow.worker.daemon import until_hung_up
+from winnow.runtime.hung_up import until_hung_up
 
 pyspark.worker.main = lambda infile, outfile: outfile.write(bytes(100))
 worker = until_hung_up(daemon.worker) if sys.argv.pop() == "quiet" else daemon.worker
