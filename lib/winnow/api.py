@@ -18,6 +18,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from winnow.arguments import checked
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import LookOptions, Request, RunOptions
 from winnow.cleaning.result import RunResult
@@ -94,7 +95,7 @@ class EraseOptions(TypedDict, total=False):
 
     settings: Settings | None
     """Index intervals, and which topics are tiered; Kafka's defaults without them."""
-    topics: Sequence[str]
+    topics: str | Sequence[str]
     """Globs. Empty: all topics. Kafka's own topics match only by their names."""
     dry_run: bool
     """Only count. A dry run changes nothing and is not recorded."""
@@ -112,6 +113,7 @@ class ExplainOptions(LookOptions, total=False):
     key: bytes | None
 
 
+@checked
 def plan(spark: WithContext, log_dirs: Sequence[str], **options: Unpack[PlanOptions]) -> RunResult:
     """Return what `clean` would do with these log directories and why. Changes nothing in them.
 
@@ -124,6 +126,7 @@ def plan(spark: WithContext, log_dirs: Sequence[str], **options: Unpack[PlanOpti
     return run_anywhere(elsewhere, spark, log_dirs, Request.of(options, touch=False))
 
 
+@checked
 def clean(
     spark: WithContext, log_dirs: Sequence[str], **options: Unpack[CleanOptions]
 ) -> RunResult:
@@ -161,6 +164,7 @@ def _destinations(options: PlanOptions) -> dict[str, Any]:
     return {name: given.pop(name) for name in Destinations.__annotations__ if name in given}
 
 
+@checked
 def erase(
     spark: SparkSession,
     log_dirs: Sequence[str],
@@ -187,9 +191,6 @@ def erase(
     from winnow.verbs.erase.key_hashes import hash_keys  # noqa: PLC0415
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
 
-    unknown = options.keys() - EraseOptions.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"erase() got an unexpected keyword argument {min(unknown)!r}")
     progress, ledger = options.get("progress") or Silence(), options.get("ledger")
     dry_run = options.get("dry_run", False)
     different, started = different_keys(keys), now_ms()
@@ -234,6 +235,7 @@ def erase(
     return replace(result, hash_key=hashes.hash_key if is_kept else None)
 
 
+@checked
 def erasures(spark: SparkSession, ledger: str) -> DataFrame:
     """Return the erasures in a ledger, one row each, with the columns of
     `winnow.ledger.erasures.LEDGER_OF_ERASURES`.
@@ -245,6 +247,7 @@ def erasures(spark: SparkSession, ledger: str) -> DataFrame:
     return read_ledger(spark, ledger, ERASURES)
 
 
+@checked
 def explain(
     spark: WithContext, log_dirs: Sequence[str], partition: str, **options: Unpack[ExplainOptions]
 ) -> Explanation:
@@ -270,13 +273,14 @@ def explain(
     return replace(answer, notes=(*settings.notes(), *found))
 
 
+@checked
 def doctor(
     spark: WithContext,
     log_dirs: Sequence[str],
     *,
     settings: Settings,
     now: int,
-    topics: Sequence[str] = (),
+    topics: str | Sequence[str] = (),
     deep: bool = False,
     progress: Progress | None = None,
 ) -> Diagnosis:
@@ -312,6 +316,7 @@ def _found_to_read(log_dirs: Sequence[str]) -> Iterator[Sequence[str]]:
         yield found
 
 
+@checked
 def verify(
     spark: WithContext,
     log_dirs: Sequence[str],
@@ -340,6 +345,7 @@ def verify(
         )
 
 
+@checked
 def verify_key_hashes(
     spark: SparkSession,
     log_dirs: Sequence[str],
@@ -369,6 +375,7 @@ def verify_key_hashes(
         return check_key_hashes(spark, found, erased, progress or Silence())
 
 
+@checked
 def compare_replicas(
     spark: WithContext,
     log_dirs: Sequence[str],

@@ -188,7 +188,7 @@ PYTHON: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
     "sets as a text": (lambda s, d: values.plan(s, d, sets="a=b"), "sets can't be used"),  # type: ignore[arg-type]
     "values as a text": (
         lambda s, d: values.plan(s, d, topic_sets={"d-size": "retention.ms=5"}),  # type: ignore[dict-item]
-        "the settings of 'd-size' can't be used",
+        r"topic_sets\['d-size'\] can't be used: expected a mapping",
     ),
     "a topic's key": (lambda s, d: values.plan(s, d, sets={"retention.ms": 1}), "of topics"),
     "a version as a number": (
@@ -205,6 +205,20 @@ PYTHON: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
     "a key of numbers": (lambda s, d: api.erase(s, [d], keys=[5]), "expected bytes or texts"),
     "no place": (lambda s, d: api.erase(s, [d], keys=[b"k"], certificate=""), "no name"),
     "an undo of nothing": (lambda _, d: api.recover([d], undo_run=""), "is empty"),
+    "no path to read": (lambda s, _: reading.read(s, []), r"path can't be used: .* found \[\]"),
+    "plans without names": (
+        lambda s, d: values.compare([values.plan(s, d)]),  # type: ignore[arg-type]
+        "plans can't be used: expected a mapping",
+    ),
+    "a plan that is none": (
+        lambda _s, _d: values.compare({"a": 5}),  # type: ignore[dict-item]
+        r"plans\['a'\] can't be used: expected Plan, found 5",
+    ),
+    "an unknown argument": (
+        lambda s, d: values.plan(s, d, topcs="x"),  # type: ignore[call-arg]
+        "there is no argument topcs: .*Did you mean topics",
+    ),
+    "no settings": (lambda s, d: api.plan(s, [d], now=NOW), "the argument settings is missing"),  # type: ignore[call-arg]
     "a range that ends first": (
         lambda s, d: reading.read(s, d, start=9, end=5),
         "end is before start",

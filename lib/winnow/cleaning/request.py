@@ -45,8 +45,8 @@ class LookOptions(TypedDict, total=False):
 class RunOptions(LookOptions, total=False):
     """Options of `plan` and `clean`. The fields of `Request` describe them."""
 
-    topics: Sequence[str]
-    exclude: Sequence[str]
+    topics: str | Sequence[str]
+    exclude: str | Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
     keep_free: int | None
@@ -58,6 +58,7 @@ class RunOptions(LookOptions, total=False):
     stop: Stop | None
     key_summaries: str | None
     least_summed_up: int
+    storage: Storage
 
 
 _LEAST = {"max_extra_space": 0, "keep_free": 0, "free_at_least": 1}
@@ -136,7 +137,7 @@ class Request:
     def of(cls, options: Mapping[str, object], *, touch: bool) -> Self:
         """Build a request from the options of a public function. None means the default.
 
-        Raises TypeError for an unknown option, and UsageError for a value that can't be used.
+        Raises UsageError for a value that can't be used.
         """
         asked: dict[str, Any] = {
             name: value for name, value in options.items() if value is not None

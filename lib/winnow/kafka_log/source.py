@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from winnow.arguments import checked
 from winnow.errors import UsageError
 from winnow.kafka_log.options import parse_options
 from winnow.kafka_log.schema import SCHEMA, check_schema, some_columns
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 end_quietly()
 
 
+@checked
 def register(spark: SparkSession) -> None:
     """Register `kafka-log` with a session. Changes none of its settings."""
     use_this_python(spark.sparkContext)

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
-from winnow.arguments import time_ms
+from winnow.arguments import checked, time_ms
 from winnow.clock import EPOCH
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.delta import provide_delta
@@ -122,6 +122,7 @@ class History:
         return sum(run.freed_bytes for run in self.runs)
 
 
+@checked
 def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFrame:
     """Return all rows of a table. That of cleanings has one for each partition of each run, and the
     columns `winnow.ledger.schema.LEDGER`.
@@ -150,6 +151,7 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
         ) from error
 
 
+@checked
 def read_history(
     spark: SparkSession,
     ledger: str,

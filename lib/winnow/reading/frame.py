@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from pyspark.sql import functions as f
 
-from winnow.arguments import flag, names, refused
+from winnow.arguments import checked, flag, names, refused
 from winnow.errors import UsageError
 from winnow.kafka_log.layout import Home, check_offsets, chosen, find_partitions
 from winnow.kafka_log.schema import some_columns
@@ -52,6 +52,7 @@ class ReadOptions(TypedDict, total=False):
     `PERMISSIVE` adds a column `problem`, `DROPMALFORMED` leaves it out."""
 
 
+@checked
 def read(
     spark: SparkSession, path: str | Sequence[str], **options: Unpack[ReadOptions]
 ) -> DataFrame:
@@ -64,9 +65,6 @@ def read(
 
     Raises UsageError for options that can't be used, and for a state that is no longer complete.
     """
-    unknown = options.keys() - ReadOptions.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"read() got an unexpected keyword argument {min(unknown)!r}")
     paths, topics = _names(path, "path"), _names(options.get("topics", ()), "topics")
     partitions = _numbers(options.get("partitions", ()))
     point, given = _part(options)
@@ -176,6 +174,8 @@ def _last_of_each_name() -> Column:
 
 def _names(found: Any, option: str) -> tuple[str, ...]:  # noqa: ANN401 - checked here
     several = names(found, option)
+    if option == "path" and not several:
+        raise refused(option, "log directories or partition directories", found)
     for name in several:
         if not name or (option == "topics" and "," in name):
             raise refused(option, "names that are not empty; a list for several", name)

@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _EVERY_S = 0.5
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Receives progress in stages that count bytes or tasks, or have only a name."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
+@runtime_checkable
 class WithContext(Protocol):
     """A SparkSession, or anything with a SparkContext: Spark SQL costs a second to start."""
 

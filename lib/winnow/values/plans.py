@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from winnow import api
-from winnow.arguments import flag
+from winnow.arguments import checked, flag
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.on_corrupt import damaged_first
 from winnow.cleaning.plan.decide_listed import rethink
@@ -47,6 +47,7 @@ class Plan(Result):
     assumed: tuple[TopicSet, ...] = ()
     """The settings that `what_if` added."""
 
+    @checked
     def what_if(self, *, topics: str | Sequence[str] = "*", **values: Value) -> Plan:
         """Return the plan with other topic configs, such as `retention_ms=3_600_000`, for topics
         that match one of the globs.
@@ -82,6 +83,7 @@ class Plan(Result):
         )
         return replace(self, run=run, request=request, assumed=(*self.assumed, *sets))
 
+    @checked
     def execute(
         self,
         *,
@@ -108,6 +110,7 @@ class Plan(Result):
         return Result(run, self.spark)
 
 
+@checked
 def compare(plans: Mapping[str, Plan]) -> DataFrame:
     """Return what each plan would do, by topic, with the columns COMPARED. Raises UsageError if
     there is no plan.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
+from winnow.arguments import checked
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.words import counted, moment, printable, redacted, size
 
@@ -67,6 +68,7 @@ class Result:
         rows = [[list(one) if isinstance(one, tuple) else one for one in row] for row in rows]
         return self.spark.createDataFrame(rows, PARTITIONS)
 
+    @checked
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page."""
         from winnow.report.write import write_report  # noqa: PLC0415 - it loads Jinja

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow import api
-from winnow.arguments import flag, names
+from winnow.arguments import checked, flag, names
 from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
 from winnow.clock import now_ms
 from winnow.ledger.place import default_ledger
@@ -80,6 +80,7 @@ class ExplainOptions(LookOptions, total=False):
     """Text is encoded as UTF-8."""
 
 
+@checked
 def plan(
     spark: SparkSession, log_dirs: str | Sequence[str], **options: Unpack[PlanOptions]
 ) -> Plan:
@@ -93,6 +94,7 @@ def plan(
     return made.what_if() if estimate else made
 
 
+@checked
 def clean(
     spark: SparkSession, log_dirs: str | Sequence[str], **options: Unpack[CleanOptions]
 ) -> Result:
@@ -104,6 +106,7 @@ def clean(
     return Result(run, spark)
 
 
+@checked
 def explain(
     spark: SparkSession,
     log_dirs: str | Sequence[str],
@@ -134,6 +137,7 @@ def _with_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     return given | {"settings": settings, "now": now_ms() if now is None else now}
 
 
+@checked
 def verify(
     spark: SparkSession, log_dirs: str | Sequence[str], *, topics: str | Sequence[str] = ()
 ) -> SweepResult:
@@ -143,6 +147,7 @@ def verify(
     return api.verify(spark, names(log_dirs, "log_dirs"), topics=globs)
 
 
+@checked
 def ledger_table(spark: SparkSession, ledger: str | None = None) -> DataFrame:
     """Return the whole ledger, one row for each partition of each run. Without `ledger`, it reads
     the command line's default ledger.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from winnow.arguments import checked
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
 from winnow.logdir.commit.kept import KeptRun, kept_path, kept_run_ids, read_kept
 from winnow.logdir.commit.recovery import preview
@@ -30,6 +31,7 @@ ALL = "all"
 """In place of a run id: every run that keeps something."""
 
 
+@checked
 def recover_log_dirs(
     log_dirs: Sequence[str],
     *,

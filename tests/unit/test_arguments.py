@@ -1,0 +1,99 @@
+"""Every public function checks its arguments by their declared types, before it does anything."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import pytest
+
+import winnow
+from winnow import api, values
+from winnow.arguments import _declared, _fits, checked, words
+from winnow.errors import UsageError
+from winnow.kafka_log.source import register
+from winnow.policy.sources import Settings
+from winnow.runtime.progress import Silence
+from winnow.values import Plan, Result
+
+
+class _Nothing:
+    """Fits no declared type."""
+
+
+SAMPLES: Mapping[str, object] = {
+    "spark": SimpleNamespace(sparkContext=None),
+    "settings": Settings(),
+    "progress": Silence(),
+    "now": 1,
+    "plans": {},
+}
+
+
+def functions() -> Iterator[Callable[..., Any]]:
+    for module in (api, values, winnow):
+        for name in module.__all__:
+            found = getattr(module, name)
+            if inspect.isfunction(found) and found is not winnow.register:
+                yield found
+    yield from (register, Plan.what_if, Plan.execute, Result.report)
+
+
+def test_all_public_functions_are_checked() -> None:
+    unchecked = {each.__qualname__ for each in functions() if not hasattr(each, "__wrapped__")}
+    assert not unchecked, "decorate them with `checked`"
+
+
+@pytest.mark.parametrize("function", [*dict.fromkeys(functions())], ids=lambda f: f.__qualname__)
+def test_wrong_type_of_any_argument_is_refused_by_its_name(function: Callable[..., Any]) -> None:
+    declared = _declared(inspect.unwrap(function))
+    some = {name: SAMPLES.get(name, "x") for name in declared.required if name != "self"}
+    some |= {"log_dirs": ["x"]} if "log_dirs" in some else {}
+    own = {} if "self" not in declared.types else {"self": None}
+    wrong = {name for name, kind in declared.types.items() if not _fits(_Nothing(), kind)}
+    assert wrong
+    for name in sorted(wrong):
+        with pytest.raises(UsageError, match=f"^{name} can't be used: expected "):
+            function(**own, **some | {name: _Nothing()})
+    if declared.others is None:
+        with pytest.raises(UsageError, match=r"^there is no argument nothing: expected "):
+            function(**own, **some, nothing=1)
+    for name in some:
+        with pytest.raises(UsageError, match=f"^the argument {name} is missing: expected "):
+            function(**own, **{one: found for one, found in some.items() if one != name})
+
+
+FITS: Sequence[tuple[object, Any, bool]] = [
+    (1, int, True),
+    (True, int, False),
+    (1, float, True),
+    (True, bool, True),
+    ("x", Sequence[str], False),
+    (("x", "y"), Sequence[str], True),
+    (["x", 1], Sequence[str], False),
+    (None, str | None, True),
+    ({"a": {"b": 1}}, Mapping[str, Mapping[str, int]], True),
+    ({"a": {"b": "c"}}, Mapping[str, Mapping[str, int]], False),
+    (len, Callable[[str], int], True),
+    (5, Callable[[str], int], False),
+    ("any word", Literal["a"], True),
+    (_Nothing(), Any, True),
+]
+
+
+@pytest.mark.parametrize(("found", "kind", "fits"), FITS)
+def test_value_fits_a_type(found: object, kind: object, *, fits: bool) -> None:
+    assert _fits(found, kind) is fits
+    assert words(kind)
+
+
+def test_entry_of_a_mapping_is_named() -> None:
+    @checked
+    def call(sets: Mapping[str, Mapping[str, int]]) -> int:
+        return len(sets)
+
+    assert call({"a": {"b": 1}}) == 1
+    with pytest.raises(UsageError, match=r"sets\['a'\]\['b'\] can't be used: expected a whole"):
+        call({"a": {"b": "c"}})  # type: ignore[dict-item]
