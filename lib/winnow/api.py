@@ -220,7 +220,12 @@ def erase(
         request = replace(request, now=NO_CLOCK)
         with cancelling_jobs(spark.sparkContext, request.stop):
             result = erase_from(spark, dirs, request, different, run_id=new_run_id())
-        skipped = (f"{d.path}/{s.name} is not searched: {s.why}" for d in dirs for s in d.skipped)
+        skipped = (
+            f"{d.path}/{s.name} is not searched: {s.why}"
+            for d in dirs
+            for s in d.skipped
+            if f"{d.path}/{s.name}: {s.why}" not in result.not_searched
+        )
         result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
     if dry_run or (ledger is None and certificate is None):
         return result

@@ -16,7 +16,7 @@ from tests.crash.runs import read_log
 from tests.disks import disk_or_skip, free_bytes
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import changes, files_of
-from winnow.api import erase, erasures, verify_key_hashes
+from winnow.api import erase, erasures, history, verify_key_hashes
 from winnow.runtime.stop import Stop
 from winnow.verbs.erase.values import EraseResult
 
@@ -57,6 +57,19 @@ def test_result_names_replicas_that_were_not_searched(spark: SparkSession, tmp_p
     assert content["left"] == [f"not searched: {one}" for one in result.not_searched]
     [row] = erasures(spark, ledger).collect()
     assert (row.status, row.exit_code) == ("partial", 3)
+    told = [one.error for one in row.partitions if one.topic is None]
+    assert told == [f"not searched: {one}" for one in result.not_searched]
+    assert not [note for note in result.notes if "not searched" in note]
+    [past] = history(spark, ledger, topics=["c-tomb"]).erasures
+    assert (past.partitions, past.status) == (1, "partial")
+    again = verify_key_hashes(
+        spark,
+        [str(log_dir)],
+        key_hash=result.run_id,
+        ledger=ledger,
+        hash_key=certificate.replace(".json", ".hash-key"),
+    )
+    assert (again.found, again.not_searched) == (0, result.not_searched)
     (log_dir / "not Kafka's").mkdir()
     checked = verify_key_hashes(spark, [str(log_dir)], key_hash=certificate)
     assert (checked.found, checked.status, checked.exit_code) == (0, "partial", 3)

@@ -76,7 +76,7 @@ def erasure(
     result: EraseResult, hashes: KeyHashes, *, log_dirs: Sequence[str], started: int, ended: int
 ) -> Addition:
     """Return the row of a finished erasure, by this process's user on this machine. Times are in ms
-    since the epoch.
+    since the epoch. Of each directory that was not searched it has an entry that is no partition.
     """
     row = of_run(result, log_dirs=log_dirs, started=started, ended=ended, by=who()) | {
         "proven": result.proven,
@@ -84,7 +84,11 @@ def erasure(
         "keys_found": result.keys_found,
         "key_hashes": hashes.each,
         "keys_hash": hashes.together,
-        "partitions": [_of_partition(partition) for partition in result.partitions],
+        "partitions": [
+            *(_of_partition(partition) for partition in result.partitions),
+            # Delta would refuse rows with a column more than the table of an existing ledger has.
+            *({"error": f"not searched: {directory}"} for directory in result.not_searched),
+        ],
     }
     return Addition(
         table=ERASURES, schema=LEDGER_OF_ERASURES, rows=[json.dumps(row)], run_id=result.run_id
@@ -133,6 +137,6 @@ def erased_in_ledger(
         rows[0].key_hashes,
         rows[0].keys_hash,
         read_hash_key(hash_key),
-        topics={partition.topic for partition in rows[0].partitions},
+        topics={one.topic for one in rows[0].partitions if one.topic is not None},
         run_id=run_id,
     )

@@ -202,7 +202,8 @@ def _topics(cleanings: DataFrame | None, erasures: DataFrame | None) -> set[str]
     columns = [] if cleanings is None else [cleanings.select("topic")]
     if erasures is not None:
         columns.append(erasures.select(f.explode("partitions.topic").alias("topic")))
-    return {row.topic for column in columns for row in column.distinct().collect()}
+    found = (row.topic for column in columns for row in column.distinct().collect())
+    return {topic for topic in found if topic is not None}
 
 
 def _asked_for(rows: DataFrame, since: int | None, topics: Sequence[str]) -> DataFrame:
