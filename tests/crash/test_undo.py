@@ -178,11 +178,8 @@ def test_all_replaced_segments_are_kept_and_counted(crash_run: Callable[[str], C
     (run_id,) = kept_run_ids(STORAGE, str(directory))
     kept = read_kept(STORAGE, str(directory), run_id)
     assert run.result.kept_bytes == kept.bytes
-    assert kept.bytes == sum(
-        path.stat().st_size
-        for path in directory.glob(".winnow-kept-*/*/*")
-        if path.name != "step.json"
-    )
+    files = [path for path in directory.glob(".winnow-kept-*/**/*") if path.is_file()]
+    assert kept.bytes == sum(path.stat().st_size for path in files)
     gone = set(files_of(run.before / str(T), LOG).values()) - set(files_of(directory, LOG).values())
     assert gone <= {path.read_bytes() for path in directory.glob(".winnow-kept-*/*/*.log")}
 

@@ -250,7 +250,7 @@ def test_damage_and_unknown_topics_suggest_the_right_verb(
 def test_what_was_left_and_what_is_kept_is_found(spark: SparkSession, tmp_path: Path) -> None:
     """The settings allow nothing, but a killed run, a broker and a kept run take space."""
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0"])
-    run(clean, spark, log_dir, only="retention", keep_replaced=True)
+    done = run(clean, spark, log_dir, only="retention", keep_replaced=True)
     none = ("*:cleanup.policy=delete", "*:retention.ms=-1", "*:retention.bytes=-1")
     staging = log_dir / "c-none-0" / ".winnow-20260101T000000Z-00000000"
     staging.mkdir()
@@ -264,6 +264,9 @@ def test_what_was_left_and_what_is_kept_is_found(spark: SparkSession, tmp_path: 
         return {gain.what: gain.freed_bytes for gain in found.gains}
 
     kept = diagnosis()["kept"]
+    assert sum(partition.kept_bytes or 0 for partition in done.partitions) == kept
+    found = recover_log_dirs([str(log_dir)], dry_run=True).partitions
+    assert sum(one.bytes for partition in found for one in partition.kept) == kept
     assert diagnosis() == {"leftovers": 1100, "kept": kept}
     assert recover_log_dirs([str(log_dir)], dry_run=True).partitions[0].removed
     recover_log_dirs([str(log_dir)])

@@ -35,6 +35,8 @@ EVERYWHERE = (
     (re.compile(r"\S+ \S+ free \(\d+ %\)"), "SIZE free (SHARE)"),
     # With manifests, which tell of inodes.
     (re.compile(r"purged: [\d.]+ \w+ freed"), "purged: SIZE freed"),
+    (re.compile(r"(kept by run .* segments?), [\d.]+ \w+"), r"\1, SIZE"),
+    (re.compile(r"[\d.]+ \w+ of it is kept"), "SIZE of it is kept"),
     (re.compile(r"^  [0-9a-f]{64}$", re.MULTILINE), "  HASH_KEY"),
 )
 OF_THIS_RUN = (

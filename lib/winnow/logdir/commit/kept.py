@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.bound_log import BoundLog, decode_bound
+from winnow.logdir.files import tree_bytes
 from winnow.logdir.names import KEPT_PREFIX, LOG, SEGMENT_SUFFIXES, SNAPSHOT, base_offset_of
 from winnow.storage.contract import Storage
 from winnow.storage.own_json import MAX_LONG, Value, read_json
@@ -104,10 +105,8 @@ class KeptRun:
     """Why an undo is refused, such as an erasure. None: it is allowed."""
     steps: tuple[Step, ...]
     """In the order in which they were done."""
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size for step in self.steps for file in step.files)
+    bytes: int
+    """What a purge frees: of all files that are kept, and of those that describe them."""
 
     @property
     def segments(self) -> int:
@@ -154,6 +153,7 @@ def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
         else None,
         closed_by=_closed_by(storage, path),
         steps=steps,
+        bytes=tree_bytes(storage, path),
     )
 
 
