@@ -190,6 +190,7 @@ def erase(
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415
     from winnow.verbs.erase.key_hashes import hash_keys  # noqa: PLC0415
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
+    from winnow.verbs.erase.targets import skipped_besides  # noqa: PLC0415
 
     progress, ledger = options.get("progress") or Silence(), options.get("ledger")
     dry_run = options.get("dry_run", False)
@@ -220,12 +221,7 @@ def erase(
         request = replace(request, now=NO_CLOCK)
         with cancelling_jobs(spark.sparkContext, request.stop):
             result = erase_from(spark, dirs, request, different, run_id=new_run_id())
-        skipped = (
-            f"{d.path}/{s.name} is not searched: {s.why}"
-            for d in dirs
-            for s in d.skipped
-            if f"{d.path}/{s.name}: {s.why}" not in result.not_searched
-        )
+        skipped = skipped_besides(dirs, result.not_searched)
         result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
     if dry_run or (ledger is None and certificate is None):
         return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -142,3 +142,11 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
     return Target(
         state, known.config, copies, has_remote_storage(place.topic_partition.topic, known.config)
     )
+
+
+def skipped_besides(log_dirs: Sequence[LogDir], named: Collection[str]) -> Iterator[str]:
+    """Yield a note on each directory that is not searched, besides those that are already named."""
+    for log_dir in log_dirs:
+        for one in log_dir.skipped:
+            if f"{log_dir.path}/{one.name}: {one.why}" not in named:
+                yield f"{log_dir.path}/{one.name} is not searched: {one.why}"
