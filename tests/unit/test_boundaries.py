@@ -67,8 +67,10 @@ def test_unexpected_error_is_reported_with_its_type(
 
 
 def test_expected_error_is_reported_with_its_message(caplog: pytest.LogCaptureFixture) -> None:
-    for error in (CorruptLogError("a batch", found="x"), OSError(5, "Input/output error")):
+    for error in (CorruptLogError("a batch", found="x"), OSError(13, "Permission denied")):
         assert failure_of(error) == str(error)
+    bad_sector = OSError(5, "Input/output error")
+    assert f"the disk can't read or write: {bad_sector}. " in failure_of(bad_sector)
     assert not caplog.records
 
 
