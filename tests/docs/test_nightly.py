@@ -75,7 +75,7 @@ def night(tmp_path: Path) -> Night:
     systemctl.chmod(0o755)
     own = {
         "WINNOW_HOME": str(checkout(tmp_path)),
-        "XDG_RUNTIME_DIR": str(tmp_path),
+        "WINNOW_LOCK_DIR": str(tmp_path),
         "XDG_STATE_HOME": str(tmp_path),
     }
     path = f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}"
@@ -132,7 +132,7 @@ def test_line_of_cron_runs_with_the_environment_of_cron(night: Night) -> None:
     assert (minute, hour, day, month, weekday, user) == ("30", "2", "*", "*", "*", "root")
     assert "%" not in command  # cron takes it for the end of the line
     own["PATH"] = f"{night.place}/bin:{java_home()}/bin:{own['PATH']}"
-    own |= {name: night.environment[name] for name in ("WINNOW_HOME", "XDG_RUNTIME_DIR")}
+    own |= {name: night.environment[name] for name in ("WINNOW_HOME", "WINNOW_LOCK_DIR")}
     done = subprocess.run(
         [own["SHELL"], "-c", command],
         env={"HOME": "/root", "LOGNAME": "root"} | own,

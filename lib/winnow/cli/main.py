@@ -18,6 +18,7 @@ from winnow.cli.app import app
 from winnow.cli.line.typed import typed_arguments
 from winnow.cli.out import Errors, complain, guard_streams, tell_json
 from winnow.cli.run import INTERRUPTED
+from winnow.cli.signals import Ended, end_by_signals
 from winnow.cli.streams import own_streams
 from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
@@ -29,6 +30,7 @@ def main() -> None:
     load_from_files()
     own_streams()
     guard_streams()
+    end_by_signals()
     logging.getLogger().addFilter(_is_no_interrupt)
     atexit.register(gc.freeze)  # Python's last collection would visit all that is loaded: 0.1 s
     name = Path(sys.argv[0]).name
@@ -55,6 +57,8 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
             Errors().from_library(show)
         if "--json" in arguments:
             tell_json(failure_to_json(message, now=None, exit_code=error.exit_code))
+        return error.exit_code
+    except Ended as error:
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED

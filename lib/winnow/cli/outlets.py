@@ -131,14 +131,16 @@ class Outlets:
                 self._tell(lambda: lineage.fail(message))
             raise
 
-    def ended(self, result: RunResult) -> None:
+    def ended(self, result: RunResult, exit_code: int) -> None:
+        """Report the result. `exit_code`: of the process."""
         self._ended, lineage = True, self._lineage
         if lineage is not None:
             self._tell(lambda: lineage.complete(result))
         if self._request.metrics is not None:
             from winnow.metrics.gauges import gauges_of  # noqa: PLC0415
 
-            self._tell_metrics(gauges_of(result, started=self._started, ended=now_ms()))
+            times = {"started": self._started, "ended": now_ms()}
+            self._tell_metrics(gauges_of(result, exit_code, **times))
 
     def failed(self, message: str, now: int | None, exit_code: int) -> None:
         """Report that the run ended without a result, also before Spark started."""

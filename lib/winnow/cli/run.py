@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -30,13 +31,14 @@ from winnow.cli.out import Errors, Paper, complain, tell, tell_json
 from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
 from winnow.cli.profile import Clock
 from winnow.cli.session import spark_context
-from winnow.cli.signals import Signals
+from winnow.cli.signals import Ended, Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
 from winnow.cli.text.table import show, summary
 from winnow.clock import now_ms
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError, failure_of
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
+from winnow.storage.permissions import user_name
 from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
 from winnow.words import one_line
@@ -100,7 +102,7 @@ def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) ->
             if verb == "clean":
                 with reported.connected(spark):
                     result = call(spark)
-                    reported.ended(result)
+                    reported.ended(result, signals.exit_code(result.exit_code))
             else:
                 result = call(spark)
             if saving is not None:
@@ -333,6 +335,8 @@ def guarded(
         return work()
     except WinnowError as error:
         message, code = str(error), error.exit_code
+    except Ended as error:
+        message, code = str(error), error.exit_code
     except KeyboardInterrupt:
         message, code = "interrupted", INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every error must be reported and have an exit code
@@ -346,6 +350,9 @@ def guarded(
             message, code = f"not enough space{where}: {error}", NoSpaceError.exit_code
         elif isinstance(error, OSError) and error.errno == EIO:
             message = failure_of(error)
+        elif isinstance(error, PermissionError):
+            user = user_name(os.geteuid())
+            message = f"user {user} may not read or change {error.filename}: run as its owner"
         else:
             Errors().traceback()
     code = exit_code(code)

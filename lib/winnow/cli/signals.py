@@ -19,6 +19,28 @@ from winnow.runtime.stop import Stop
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class Ended(KeyboardInterrupt):
+    """A signal ends the process, while there is nothing to finish."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
+
+
+def end_by_signals() -> None:
+    """Let SIGTERM and SIGHUP raise Ended, as SIGINT raises KeyboardInterrupt, so that the command
+    reports its end.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del frame
+        raise Ended(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end)
+
+
 class Signals:
     """The signals of one run. The first signal counts; later ones change nothing."""
 

@@ -149,6 +149,13 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
             where=ledger,
             hint=_ANOTHER,
         ) from error
+    except Py4JJavaError as error:  # what Delta does not expect in its own log
+        raise WinnowError(
+            "the ledger can't be read",
+            found=str(error.java_exception).partition("\n")[0],
+            where=ledger,
+            hint=_ANOTHER,
+        ) from error
 
 
 @checked

@@ -29,7 +29,9 @@ def default_ledger(environment: Mapping[str, str]) -> str:
     if given := environment.get("WINNOW_LEDGER"):
         return given
     home = environment.get("HOME") or os.path.expanduser("~")
-    state = environment.get("XDG_STATE_HOME") or f"{home}/.local/state"
+    state = environment.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):  # a relative one does not count
+        state = f"{home}/.local/state"
     if not os.path.isabs(state):
         raise UsageError(
             "there is no directory for the ledger",

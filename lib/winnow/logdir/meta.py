@@ -21,6 +21,11 @@ class MetaProperties:
     node_id: int | None
     cluster_id: str | None
 
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether it names neither a node nor a cluster, as an emptied file does."""
+        return self.node_id is None and self.cluster_id is None
+
 
 def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     """Read `meta.properties`. Raises UsageError if it is missing or a broker would not accept it:

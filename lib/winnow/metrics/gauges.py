@@ -23,17 +23,15 @@ broker has some (tiered topics, open transactions), have gauges of their own.
 """
 
 
-def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ...]:
-    """Return the gauges of a run. `started` and `ended` are by the machine's clock, in ms since the
-    epoch.
+def gauges_of(result: RunResult, exit_code: int, *, started: int, ended: int) -> tuple[Gauge, ...]:
+    """Return the gauges of a run. `exit_code`: of the process, which a signal may have ended.
+    `started` and `ended` are by the machine's clock, in ms since the epoch.
 
     The time of the last success is included only if this run succeeded.
     """
     whole = [Gauge(name, words, value=value) for name, words, value in _of_run(result)]
     return (
-        *gauges_of_end(
-            result.exit_code, succeeded=result.exit_code in SUCCESS, started=started, ended=ended
-        ),
+        *gauges_of_end(exit_code, succeeded=exit_code in SUCCESS, started=started, ended=ended),
         *whole,
         *_left_alone(result.partitions),
         *_by_topic(result.partitions),

@@ -1,5 +1,6 @@
 import errno
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from winnow.cli import demo
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
 from winnow.cli.run import guarded, tell_result
+from winnow.cli.signals import Ended
 from winnow.errors import (
     CorruptLogError,
     LogDirInUseError,
@@ -31,6 +33,8 @@ from winnow.errors import (
         (KeyboardInterrupt(), 130),
         (OSError(errno.ENOSPC, "full"), 6),
         (OSError(errno.EIO, "bad sector"), 1),
+        (PermissionError(errno.EACCES, "not yours", "/file"), 1),
+        (Ended(signal.SIGTERM), 143),
         (ZeroDivisionError("w"), 1),
     ],
 )

@@ -45,7 +45,7 @@ def test_finished_run_writes_events_and_metrics(tmp_path: Path) -> None:
     told = Outlets(asked, complaints.append)
     told.began()
     with told.connected(SPARK):
-        told.ended(run_of(idle("t")))
+        told.ended(run_of(idle("t")), 0)
     assert events(tmp_path / "e.jsonl") == ["START", "COMPLETE"]
     assert "winnow_partitions_count 1.0" in (tmp_path / "w.prom").read_text()
     assert complaints == []
@@ -81,7 +81,7 @@ def test_a_run_that_begins_keeps_the_metrics_of_the_last_one(tmp_path: Path) -> 
     first = Outlets(asked, pytest.fail)
     first.began()
     assert set(samples()) == {"winnow_last_start_unixtime"}
-    first.ended(run_of(idle("t")))
+    first.ended(run_of(idle("t")), 0)
     before = samples()
     Outlets(asked, pytest.fail).began()
     after = samples()
@@ -96,7 +96,7 @@ def test_unwritable_outlets_only_warn(tmp_path: Path) -> None:
     complaints: list[str] = []
     told = Outlets(asked, complaints.append)
     with told.connected(SPARK):
-        told.ended(run_of())
+        told.ended(run_of(), 0)
     assert [words.partition(":")[0] for words in complaints] == [
         "an OpenLineage event could not be written",
         "an OpenLineage event could not be written",

@@ -42,7 +42,7 @@ def parsed(text: str) -> Samples:
 
 
 def told(result: RunResult, path: Path) -> Samples:
-    tell_prometheus(gauges_of(result, started=STARTED, ended=ENDED), str(path))
+    tell_prometheus(gauges_of(result, result.exit_code, started=STARTED, ended=ENDED), str(path))
     return parsed(path.read_text(encoding="utf-8"))
 
 
@@ -128,7 +128,7 @@ def test_metrics_are_posted_to_a_pushgateway() -> None:
     """POST replaces metrics of the same name and keeps the others, such as the last success."""
     with listening() as heard:
         tell_prometheus(
-            gauges_of(run_of(COMPACTED), started=STARTED, ended=ENDED),
+            gauges_of(run_of(COMPACTED), 0, started=STARTED, ended=ENDED),
             heard.url,
             instance="broker-1",
         )
@@ -138,7 +138,7 @@ def test_metrics_are_posted_to_a_pushgateway() -> None:
 
 
 def test_unreachable_target_is_an_error(tmp_path: Path) -> None:
-    gauges = gauges_of(replace(run_of(), notes=()), started=STARTED, ended=ENDED)
+    gauges = gauges_of(replace(run_of(), notes=()), 0, started=STARTED, ended=ENDED)
     with listening(status=500) as heard, pytest.raises(WinnowError, match="could not be written"):
         tell_prometheus(gauges, heard.url)
     with pytest.raises(WinnowError, match="could not be written"):

@@ -245,7 +245,10 @@ def test_leader_epoch_below_minus_one_is_reported(log_dir: Path) -> None:
     [
         ("meta.properties", "version=1\n", "properties", "meta.properties"),
         ("replication-offset-checkpoint", "0\n7\n", "checkpoint", "replication-offset-checkpoint"),
+        ("meta.properties", "", "properties", "meta.properties"),
+        ("meta.properties", "garbage\n", "properties", "meta.properties"),
         (f"{NAME}/partition.metadata", "version: 0", "properties", f"{NAME}/partition.metadata"),
+        (f"{NAME}/partition.metadata", "", "properties", f"{NAME}/partition.metadata"),
         (
             f"{NAME}/leader-epoch-checkpoint",
             "0\n1\n",

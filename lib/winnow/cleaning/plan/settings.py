@@ -40,7 +40,7 @@ def with_metadata(
     if settings.metadata is not None:
         return settings, of_servers
     directory, notes = _find(settings, storage, log_dirs)
-    notes = [*of_servers, *_newer_meta(log_dirs), *notes]
+    notes = [*of_servers, *_unusual_meta(log_dirs), *notes]
     if directory is None:
         return _with_version(settings, log_dirs, None), tuple(notes)
     metadata = None
@@ -76,8 +76,13 @@ def _with_version(
     return replace(settings, kafka=known)
 
 
-def _newer_meta(log_dirs: Sequence[LogDir]) -> list[str]:
+def _unusual_meta(log_dirs: Sequence[LogDir]) -> list[str]:
     return [
+        f"{log_dir.path}: meta.properties names neither a node nor a cluster, so nothing shows "
+        "whose directory this is, and of which version. Is the file damaged?"
+        for log_dir in log_dirs
+        if log_dir.meta.is_anonymous
+    ] + [
         f"{log_dir.path}: meta.properties has version {log_dir.meta.version}, which is newer than "
         "this Winnow; its node.id and cluster.id are used as in version 1"
         for log_dir in log_dirs

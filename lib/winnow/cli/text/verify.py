@@ -32,7 +32,7 @@ def show(result: SweepResult, paper: Paper) -> None:
 def _page(result: SweepResult, width: int) -> Iterator[str | Text]:
     yield _title(result)
     if result.findings:
-        yield from _table(result.findings, width)
+        yield from _table(result.findings, width, several=result.log_dirs > 1)
         yield Text("\nWhat it means", style="bold")
         for kind in dict.fromkeys(finding.kind for finding in result.findings):
             yield f"  {kind}"
@@ -70,8 +70,8 @@ def _title(result: SweepResult) -> str:
     return f"{counted(len(result.findings), 'finding')}{where}{rest}"
 
 
-def _table(findings: Sequence[Finding], width: int) -> Iterator[Text]:
-    several = len({finding.log_dir for finding in findings}) > 1
+def _table(findings: Sequence[Finding], width: int, *, several: bool) -> Iterator[Text]:
+    """`several`: log directories were checked, so each file is named with its own."""
     shown, left = _chosen(findings)
     rows = [HEAD, *(_row(finding, several=several) for finding in shown)]
     head, *lines = aligned(rows, words=(0, 1))

@@ -87,7 +87,10 @@ def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
     )
     found += wrong
     found += reading(
-        scope, PARTITION_METADATA, Kind.PROPERTIES, partial(read_topic_id, storage, scope.directory)
+        scope,
+        PARTITION_METADATA,
+        Kind.PROPERTIES,
+        partial(_check_topic_id, storage, scope.directory),
     )[0]
     for name in sorted(files):
         if name.endswith(SNAPSHOT):
@@ -212,6 +215,31 @@ def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+def _check_topic_id(storage: Storage, directory: str) -> None:
+    """Raise CorruptLogError also for an empty file, which a crash leaves. A broker can't read it
+    (KAFKA-20177); to Winnow's other verbs it tells nothing.
+    """
+    path = f"{directory}/{PARTITION_METADATA}"
+    if read_topic_id(storage, directory) is None and storage.exists(path):
+        raise CorruptLogError(
+            "partition.metadata is empty", expected="version: 0 and a topic_id", where=path
+        )
+
+
+def _check_meta(storage: Storage, log_dir: str) -> None:
+    """Raise CorruptLogError also for a file that names no owner. A broker reads it as one of
+    version 0, but has never written such a file.
+    """
+    meta = read_meta(storage, log_dir)
+    if meta.is_anonymous:
+        raise CorruptLogError(
+            "meta.properties names no broker",
+            expected="broker.id, or node.id and cluster.id",
+            found="neither",
+            where=f"{log_dir}/{META_PROPERTIES}",
+        )
+
+
 def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogDirCheck:
     """Check a log directory. `topics` are globs; empty means all topics.
 
@@ -220,7 +248,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     scope = Scope(path)
     clean = was_shut_down_cleanly(storage, path)
     findings, _ = reading(
-        scope, META_PROPERTIES, Kind.PROPERTIES, partial(read_meta, storage, path)
+        scope, META_PROPERTIES, Kind.PROPERTIES, partial(_check_meta, storage, path)
     )
     checkpoints: Offsets = {}
     for name in OFFSET_CHECKPOINTS:

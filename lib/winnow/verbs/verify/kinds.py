@@ -13,6 +13,10 @@ _REBUILD = (
     "Delete the .index of that segment: when a broker starts, it rebuilds all of the segment's "
     "indexes."
 )
+_INTACT = (
+    "The records of the log are intact. But an entry beyond the end of the log may be of records "
+    "that the log has lost: then compare the partition with another replica first."
+)
 
 
 class _Row(NamedTuple):
@@ -119,7 +123,7 @@ class Kind(StrEnum):
         "entries that do not ascend or do not name a batch, a torn end, zeros at the end",
         "the entry",
         "A broker trusts this index and does not check it after a clean shutdown: reads begin "
-        f"at wrong places. The records are intact. {_REBUILD}",
+        f"at wrong places. {_INTACT} {_REBUILD}",
     )
     TIME_INDEX = _Row(
         "time-index",
@@ -127,7 +131,7 @@ class Kind(StrEnum):
         "last entry that is not the largest of all",
         "the entry",
         "A broker trusts this index: retention by time deletes the segment too early or too "
-        f"late, and lookups by timestamp find wrong offsets. The records are intact. {_REBUILD}",
+        f"late, and lookups by timestamp find wrong offsets. {_INTACT} {_REBUILD}",
     )
     TXN_INDEX = _Row(
         "transaction-index",

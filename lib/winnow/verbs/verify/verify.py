@@ -58,6 +58,8 @@ class SweepResult:
     checked: Checked
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = field(default=())
+    log_dirs: int = 1
+    """How many were checked."""
 
     @property
     def status(self) -> str:
@@ -96,7 +98,7 @@ def sweep(
             findings += _findings(log_dir, place, directory, found)
             total = sum((check.checked for check in found), total)
     notes = tuple(note for log_dir in checked for note in log_dir.notes)
-    return SweepResult(checked=total, findings=tuple(findings), notes=notes)
+    return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
 
 
 def _directories(
