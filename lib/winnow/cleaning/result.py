@@ -29,7 +29,7 @@ class Setting:
 CODES: Mapping[str, str] = MappingProxyType(
     {
         "S6.2": "not-done",
-        "S6.3": "no-segments",
+        "S6.3": "interrupted-run",
         "S7.5": "tiered",
         "S8.1": "symbolic-link",
         "S8.2": "unclean-shutdown",
