@@ -108,7 +108,8 @@ def _kept(run: bytes, step: bytes) -> None:
     written(f"kept/.winnow-kept-run/{RUN_JSON}", run)
     written(f"kept/.winnow-kept-run/000001/{STEP_JSON}", step)
     kept = read_kept(storage, path.rpartition("/.winnow")[0], "run")
-    require(kept.bytes == 0 and kept.segments == 1, "one empty segment is kept")
+    described = len(run) + len(step)
+    require((kept.bytes, kept.segments) == (described, 1), "one empty segment is kept")
 
 
 def _quarantine(data: bytes) -> None:
