@@ -24,6 +24,10 @@ def log_dir() -> Iterator[Path]:
         pytest.skip("only root can become another user")
     with tempfile.TemporaryDirectory(prefix="winnow-user-") as home:
         Path(home).chmod(0o755)
+        # This loads all that the other user may not read: Python may be in root's own directory.
+        loads = copy_log_dir("clean", Path(home) / "loads", only=("c-plain-0", "t-closed-0"))
+        (loads / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+        recover_with_winnow(loads)
         path = copy_log_dir("clean", Path(home) / "logs", only=("c-plain-0", "t-closed-0"))
         (path / CLEAN_SHUTDOWN).unlink(missing_ok=True)
         with max((path / "c-plain-0").glob(f"*{LOG}")).open("ab") as torn:
