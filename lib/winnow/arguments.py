@@ -137,6 +137,8 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
                     f"the argument {name} is missing", expected=words(declared.types[name])
                 )
         for name, found in given.items():
+            if found is None and name in declared.options:
+                continue
             _check(name, found, declared.types.get(name, declared.others))
         return function(*args, **kwargs)
 
@@ -150,6 +152,8 @@ class _Declared:
     positional: tuple[str, ...]
     types: Mapping[str, Type]
     required: tuple[str, ...]
+    options: frozenset[str]
+    """Those for which None means the default."""
     others: Type | None
     """Of arguments with any other name. None: there are none."""
 
@@ -158,6 +162,7 @@ class _Declared:
 def _declared(function: Callable[..., object]) -> _Declared:
     types: dict[str, Type] = {}
     positional, required, others = [], [], None
+    options: set[str] = set()
     for name, parameter in inspect.signature(function).parameters.items():
         kind = _type_of(parameter.annotation, function.__module__)
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -169,13 +174,15 @@ def _declared(function: Callable[..., object]) -> _Declared:
                 if _origin_of(types[option]) is Required:
                     types[option] = get_args(types[option])[0]
                     required.append(option)
+                else:
+                    options.add(option)
             continue
         types[name] = kind
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             positional.append(name)
         if parameter.default is parameter.empty:
             required.append(name)
-    return _Declared(tuple(positional), types, tuple(required), others)
+    return _Declared(tuple(positional), types, tuple(required), frozenset(options), others)
 
 
 class _Names(dict[str, Type]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -22,13 +23,26 @@ def scratch(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def is_pending(number: signal.Signals, pid: int) -> bool:
+    """Whether a process that does not run has got a signal."""
+    (mask,) = re.findall(r"ShdPnd:\s*([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(mask, 16) >> number - 1 & 1)
+
+
 def test_jvm_passes_the_signal_on_and_ends_as_the_job(scratch: Path) -> None:
     log_dir = scratch / "log-dir"
     before = log.content(log_dir)
     with (scratch / "output").open("wb") as output:
         run = Run([*log.arguments(log_dir), "--json"], output=output)
         wait_for(run, log_dir, "staging")
-        os.kill(run.pid, signal.SIGHUP)
+        (job,) = run.drivers()
+        os.kill(job.pid, signal.SIGSTOP)  # or all may be done when the signal comes
+        try:
+            os.kill(run.pid, signal.SIGHUP)
+            while not is_pending(signal.SIGHUP, job.pid):
+                time.sleep(0.05)
+        finally:
+            os.kill(job.pid, signal.SIGCONT)
         code = run.wait(timeout_seconds=60)
         run.wait_until_gone()
     assert code == 128 + signal.SIGHUP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, Required, TypedDict, Unpack
 
 import pytest
 
@@ -97,3 +97,20 @@ def test_entry_of_a_mapping_is_named() -> None:
     assert call({"a": {"b": 1}}) == 1
     with pytest.raises(UsageError, match=r"sets\['a'\]\['b'\] can't be used: expected a whole"):
         call({"a": {"b": "c"}})  # type: ignore[dict-item]
+
+
+class _Options(TypedDict, total=False):
+    size: int
+    needed: Required[int]
+
+
+@checked
+def _called(**options: Unpack[_Options]) -> object:
+    return options
+
+
+def test_none_means_the_default_of_an_option() -> None:
+    given: Any = {"size": None, "needed": 1}
+    assert _called(**given) == given
+    with pytest.raises(UsageError, match="needed can't be used"):
+        _called(**given | {"needed": None})
