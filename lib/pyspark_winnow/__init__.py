@@ -1,5 +1,5 @@
-"""Spark imports packages of this kind in a process that looks for data sources, which must end as
-quietly as its other ones. Nothing is in here: `winnow.register` makes the source known.
+"""Spark imports every package `pyspark_*` in the process that looks for data sources. That process,
+too, must end without a traceback. No data source is in here: `winnow.register` adds it.
 """
 
 from winnow.runtime.hung_up import end_quietly

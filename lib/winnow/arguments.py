@@ -155,7 +155,7 @@ class _Declared:
     options: frozenset[str]
     """Those for which None means the default."""
     others: Type | None
-    """Of arguments with any other name. None: there are none."""
+    """The type of arguments with any other name. None: no other name is allowed."""
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _STEP = 1024
@@ -73,6 +74,12 @@ def redacted(text: str) -> str:
 
 def escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """`a, b, c`; of more than `most` names, the first ones and how many others there are."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def counted(count: int, noun: str) -> str:

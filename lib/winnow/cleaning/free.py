@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -58,48 +58,45 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
 
 def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
     """Delete from all partitions first. Only then write side files and checkpoints."""
-    works = {at: item for at, item in enumerate(prepared) if isinstance(item, PartitionWork)}
-    plans = {at: plan for at, item in works.items() if (plan := item.plan.retention) is not None}
+    works = [item for item in prepared if isinstance(item, PartitionWork)]
     deleted = _several(
         "deleting expired segments",
-        [partial(_delete, works[at], plan, request) for at, plan in plans.items()],
+        [partial(_delete, item, request) for item in works],
         works,
         request,
     )
-    outcomes = dict(zip(plans, deleted, strict=True))
-    failed = {at: one for at, one in outcomes.items() if isinstance(one, PartitionResult)}
-    took = {at: one for at, one in outcomes.items() if isinstance(one, int)}
-    ready = {at: item for at, item in works.items() if at not in failed}
     followed = _several(
         "writing checkpoints",
-        [partial(_follow, item, request, run_id, took.get(at, 0)) for at, item in ready.items()],
-        ready,
+        [partial(_follow, *each, request, run_id) for each in zip(works, deleted, strict=True)],
+        works,
         request,
     )
-    results = failed | dict(zip(ready, followed, strict=True))
-    results |= {
-        at: report.left_alone(item)
-        for at, item in enumerate(prepared)
-        if not isinstance(item, PartitionWork)
-    }
-    return CarriedOut([results[at] for at in range(len(prepared))], 0)
+    done = iter(followed)
+    results = [
+        next(done) if isinstance(item, PartitionWork) else report.left_alone(item)
+        for item in prepared
+    ]
+    return CarriedOut(results, 0)
 
 
 def _several(
     name: str,
     pieces: Sequence[Callable[[], _T]],
-    works: Mapping[int, PartitionWork],
+    works: Sequence[PartitionWork],
     request: Request,
 ) -> list[_T]:
-    """Call the pieces, several at a time. `works`: what they work on."""
+    """Call the pieces, several at a time. `works`: what each of them works on."""
     if pieces:
         request.progress.stage(name, total_tasks=len(pieces))
-    directories = [item.place.directory for item in works.values() if item.plan.retention]
+    directories = [item.place.directory for item in works if item.plan.retention]
     return commit_several(pieces, directories, done=partial(request.progress.advance, 1))
 
 
-def _delete(item: PartitionWork, plan: RetentionPlan, request: Request) -> PartitionResult | int:
+def _delete(item: PartitionWork, request: Request) -> PartitionResult | int:
     """Delete what the plan deletes. Return the ms that it took, or the result if it failed."""
+    plan = item.plan.retention
+    if plan is None:
+        return 0
     if request.stop.reason is not None:
         return report.stopped(item, request.stop.reason)
     began = time.monotonic()
@@ -110,8 +107,12 @@ def _delete(item: PartitionWork, plan: RetentionPlan, request: Request) -> Parti
     return ms_since(began)
 
 
-def _follow(item: PartitionWork, request: Request, run_id: str, took_ms: int) -> PartitionResult:
-    """`took_ms`: the time that deleting took."""
+def _follow(
+    item: PartitionWork, deleted: PartitionResult | int, request: Request, run_id: str
+) -> PartitionResult:
+    """`deleted`: what `_delete` returned."""
+    if isinstance(deleted, PartitionResult):
+        return deleted
     began = time.monotonic()
     plan = item.plan.retention
     if plan is None:
@@ -128,7 +129,7 @@ def _follow(item: PartitionWork, request: Request, run_id: str, took_ms: int) ->
         after=after,
         retention=plan,
         now=request.now,
-        duration_ms=took_ms + ms_since(began),
+        duration_ms=deleted + ms_since(began),
     )
 
 

@@ -29,7 +29,7 @@ from winnow.runtime.session import WithContext
 from winnow.runtime.spool import spooling, temporary_directory
 from winnow.runtime.throttle import limiting_io
 from winnow.storage.places import Places
-from winnow.words import counted
+from winnow.words import counted, first_few
 
 _FEW = 5
 """Partitions that a note names."""
@@ -39,15 +39,17 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
 
 
-def put_right(prepared: Sequence[Prepared]) -> Iterator[str]:
+def _what_was_put_right(prepared: Sequence[Prepared]) -> Iterator[str]:
     """Yield a note on what a run has finished or removed besides its own work."""
-    places = [item.place for item in prepared if isinstance(item, Known) and item.put_right]
-    if places:
-        named = ", ".join(str(place.topic_partition) for place in places[:_FEW])
-        more = f" and {len(places) - _FEW:,} more" if len(places) > _FEW else ""
+    names = [
+        str(item.place.topic_partition)
+        for item in prepared
+        if isinstance(item, Known) and item.put_right
+    ]
+    if names:
         yield (
-            f"what a crash or an interrupted run had left was finished or removed in "
-            f"{counted(len(places), 'partition')}: {named}{more}"
+            "what a crash or an interrupted run had left was finished or removed in "
+            f"{counted(len(names), 'partition')}: {first_few(names, _FEW)}"
         )
 
 
@@ -96,7 +98,14 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             None if freeing is None else max(0, freeing - freed_bytes(prepared, done.partitions))
         )
         lacking = [what_is_short(prepared, short=short)] if short else []
-        notes = (*settings.notes(), *found, *local, *skipped, *put_right(prepared), *lacking)
+        notes = (
+            *settings.notes(),
+            *found,
+            *local,
+            *skipped,
+            *_what_was_put_right(prepared),
+            *lacking,
+        )
     return RunResult(
         run_id=run_id,
         verb=request.verb,

@@ -218,7 +218,7 @@ def cut_lines(result: TruncateResult, next_command: str) -> Iterator[str]:
         yield from _of_dir(log_dir, result)
     if result.log_dirs and not result.truncated:
         cut = sum(log_dir.cut_bytes for log_dir in result.log_dirs)
-        yield (f"Nothing was changed. This cuts {size(cut)} and keeps what it cuts: {next_command}")
+        yield f"Nothing was changed. This cuts {size(cut)} and keeps what it cuts: {next_command}"
         yield "Or start the broker, which cuts the same bytes."
     if result.log_dirs:
         yield by_the_rules(result.kafka)

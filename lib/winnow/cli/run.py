@@ -340,20 +340,9 @@ def guarded(
     except KeyboardInterrupt:
         message, code = "interrupted", INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every error must be reported and have an exit code
-        message, code = f"unexpected {type(error).__name__}: {error}".partition("\n")[0], 1
-        if isinstance(error, OSError) and is_remote(str(error.filename or "")):
-            message = (
-                f"a place can't be reached, read or written: {error.strerror} ({error.filename})"
-            )
-        elif isinstance(error, OSError) and error.errno in NO_SPACE:
-            where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
-            message, code = f"not enough space{where}: {error}", NoSpaceError.exit_code
-        elif isinstance(error, OSError) and error.errno == EIO:
-            message = failure_of(error)
-        elif isinstance(error, PermissionError):
-            user = user_name(os.geteuid())
-            message = f"user {user} may not read or change {error.filename}: run as its owner"
-        else:
+        message, code = _of_the_system(error) if isinstance(error, OSError) else ("", 1)
+        if not message:
+            message = f"unexpected {type(error).__name__}: {error}".partition("\n")[0]
             Errors().traceback()
     code = exit_code(code)
     complain(message)
@@ -363,3 +352,21 @@ def guarded(
         with suppress(WinnowError):  # the message is on stderr
             tell_json(failure_to_json(message, now=now(), exit_code=code))
     return code
+
+
+def _of_the_system(error: OSError) -> tuple[str, int]:
+    """Return the message and the exit code of an error that the system reports. The message is
+    empty if the error is a surprise.
+    """
+    if is_remote(str(error.filename or "")):
+        where = f"{error.strerror} ({error.filename})"
+        return f"a place can't be reached, read or written: {where}", 1
+    if error.errno in NO_SPACE:
+        where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
+        return f"not enough space{where}: {error}", NoSpaceError.exit_code
+    if error.errno == EIO:
+        return failure_of(error), 1
+    if isinstance(error, PermissionError):
+        user = user_name(os.geteuid())
+        return f"user {user} may not read or change {error.filename}: run as its owner", 1
+    return "", 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -58,12 +58,8 @@ class Signals:
             self._received = self._received or signal.Signals(number)
             stop.request(f"it got {self._received.name}")
 
-        before = {number: signal.signal(number, handle) for number in _heard()}
-        try:
+        with _handling(handle):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def exit_code(self, code: int) -> int:
         """Return the code a shell reports for a command ended by a signal, unless the run finished
@@ -78,17 +74,23 @@ def held_back() -> Iterator[None]:
     traces if it is interrupted.
     """
     received: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: received.append(number))
-        for number in _heard()
-    }
+    try:
+        with _handling(lambda number, _: received.append(number)):
+            yield
+    finally:
+        if received:
+            signal.raise_signal(received[0])
+
+
+@contextmanager
+def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle the signals that are not ignored, inside the block."""
+    before = {number: signal.signal(number, handle) for number in _heard()}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if received:
-            signal.raise_signal(received[0])
 
 
 def _heard() -> list[signal.Signals]:

@@ -86,7 +86,7 @@ def erasure(
         "keys_hash": hashes.together,
         "partitions": [
             *(_of_partition(partition) for partition in result.partitions),
-            # Delta would refuse rows with a column more than the table of an existing ledger has.
+            # There is no column for it: Delta refuses a new column in the table of an old ledger.
             *({"error": f"not searched: {directory}"} for directory in result.not_searched),
         ],
     }

@@ -77,7 +77,7 @@ class HeaderWalk:
         self._buf = buf
         self._most = BLOCK_ROWS if most is None else most
         self._room = room
-        self._walk = self._loading_walk if gradually else walk_batches
+        self._walk = _load_and_walk if gradually else walk_batches
         self._passes = passes
 
     def __iter__(self) -> Iterator[Rows]:
@@ -93,23 +93,6 @@ class HeaderWalk:
                 if self._passes:
                     release(self._buf, self.end)
 
-    @staticmethod
-    def _loading_walk(buf: Bytes, at: int, least: int, rows: Rows) -> tuple[int, int, WalkStatus]:
-        """Do as `walk_batches`, piece by piece. Each piece is loaded first."""
-        filled, least_end = 0, 0
-        while True:
-            end = min(len(buf), max(at + _LOADED_AT_ONCE, least_end))
-            load(buf, at, min(end, at + _LOADED_AT_ONCE))
-            count, at, status = walk_batches(buf[:end], at, least, rows[filled:])
-            if count:
-                filled += count
-                least = int(rows["last_offset"][filled - 1]) + 1
-            if end == len(buf) or status not in (WalkStatus.END, WalkStatus.TORN):
-                return filled, at, status
-            # A batch that is larger than a piece: of its size, the walk reads only the header.
-            larger = not count and status is WalkStatus.TORN
-            least_end = at + FRAME_SIZE + FRAME.unpack_from(buf.data, at)[1] if larger else 0
-
     def whole(self, path: str) -> Iterator[Rows]:
         """Yield all blocks. Raises CorruptLogError, before the block it ends, at the first entry
         that is not a batch. `path` is used only in the text.
@@ -124,6 +107,23 @@ class HeaderWalk:
         if self.status not in (WalkStatus.FULL, WalkStatus.END):
             least = self.least_offset
             raise describe(self.status, self._buf, self.end, least_offset=least, file_name=path)
+
+
+def _load_and_walk(buf: Bytes, at: int, least: int, rows: Rows) -> tuple[int, int, WalkStatus]:
+    """Do as `walk_batches`, piece by piece. Each piece is loaded first."""
+    filled = needed = 0
+    while True:
+        end = min(len(buf), at + max(_LOADED_AT_ONCE, needed))
+        load(buf, at, min(end, at + _LOADED_AT_ONCE))
+        count, at, status = walk_batches(buf[:end], at, least, rows[filled:])
+        if count:
+            filled += count
+            least = int(rows["last_offset"][filled - 1]) + 1
+        if end == len(buf) or status not in (WalkStatus.END, WalkStatus.TORN):
+            return filled, at, status
+        # If a batch is larger than a piece, the walk needs its end, but reads only its header.
+        is_larger = not count and status is WalkStatus.TORN
+        needed = FRAME_SIZE + FRAME.unpack_from(buf.data, at)[1] if is_larger else 0
 
 
 def first_headers(buf: Bytes, start: int, least_offset: int, *, most: int) -> Rows:

@@ -23,7 +23,7 @@ class MetaProperties:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether it names neither a node nor a cluster, as an emptied file does."""
+        """True if the file names neither a node nor a cluster, as when it was emptied."""
         return self.node_id is None and self.cluster_id is None
 
 

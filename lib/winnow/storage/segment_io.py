@@ -155,28 +155,30 @@ def _map_of(buf: Bytes) -> tuple[mmap.mmap | None, int]:
 def _load(owner: mmap.mmap, start: int, end: int) -> None:
     start -= start % mmap.PAGESIZE
     try:
+        _populate(owner, start, end)
+    except OSError as error:
+        if error.errno in _UNREADABLE:
+            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
+        raise
+
+
+def _populate(owner: mmap.mmap, start: int, end: int) -> None:
+    try:
         owner.madvise(_POPULATE_READ, start, end - start)
     except OSError as error:
-        if error.errno == errno.EINVAL:  # older than Linux 5.14
-            _copied_by_system(owner, start, end)
-        elif error.errno in _UNREADABLE:
-            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
-        else:
+        if error.errno != errno.EINVAL:
             raise
+        _copy(owner, start, end)  # a system older than Linux 5.14
 
 
-def _copied_by_system(owner: mmap.mmap, start: int, end: int) -> None:
-    """Do as `_load` on every system: one that copies a page that it can't load reports an error."""
+def _copy(owner: mmap.mmap, start: int, end: int) -> None:
+    """Let the system read all pages. It reports an error for one that it can't load."""
     sink = os.memfd_create("winnow", os.MFD_CLOEXEC)
     try:
         with memoryview(owner) as whole:
             while start < end:
                 with whole[start : min(end, start + PIECE_BYTES)] as piece:
                     start += os.pwrite(sink, piece, 0)
-    except OSError as error:
-        if error.errno in _UNREADABLE:
-            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
-        raise
     finally:
         os.close(sink)
 

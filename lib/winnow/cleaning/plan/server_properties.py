@@ -107,11 +107,8 @@ def _missing(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -
     notes = []
     for server in settings.servers:
         used = any(settings.server_of(log_dir.meta.node_id) is server for log_dir in log_dirs)
-        places = [
-            path
-            for path in server.log_dirs
-            if path.startswith("/") and storage.canonical(path) not in given
-        ]
+        canonical = {p: storage.canonical(p) for p in server.log_dirs if p.startswith("/")}
+        places = {path: real for path, real in canonical.items() if real not in given}
         if not used or not places:
             continue
         notes.append(
@@ -122,7 +119,7 @@ def _missing(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -
             f"the broker is running: {place} is in use ({holder}). It has dropped the log "
             "directories of this run, as it does after a failed write, and will use them again "
             "only after a restart"
-            for place in places
-            if (holder := holder_of(storage.canonical(place))) is not None
+            for place, real in places.items()
+            if (holder := holder_of(real)) is not None
         ]
     return notes

@@ -106,7 +106,7 @@ def _find(
     notes: list[str] = []
     server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
     if server is not None and server.metadata_log_dir is not None and log_dirs:
-        directory, problem = _in(storage, server.metadata_log_dir, log_dirs[0])
+        directory, problem = _metadata_log_in(storage, server.metadata_log_dir, log_dirs[0])
         if problem is None:
             return directory, []
         notes.append(
@@ -114,11 +114,11 @@ def _find(
         )
     having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
     if not having:
-        if server is not None and server.metadata_log_dir is None:
-            for path in filter(os.path.isabs, server.log_dirs[:1]):
-                directory, problem = _in(storage, path, log_dirs[0])
-                if problem is None:
-                    return directory, [f"the topics and settings are those of {directory}"]
+        first = server.log_dirs[0] if server is not None and server.log_dirs else ""
+        if server is not None and server.metadata_log_dir is None and os.path.isabs(first):
+            directory, problem = _metadata_log_in(storage, first, log_dirs[0])
+            if problem is None:
+                return directory, [f"the topics and settings are those of {directory}"]
         return None, notes
     chosen = having[0]
     notes += [
@@ -133,7 +133,7 @@ def _find(
     return f"{chosen.path}/{METADATA_DIR}", notes
 
 
-def _in(storage: Storage, path: str, log_dir: LogDir) -> tuple[str, str | None]:
+def _metadata_log_in(storage: Storage, path: str, log_dir: LogDir) -> tuple[str, str | None]:
     """Return the directory of the metadata log in `path`, and why it is not that of the broker that
     owns `log_dir`, if it is not.
     """

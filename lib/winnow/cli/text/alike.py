@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from winnow.words import first_few
+
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -19,9 +21,8 @@ class Alike:
     texts: set[str] = field(default_factory=set)
 
     def named(self, most: int) -> str:
-        """Return the names; of more than `most`, the first ones and how many others there are."""
-        rest = len(self.names) - most
-        return ", ".join(self.names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+        """See `first_few`."""
+        return first_few(self.names, most)
 
     def words(self, option: str) -> str:
         """Return the reason, and how many are like it. `option` shows each of them."""

@@ -60,7 +60,7 @@ class LogCut:
 
 @dataclass(frozen=True, slots=True)
 class RemovedSegment:
-    """All files of a segment go. Its log has `bytes` bytes."""
+    """A segment that is removed, with all of its files. `bytes`: of its log."""
 
     base_offset: int
     bytes: int
