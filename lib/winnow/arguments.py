@@ -206,7 +206,7 @@ def _check(name: str, found: object, kind: Type) -> None:
     """Raise UsageError if the value does not fit. Of a mapping, name the entry that does not."""
     if _fits(found, kind):
         return
-    for option in _options(kind):
+    for option in _members(kind):
         if _origin_of(option) is Mapping and isinstance(found, Mapping):
             keys, values = get_args(option)
             for key, value in found.items():
@@ -219,12 +219,12 @@ def _origin_of(kind: Type) -> Type:
     return get_origin(kind)
 
 
-def _options(kind: Type) -> tuple[Type, ...]:
+def _members(kind: Type) -> tuple[Type, ...]:
     return get_args(kind) if _origin_of(kind) in (Union, UnionType) else (kind,)
 
 
 def _fits(found: object, kind: Type) -> bool:
-    return any(_fits_one(found, option) for option in _options(kind))
+    return any(_fits_one(found, option) for option in _members(kind))
 
 
 def _fits_one(found: object, kind: Type) -> bool:
@@ -249,7 +249,7 @@ def _fits_one(found: object, kind: Type) -> bool:
 
 def words(kind: Type) -> str:
     """Return what to give for an argument of this type."""
-    return " or ".join(dict.fromkeys(map(_words_of_one, _options(kind))))
+    return " or ".join(dict.fromkeys(map(_words_of_one, _members(kind))))
 
 
 def _words_of_one(kind: Type) -> str:
@@ -257,7 +257,7 @@ def _words_of_one(kind: Type) -> str:
     if origin is Literal:
         return " or ".join(map(repr, get_args(kind)))
     if origin is Sequence:
-        return "a list of texts" if str in _options(get_args(kind)[0]) else "a list"
+        return "a list of texts" if str in _members(get_args(kind)[0]) else "a list"
     if origin in (Mapping, Callable):
         return "a mapping" if origin is Mapping else "a function"
     name = getattr(origin, "__name__", str(origin))
