@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from winnow.logdir.commit.kept import kept_path, kept_run_ids
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.files import tree_bytes
-from winnow.logdir.names import KEPT_PREFIX
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
@@ -54,14 +54,10 @@ def _left_in(directory: str) -> tuple[int, int]:
     storage = Places()
     entries = storage.list_dir(directory)
     removed = {*preview(storage, directory, entries).removed}
-    left = kept = 0
-    for entry in entries:
-        if entry.name not in removed and not entry.name.startswith(KEPT_PREFIX):
-            continue
-        path = f"{directory}/{entry.name}"
-        count = tree_bytes(storage, path) if entry.is_dir else entry.size
-        if entry.name in removed:
-            left += count
-        else:
-            kept += count
-    return left, kept
+    left = sum(
+        tree_bytes(storage, f"{directory}/{entry.name}") if entry.is_dir else entry.size
+        for entry in entries
+        if entry.name in removed
+    )
+    runs = kept_run_ids(storage, directory)
+    return left, sum(tree_bytes(storage, kept_path(directory, run)) for run in runs)
