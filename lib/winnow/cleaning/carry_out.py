@@ -7,7 +7,10 @@ others.
 from __future__ import annotations
 
 import logging
+import shutil
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -22,9 +25,11 @@ from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.commit.split import split_bytes, split_first
 from winnow.cleaning.compact import NOT_BEGUN, Run, compact
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.prepare import look_again
+from winnow.cleaning.plan.decide_listed import needs_walk
+from winnow.cleaning.plan.prepare import decide_again, walk
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round, summed_up
+from winnow.cleaning.portions import Pace, compacted_bytes, next_portion
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.cleaning.space import needed_bytes, waves
@@ -32,7 +37,13 @@ from winnow.cleaning.tight import compact_tight
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, StoppedError
 from winnow.policy.decide import after_retention
 from winnow.policy.plan import CompactionPlan
+from winnow.runtime.cancel import stoppable
+from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import failure
+from winnow.runtime.progress import Within
+from winnow.words import size
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +55,50 @@ class CarriedOut:
     """Maximal bytes beside the logs at one time: written, but not yet in place."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Portion:
+    """What became of a portion, by number."""
+
+    results: dict[int, PartitionResult]
+    tight: dict[int, Round]
+    """Rounds to compact last, when everything else has made room."""
+    following: dict[int, Prepared]
+    """Partitions to compact after the retention in `results`, not walked yet."""
+    split: set[int]
+    """Partitions of which segments were split first."""
+    split_bytes: int
+
+
 def carry_out(
     sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
 ) -> CarriedOut:
-    """Carry out the plans. Return one result for each, and the disk space that the run needed."""
-    rounds: dict[int, Round] = {}
+    """Carry out the plans. Return one result for each, and the disk space that the run needed.
+
+    What was not walked is walked now, portion by portion.
+    """
+    run, pace = Run(sc, request, run_id), Pace(request.stop)
+    waiting = dict(enumerate(prepared))
+    results: dict[int, PartitionResult] = {}
+    retained: dict[int, PartitionResult] = {}
     tight: dict[int, Round] = {}
-    split = split_first(sc, prepared, request, run_id=run_id)
-    current = {number: split.get(number, item) for number, item in enumerate(prepared)}
-    results, compacted = _without_rounds(current, request, run_id)
-    following = compacted_next(sc, current, results, request, run_id=run_id)
-    retained = {number: results[number] for number in following}
-    done, _, more = _sorted_out(following)
-    results |= done
-    compacted |= more
-    run = Run(sc, request, run_id)
-    # Check space only after retention, which may have freed some.
-    for number, (item, plan) in compacted.items():
-        try:
-            round_ = summed_up(make_round(item, plan, now=request.now, run_id=run_id), request)
-            fits = needed_bytes(round_.job, request) <= run.room().at(round_.job.directory)
-        except FAILS_ONE_PARTITION as error:
-            results[number] = report.failed(item, failure(error))
-            continue
-        (rounds if fits else tight)[number] = round_
-    order = dirtiest_first(rounds)
-    left = iter(order)
-    for wave in waves([rounds[number].job for number in order], run.room):
-        numbers = list(islice(left, len(wave)))
-        if _stops(request, results.values()):
-            results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
-            continue
-        done_of_wave = compact(run, [rounds[number] for number in numbers])
-        results |= dict(zip(numbers, done_of_wave, strict=True))
+    split: set[int] = set()
+    most_split = 0
+    while waiting:
+        numbers = next_portion(waiting, pace.limits())
+        portion = {number: waiting.pop(number) for number in numbers}
+        run.request = own = _for_portion(request, portion, waiting, pace)
+        done = _carry_out_portion(run, portion, results)
+        if own.spool != request.spool and own.spool is not None and not done.tight:
+            shutil.rmtree(own.spool, ignore_errors=True)
+        pace.done(sum(compacted_bytes(item) or 0 for item in portion.values()))
+        results |= done.results
+        tight |= done.tight
+        following = done.following.keys() - retained
+        retained |= {number: results[number] for number in following}
+        waiting |= {number: done.following[number] for number in following}
+        split |= done.split
+        most_split = max(most_split, done.split_bytes)
+    run.request = request
     if _stops(request, results.values()):
         results |= {
             number: report.failed(round_.item, NOT_BEGUN) for number, round_ in tight.items()
@@ -92,7 +114,79 @@ def carry_out(
             result = replace(result, segments_before=len(first.state.segments))
         kept = kept_bytes(request, first.place.directory, run_id=run_id)
         final.append(replace(result, kept_bytes=kept))
-    return CarriedOut(final, max(run.peak_bytes, split_bytes(prepared)))
+    return CarriedOut(final, max(run.peak_bytes, most_split))
+
+
+def _for_portion(
+    request: Request, portion: Mapping[int, Prepared], waiting: Mapping[int, Prepared], pace: Pace
+) -> Request:
+    """Return the request for one portion of several: it keeps its keys in a directory of its own,
+    and its progress says how far the run is.
+    """
+    left = sum(compacted_bytes(item) or 0 for item in (*portion.values(), *waiting.values()))
+    if not waiting and not pace.log_bytes:
+        return request
+    words = f"{size(pace.log_bytes)} of {size(pace.log_bytes + left)} done"
+    request = replace(request, progress=Within(words, request.progress))
+    if request.spool is not None:
+        with suppress(OSError):  # the keys then stay until the run ends
+            return replace(request, spool=tempfile.mkdtemp(dir=request.spool))
+    return request
+
+
+def _carry_out_portion(
+    run: Run, portion: Mapping[int, Prepared], before: Mapping[int, PartitionResult]
+) -> _Portion:
+    """Walk, apply retention, compact. `before`: the results of the portions before."""
+    request, run_id = run.request, run.run_id
+    walked = _walked(run.sc, portion, request)
+    split = split_first(run.sc, walked, request, run_id=run_id)
+    results, compacted = _without_rounds({**walked, **split}, request, run_id)
+    following = compacted_next(run.sc, walked, results, request)
+    rounds: dict[int, Round] = {}
+    tight: dict[int, Round] = {}
+    # Check space only after retention, which may have freed some.
+    for number, (item, plan) in compacted.items():
+        try:
+            round_ = summed_up(make_round(item, plan, now=request.now, run_id=run_id), request)
+            fits = needed_bytes(round_.job, request) <= run.room().at(round_.job.directory)
+        except FAILS_ONE_PARTITION as error:
+            results[number] = report.failed(item, failure(error))
+            continue
+        (rounds if fits else tight)[number] = round_
+    order = dirtiest_first(rounds)
+    left = iter(order)
+    for wave in waves([rounds[number].job for number in order], run.room):
+        numbers = list(islice(left, len(wave)))
+        if _stops(request, (*before.values(), *results.values())):
+            results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
+            continue
+        done = compact(run, [rounds[number] for number in numbers])
+        results |= dict(zip(numbers, done, strict=True))
+    return _Portion(results, tight, following, {*split}, split_bytes(walked.values()))
+
+
+def _walked(
+    sc: SparkContext, portion: Mapping[int, Prepared], request: Request
+) -> dict[int, Prepared | PartitionResult]:
+    """Return the same partitions with their walks. Not walked, if the run is to stop."""
+    ready = dict[int, Prepared | PartitionResult](portion)
+    works = {
+        number: item
+        for number, item in portion.items()
+        if isinstance(item, PartitionWork) and item.walks is None and needs_walk(item.plan)
+    }
+    if not works or request.stop.reason is not None:
+        return ready
+    try:
+        with stoppable(request.stop):
+            return ready | dict(zip(works, walk(sc, [*works.values()], request), strict=True))
+    except StoppedError:
+        return ready
+    except (Py4JError, PySparkException) as error:
+        _log.exception("the Spark job failed")
+        why = failed_job(error)
+        return ready | {number: report.failed(item, why) for number, item in works.items()}
 
 
 _Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
@@ -147,19 +241,14 @@ def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:
     return request.on_corrupt == "fail" and CorruptLogError.exit_code in codes
 
 
-_log = logging.getLogger(__name__)
-
-
 def compacted_next(
     sc: SparkContext,
     items: Mapping[int, Prepared | PartitionResult],
     results: Mapping[int, PartitionResult],
     request: Request,
-    *,
-    run_id: str,
-) -> dict[int, Prepared | PartitionResult]:
+) -> dict[int, Prepared]:
     """Return, by number in `items`, the partitions to compact after retention, in their current
-    state.
+    state and without walks.
 
     `results`: of partitions that retention changed, and of others.
     """
@@ -175,17 +264,16 @@ def compacted_next(
     if not chosen or request.stop.reason is not None:
         return {}
     try:
-        again = look_again(sc, list(chosen.values()), request)
+        with stoppable(request.stop):
+            again = decide_again(sc, list(chosen.values()), request)
     except StoppedError:
         return {}
     except (Py4JError, PySparkException):  # the next run does the rest
         _log.exception("the Spark job failed")
         return {}
-    split = split_first(sc, again, request, run_id=run_id)
-    found = {number: split.get(at, again[at]) for at, number in enumerate(chosen)}
     return {
         number: item
-        for number, item in found.items()
+        for number, item in zip(chosen, again, strict=True)
         if not isinstance(item, PartitionWork) or item.plan.compaction
     }
 

@@ -14,7 +14,7 @@ from winnow.cleaning.in_place import check_in_place
 from winnow.cleaning.on_corrupt import carry_out_with_quarantine, damaged_first
 from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.overridden import overridden
-from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.prepare import decide_without_walk, walk
 from winnow.cleaning.plan.prepared import Known, Prepared
 from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.preview import preview
@@ -53,6 +53,18 @@ def _what_was_put_right(prepared: Sequence[Prepared]) -> Iterator[str]:
         )
 
 
+def _walks_all_first(request: Request) -> bool:
+    """Return whether something depends on the plans of all partitions. Otherwise a cleaning walks
+    them portion by portion.
+    """
+    return (
+        not request.touch
+        or request.seen is not None
+        or request.on_corrupt == "fail"
+        or request.free_at_least is not None
+    )
+
+
 def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
     """Plan these log directories or, if the request may touch them, clean them (`winnow.api`)."""
     check_in_place(log_dirs, on_corrupt=request.on_corrupt, keep_replaced=request.keep_replaced)
@@ -77,7 +89,9 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
         ):
             request = with_summaries(replace(request, spool=spool), dirs)
-            prepared = prepare(sc, dirs, request)
+            prepared = decide_without_walk(sc, dirs, request)
+            if _walks_all_first(request):
+                prepared = walk(sc, prepared, request)
             if request.seen is not None:
                 request.seen(prepared, request)
             more = overridden(prepared, request.settings)

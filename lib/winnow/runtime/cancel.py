@@ -43,10 +43,8 @@ def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
     watcher = threading.Thread(target=watch, name="winnow-stop", daemon=True)
     watcher.start()
     try:
-        yield
-    except (Py4JError, PySparkException, OSError, EOFError):
-        stop.check()  # a cancelled job failed for no other reason
-        raise
+        with stoppable(stop):
+            yield
     finally:
         finished.set()
         watcher.join()
@@ -54,3 +52,13 @@ def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
             sc.removeJobTag(tag)
         except (Py4JError, OSError):
             _log.debug("could not remove a job tag", exc_info=True)
+
+
+@contextmanager
+def stoppable(stop: Stop) -> Iterator[None]:
+    """Raise StoppedError if the block failed because its Spark job was cancelled."""
+    try:
+        yield
+    except (Py4JError, PySparkException, OSError, EOFError):
+        stop.check()  # a cancelled job failed for no other reason
+        raise

@@ -41,6 +41,23 @@ class Silence:
         del amount
 
 
+class Within:
+    """A Progress of a part of the work: its stages begin with how much of the whole is done."""
+
+    def __init__(self, words: str, whole: Progress) -> None:
+        self._words, self._whole = words, whole
+
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None:
+        self._whole.stage(
+            f"{self._words}; {name}", total_bytes=total_bytes, total_tasks=total_tasks
+        )
+
+    def advance(self, amount: int) -> None:
+        self._whole.advance(amount)
+
+
 @contextmanager
 def watched(
     sc: SparkContext,

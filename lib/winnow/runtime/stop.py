@@ -37,6 +37,11 @@ class Stop:
             self._requested = f"its time limit of {self._timeout_s:g} s has passed"
         return self._requested
 
+    @property
+    def seconds_left(self) -> float | None:
+        """The time until the limit. None without a limit."""
+        return None if self._deadline is None else self._deadline - self._clock()
+
     def check(self) -> None:
         """Raise StoppedError if there is a reason to stop."""
         if self.reason is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -39,16 +39,19 @@ _log = logging.getLogger(__name__)
 
 
 def split_first(
-    sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
+    sc: SparkContext,
+    prepared: Mapping[int, Prepared | PartitionResult],
+    request: Request,
+    *,
+    run_id: str,
 ) -> Mapping[int, Prepared | PartitionResult]:
-    """Return, by number in `prepared`, the partitions that had something to split, as they are
-    afterwards.
+    """Return the partitions that had something to split, as they are afterwards, by number.
 
     A partition that could not be split is returned as its result.
     """
     chosen = {
         number: item
-        for number, item in enumerate(prepared)
+        for number, item in prepared.items()
         if isinstance(item, PartitionWork) and item.overflowed
     }
     if not chosen or request.stop.reason is not None:
@@ -69,7 +72,7 @@ def split_first(
     return results
 
 
-def split_bytes(prepared: Sequence[Prepared]) -> int:
+def split_bytes(prepared: Iterable[Prepared | PartitionResult]) -> int:
     """Return the maximal bytes written at one time before as many are removed."""
     return max((_bytes(item) for item in prepared if isinstance(item, PartitionWork)), default=0)
 

@@ -45,6 +45,13 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
     """Return a plan, or the reason for skipping, of every requested partition, in the order of the
     log directories.
     """
+    return walk(sc, decide_without_walk(sc, log_dirs, request), request)
+
+
+def decide_without_walk(
+    sc: SparkContext, log_dirs: Sequence[LogDir], request: Request
+) -> list[Prepared]:
+    """Do as `prepare`, without reading any log but what a crash requires."""
     prepared = requested(log_dirs, request)
     if request.touch:
         prepared = _with_gathered_entries(prepared, log_dirs, request)
@@ -55,8 +62,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
     for item in prepared:
         decided.append(decide_listed(*next(listed), request) if isinstance(item, Known) else item)
         request.progress.advance(1)
-    del listed, prepared  # with many partitions they use more memory than the walks
-    return _walk(sc, decided, request)
+    return decided
 
 
 def requested(log_dirs: Sequence[LogDir], request: Request) -> list[LeftAlone | Known]:
@@ -118,8 +124,14 @@ def look_again(
     sc: SparkContext, items: Sequence[PartitionWork], request: Request
 ) -> list[Prepared]:
     """Plan again for partitions that this run changed, with the same settings and checkpoints."""
-    decided = [decide_listed(*found, request) for found in list_known(sc, items, request)]
-    return _walk(sc, decided, request)
+    return walk(sc, decide_again(sc, items, request), request)
+
+
+def decide_again(
+    sc: SparkContext, items: Sequence[PartitionWork], request: Request
+) -> list[Prepared]:
+    """Do as `look_again`, without a walk."""
+    return [decide_listed(*found, request) for found in list_known(sc, items, request)]
 
 
 def list_known(
@@ -171,7 +183,8 @@ def _put_right(item: Known, request: Request) -> Known:
     return replace(item.cleaned_to(done.finished.end_offset), finished=done.finished)
 
 
-def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
+def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
+    """Return the same partitions, with the walks of those whose plan needs one."""
     known = _known(decided, request)
     result = _walk_with(sc, decided, known, request)
     # Transactions that the walk found may have changed the plan.
@@ -215,22 +228,22 @@ def _walk_with(
     known: Mapping[str, KnownSegments],
     request: Request,
 ) -> list[Prepared]:
-    walk: Walk = partial(walk_partitions, sc, progress=request.progress)
+    how: Walk = partial(walk_partitions, sc, progress=request.progress)
     if request.spool is not None:
         expected = _expected(decided, known)
-        how = request.secret, request.spool, sc.defaultParallelism
-        prefetch = prefetch_of(expected, *how)
-        walk = partial(walk_partitions, sc, prefetch=prefetch, progress=request.progress)
+        sent = request.secret, request.spool, sc.defaultParallelism
+        prefetch = prefetch_of(expected, *sent)
+        how = partial(walk_partitions, sc, prefetch=prefetch, progress=request.progress)
         if known:
-            walk = partial(
+            how = partial(
                 walk_what_may_change,
                 sc,
                 known=known,
                 prefetch=prefetch,
-                scans=requests_of(expected, *how),
+                scans=requests_of(expected, *sent),
                 progress=request.progress,
             )
-    return with_walks(decided, request, walk)
+    return with_walks(decided, request, how)
 
 
 def _expected(
