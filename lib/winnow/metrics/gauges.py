@@ -15,7 +15,6 @@ from prometheus_client.core import GaugeMetricFamily as Gauge
 
 from winnow.cleaning.result import ALL_CODES, COMPACTED, PartitionResult, RunResult
 from winnow.errors import CorruptLogError
-from winnow.metrics.prometheus import LAST_START, LAST_SUCCESS
 
 SUCCESS = (0, CorruptLogError.exit_code)
 """Exit codes of runs that did what can be done. Partitions that were left alone, of which a healthy
@@ -40,7 +39,7 @@ def gauges_of(result: RunResult, exit_code: int, *, started: int, ended: int) ->
 
 def gauges_of_start(started: int) -> tuple[Gauge, ...]:
     """Return the gauges of a run that has begun. Time as for `gauges_of`."""
-    return (Gauge(LAST_START, "When the last run began.", value=started / 1000),)
+    return (Gauge("winnow_last_start_unixtime", "When the last run began.", value=started / 1000),)
 
 
 def gauges_of_end(
@@ -59,7 +58,7 @@ def gauges_of_end(
     ]
     if succeeded:
         words = "When the last run with exit code 0 or 3 ended."
-        gauges.append(Gauge(LAST_SUCCESS, words, value=ended / 1000))
+        gauges.append(Gauge("winnow_last_success_unixtime", words, value=ended / 1000))
     return tuple(gauges)
 
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from winnow.basic_auth import split_off
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.errors import WinnowError
 from winnow.storage.output_file import OutputFile
@@ -149,15 +150,18 @@ def _send(target: str, event: str) -> None:
     if not target.startswith(("http://", "https://")):
         OutputFile(target, "--openlineage", "an OpenLineage event").append(f"{event}\n".encode())
         return
+    url, headers = split_off(target)
+    if not urlsplit(url).path.strip("/"):
+        url = url.rstrip("/") + PATH
+    headers["Content-Type"] = "application/json"
     try:
-        url = target if urlsplit(target).path.strip("/") else target.rstrip("/") + PATH
-        request = urllib.request.Request(url, event.encode(), {"Content-Type": "application/json"})  # noqa: S310
+        request = urllib.request.Request(url, event.encode(), headers)  # noqa: S310 - http or https
         with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - http or https
             pass
     except OSError as error:
         raise WinnowError(
             "an OpenLineage event could not be sent",
             found=str(error),
-            where=target,
+            where=url,
             hint="Give --openlineage the URL of an OpenLineage server, or a file.",
         ) from error

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
+from winnow.basic_auth import split_off
 from winnow.errors import UsageError, WinnowError
 from winnow.extras import METRICS, how_to_install
 from winnow.storage.output_file import READABLE, OutputFile, read_output
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
 JOB = "winnow"
 TIMEOUT_S = 10
-LAST_START = "winnow_last_start_unixtime"
-LAST_SUCCESS = "winnow_last_success_unixtime"
 _SUFFIX = ".prom"
 _URLS = ("http://", "https://")
+_Headers: TypeAlias = list[tuple[str, str]]
 
 
 def check_target(target: str) -> None:
@@ -53,20 +53,33 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
     """Replace a file as a whole, or push to a Pushgateway under job `winnow` and `instance`, by
     default this host.
 
-    A failed run has no time of the last success, so the previous one is kept. A run that has only
-    begun keeps everything else of the previous one. Raises UsageError as `check_target` does, and
-    WinnowError if the metrics can't be written or sent.
+    What a run does not know stays as it was, as in a Pushgateway: the time of the last success, and
+    without a result also the damage that an earlier run found. Raises UsageError as `check_target`
+    does, and WinnowError if the metrics can't be written or sent.
     """
     check_target(target)
     from prometheus_client import CollectorRegistry, generate_latest, pushadd_to_gateway  # noqa: PLC0415 - an extra
+    from prometheus_client.exposition import default_handler  # noqa: PLC0415
 
     registry = CollectorRegistry()
+    where, auth = split_off(target) if target.startswith(_URLS) else (target, {})
+
+    def send(
+        url: str, method: str, timeout: float | None, headers: _Headers, data: bytes
+    ) -> Callable[[], None]:
+        return default_handler(url, method, timeout, [*headers, *auth.items()], data)
+
     try:
         if target.startswith(_URLS):
             registry.register(_Collected(gauges))
             key = {"instance": instance or socket.gethostname()}
             pushadd_to_gateway(
-                target, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S
+                where,
+                job=JOB,
+                registry=registry,
+                grouping_key=key,
+                timeout=TIMEOUT_S,
+                handler=send,
             )
             return
         registry.register(_Collected([*gauges, *_kept(gauges, target)]))
@@ -75,7 +88,7 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
         raise WinnowError(
             "the metrics could not be written",
             found=str(error),
-            where=target,
+            where=where,
             hint="Give --metrics a writable file, or the URL of a Pushgateway.",
         ) from error
     # Readable, because node_exporter runs as another user.
@@ -83,19 +96,14 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
 
 
 def _kept(gauges: Sequence[Metric], path: str) -> Iterator[Metric]:
-    """Yield what these gauges keep of those in the file."""
+    """Yield the gauges in the file that these are not."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - an extra
 
     told = {gauge.name for gauge in gauges}
-    begun = told == {LAST_START}
-    if not begun and LAST_SUCCESS in told:
-        return
     try:
         families = list(text_string_to_metric_families(read_output(path).decode()))
     except FileNotFoundError:
         return
     except ValueError:  # not ours, or incomplete: replace it
         return
-    for family in families:
-        if family.name == LAST_SUCCESS or (begun and family.name not in told):
-            yield family
+    yield from (family for family in families if family.name not in told)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
+from winnow.basic_auth import split_off
 from winnow.errors import UsageError, WinnowError
 from winnow.reading.avro_types import Schema, plain
 
@@ -57,14 +57,11 @@ def _whole(url: str, answer: Mapping[str, Any], what: str, within: tuple[str, ..
 
 
 def _get(url: str, path: str) -> Mapping[str, Any]:
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    target = urlunsplit((parts.scheme, host, f"{parts.path.rstrip('/')}/{path}", parts.query, ""))
-    request = urllib.request.Request(target)  # noqa: S310 - the scheme has been checked
-    request.add_header("Accept", "application/vnd.schemaregistry.v1+json, application/json")
-    if parts.username is not None:
-        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        request.add_header("Authorization", f"Basic {base64.b64encode(user.encode()).decode()}")
+    bare, headers = split_off(url)
+    parts = urlsplit(bare)
+    target = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}", fragment=""))
+    headers["Accept"] = "application/vnd.schemaregistry.v1+json, application/json"
+    request = urllib.request.Request(target, headers=headers)  # noqa: S310 - the scheme has been checked
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as reply:  # noqa: S310 - as above
             text = reply.read(_MOST_BYTES + 1)

@@ -14,6 +14,8 @@ class Heard:
     url: str
     requests: list[tuple[str, str, bytes]] = field(default_factory=list)
     """Method, path, body."""
+    authorized: list[str | None] = field(default_factory=list)
+    """The Authorization header of each request."""
 
 
 @contextmanager
@@ -22,6 +24,7 @@ def listening(status: int = 200) -> Iterator[Heard]:
         def _hear(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             heard.requests.append((self.command, self.path, body))
+            heard.authorized.append(self.headers["Authorization"])
             self.send_response(status)
             self.end_headers()
 

@@ -86,6 +86,13 @@ def test_fail_event_has_the_error_and_the_parent_task() -> None:
     assert event["run"]["facets"]["parent"]["job"] == {"namespace": "default", "name": "dag.task"}
 
 
+def test_user_and_password_of_the_url_are_sent() -> None:
+    with listening() as heard:
+        Lineage(heard.url.replace("//", "//winnow:secret@"), job="winnow.clean").start()
+    assert [path for _, path, _ in heard.requests] == ["/api/v1/lineage"]
+    assert heard.authorized == ["Basic d2lubm93OnNlY3JldA=="]
+
+
 def test_unreachable_listener_is_an_error() -> None:
     with (
         listening(status=500) as heard,

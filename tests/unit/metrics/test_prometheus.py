@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def test_run_that_leaves_partitions_alone_succeeds(tmp_path: Path) -> None:
         assert zero == {*ALL_CODES} - {"left-alone"}
 
 
-def test_last_success_is_kept_while_runs_fail(tmp_path: Path) -> None:
+def test_what_a_failed_run_does_not_know_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "w.prom"
     bad = replace(run_of(left_alone("t"), left_alone("u", error="damaged")), short_bytes=1)
     samples = told(bad, path)
@@ -107,7 +108,7 @@ def test_last_success_is_kept_while_runs_fail(tmp_path: Path) -> None:
         )
     failed = gauges_of_end(1, succeeded=False, started=STARTED, ended=ENDED)
     tell_prometheus(failed, str(path))
-    assert parsed(path.read_text()) == {
+    assert parsed(path.read_text()) == samples | {
         ("winnow_last_start_unixtime", ()): STARTED / 1000,
         ("winnow_last_run_unixtime", ()): ENDED / 1000,
         ("winnow_last_run_exit_code", ()): 1,
@@ -135,6 +136,14 @@ def test_metrics_are_posted_to_a_pushgateway() -> None:
     ((method, path, body),) = heard.requests
     assert (method, path) == ("POST", "/metrics/job/winnow/instance/broker-1")
     assert parsed(body.decode())["winnow_last_success_unixtime", ()] == ENDED / 1000
+
+
+def test_user_and_password_of_the_url_are_sent_and_not_shown() -> None:
+    gauges = gauges_of_end(1, succeeded=False, started=STARTED, ended=ENDED)
+    with listening(status=500) as heard, pytest.raises(WinnowError) as refused:
+        tell_prometheus(gauges, heard.url.replace("//", "//winnow:p%40ss@"))
+    assert heard.authorized == ["Basic " + base64.b64encode(b"winnow:p@ss").decode()]
+    assert "p%40ss" not in str(refused.value)
 
 
 def test_unreachable_target_is_an_error(tmp_path: Path) -> None:

@@ -1,0 +1,16 @@
+"""A user and a password in the URL of a server: `https://USER:PASSWORD@HOST`."""
+
+from __future__ import annotations
+
+import base64
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+
+def split_off(url: str) -> tuple[str, dict[str, str]]:
+    """Return the URL without them, which may be shown, and the header to send instead, if any."""
+    parts = urlsplit(url)
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    if parts.username is None:
+        return bare, {}
+    user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return bare, {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
