@@ -190,3 +190,12 @@ def test_environment_of_another_spark_is_not_loaded(tmp_path: Path) -> None:
         timeout=300,
     )
     check(ended.stdout, ended.stderr, ended.returncode)
+
+
+def test_plain_start_without_the_library_says_what_to_set() -> None:
+    without = [sys.executable, "-I", "-S", ROOT / "jobs" / "winnow_job.py", "plan"]
+    done = subprocess.run(without, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("winnow: Python lacks winnow. ./spark-submit.sh sets up")
+    assert f"PYTHONPATH={ROOT}/lib" in done.stderr
+    assert "Traceback" not in done.stderr
