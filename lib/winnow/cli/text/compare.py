@@ -59,7 +59,10 @@ def _partition(one: Comparison) -> dict[str, Any]:
 def _title(result: CompareResult, different: int) -> str:
     if not result.comparisons:
         return "No partition is in two of the log directories."
-    total = counted(len(result.comparisons), "partition")
+    compared = sum(one.why_not is None for one in result.comparisons)
+    if not compared:
+        return f"Nothing of {counted(len(result.comparisons), 'partition')} could be compared."
+    total = counted(compared, "partition")
     return f"{different} of {total} differ" if different else f"The replicas of {total} agree."
 
 
