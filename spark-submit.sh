@@ -70,6 +70,11 @@ while (($#)); do
                     spark.driver.memory=*) driver_memory=${value#*=} ;;
                     spark.local.dir=*) local_dirs=${value#*=} ;;
                     spark.python.unix.domain.socket.dir=*) socket_dir=${value#*=} ;;
+                    *=*) ;;
+                    *)
+                        say "--conf takes KEY=VALUE, not $value"
+                        exit 2
+                        ;;
                 esac
                 ;;
         esac

@@ -14,6 +14,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.spark.runs import new_log_dir
+
 ROOT = Path(__file__).parents[2]
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 ENVIRONMENT = {
@@ -47,6 +49,20 @@ def test_pipes_separate_stdout_and_stderr() -> None:
         COMMAND, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120
     )
     check(ended.stdout, ended.stderr, ended.returncode)
+
+
+def test_master_that_spark_does_not_know_is_one_sentence(tmp_path: Path) -> None:
+    new_log_dir(tmp_path / "d")
+    words = ["--master", "local[x]", *COMMAND[1:4], "plan", tmp_path / "d"]
+    ended = subprocess.run(
+        [SUBMIT, *words], env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert "Traceback" not in ended.stderr
+    assert "\tat " not in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith(
+        "winnow: Spark did not start: found Could not parse Master URL: 'local[x]'"
+    )
+    assert ended.returncode == 1
 
 
 def test_output_is_appended_to_files_that_others_write_too(tmp_path: Path) -> None:

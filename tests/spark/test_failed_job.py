@@ -65,3 +65,11 @@ def test_java_exception_outside_spark_is_reported(spark: SparkSession, tmp_path:
     assert failed.message.startswith(
         "the Spark job failed: java.io.FileNotFoundException: File file:"
     )
+
+
+def test_stopped_spark_points_to_its_own_messages() -> None:
+    """Spark stops by itself if no master answers."""
+    error = Py4JError("IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis")
+    assert failed_job(error).message == (
+        "the Spark job failed: Spark has stopped, and its messages above say why"
+    )

@@ -340,7 +340,9 @@ def guarded(
     except KeyboardInterrupt:
         message, code = "interrupted", INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every error must be reported and have an exit code
-        message, code = _of_the_system(error) if isinstance(error, OSError) else ("", 1)
+        message, code = (
+            _of_the_system(error) if isinstance(error, OSError) else (_of_spark(error), 1)
+        )
         if not message:
             message = f"unexpected {type(error).__name__}: {error}".partition("\n")[0]
             Errors().traceback()
@@ -352,6 +354,19 @@ def guarded(
         with suppress(WinnowError):  # the message is on stderr
             tell_json(failure_to_json(message, now=now(), exit_code=code))
     return code
+
+
+def _of_spark(error: Exception) -> str:
+    """Return the message of an error that Spark reports. It is empty if the error is a surprise, as
+    one of Python in a task is.
+    """
+    if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
+        return ""
+    if "Traceback (most recent call last)" in str(error):
+        return ""
+    from winnow.runtime.failed_job import failed_job  # noqa: PLC0415 - Spark is loaded now
+
+    return failed_job(error).message
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:

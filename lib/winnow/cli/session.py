@@ -53,7 +53,7 @@ def spark_context(*, quiet: bool = False) -> Iterator[ContextOnly]:
     with progress_on_stderr(quiet=quiet) as progress:
         progress.stage("starting Spark")
         settings = _settings()
-        with held_back():
+        with held_back(), _starting():
             context = SparkContext.getOrCreate(settings)
         load.join()  # otherwise the first worker would compile kernels too
     # as a session does, so that an error in a worker has its own traceback
@@ -78,13 +78,31 @@ def spark_session(*, quiet: bool = False) -> Iterator[SparkSession]:
     with progress_on_stderr(quiet=quiet) as progress:
         progress.stage("starting Spark")
         settings = _settings()
-        with held_back():
+        with held_back(), _starting():
             spark = SparkSession.builder.config(conf=settings).getOrCreate()
     try:
         yield spark
     finally:
         if not _submitted():
             spark.stop()
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Raise WinnowError if the block can't start Spark."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - as pyspark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    from winnow.runtime.failed_job import cause_of  # noqa: PLC0415 - it knows Spark
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise WinnowError(
+            "Spark did not start",
+            found=cause_of(error),
+            hint="Look at --master, --conf and conf/spark-defaults.conf.",
+        ) from error
 
 
 def _submitted() -> bool:

@@ -31,6 +31,8 @@ _LOST = re.compile(r"^.*?\bLost task \S+ in stage \S+ \(TID \d+\) \(.*?\): ")
 _FULL = ("No space left on device", "Disk quota exceeded")
 """Linux's error texts, which Java and Python repeat."""
 
+_STOPPED = "Cannot call methods on a stopped SparkContext"
+
 _DEATHS = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
@@ -51,6 +53,8 @@ def cause_of(error: Exception) -> str:
             text = str(error.java_exception.getMessage())
         except (Py4JError, OSError):  # the JVM is gone
             text = text.partition("\n: ")[2]
+    if _STOPPED in text:
+        return "Spark has stopped, and its messages above say why"
     # The frames of a traceback are indented. The error follows them.
     _, traceback, after = text.rpartition("Traceback (most recent call last):\n")
     raised = next((line for line in after.splitlines() if line and not line[0].isspace()), None)
