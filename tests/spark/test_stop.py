@@ -139,3 +139,23 @@ def test_stop_neither_cancels_jobs_of_the_caller_nor_leaves_tags(
     )
     assert len(spark.sparkContext.getJobTags()) == 0
     assert spark.sparkContext.parallelize(range(10), 2).sum() == 45
+
+
+def test_stop_while_records_are_read_for_the_space_they_need_is_a_result(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    stop = Stop()
+    result = run(
+        clean,
+        spark,
+        log_dir,
+        sets=SETS,
+        max_extra_space=100,
+        stop=stop,
+        progress=AtStage("weighing", lambda: stop.request("a test")),
+    )
+    named = by_name(result)
+    assert named.pop("d-time-0").actions == ("retained",)
+    assert {(p.code, p.reason) for p in named.values()} == {
+        ("not-done", "unchanged: the run was stopped, a test")
+    }

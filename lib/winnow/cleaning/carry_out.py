@@ -6,7 +6,6 @@ others.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import kept_bytes
 from winnow.cleaning.commit.retention import retain_only
@@ -34,16 +31,13 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.cleaning.space import needed_bytes, waves
 from winnow.cleaning.tight import compact_tight
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, StoppedError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.decide import after_retention
 from winnow.policy.plan import CompactionPlan
-from winnow.runtime.cancel import stoppable
-from winnow.runtime.failed_job import failed_job
-from winnow.runtime.failure import failure
+from winnow.runtime.cancel import attempted
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Within
 from winnow.words import size
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,7 @@ def carry_out(
         done = _carry_out_portion(run, portion, results)
         if own.spool != request.spool and own.spool is not None and not done.tight:
             shutil.rmtree(own.spool, ignore_errors=True)
-        pace.done(sum(compacted_bytes(item) or 0 for item in portion.values()))
+        pace.done(_all_bytes(portion.values()))
         results |= done.results
         tight |= done.tight
         following = done.following.keys() - retained
@@ -123,15 +117,19 @@ def _for_portion(
     """Return the request for one portion of several: it keeps its keys in a directory of its own,
     and its progress says how far the run is.
     """
-    left = sum(compacted_bytes(item) or 0 for item in (*portion.values(), *waiting.values()))
-    if not waiting and not pace.log_bytes:
+    now, later = (_all_bytes(items.values()) for items in (portion, waiting))
+    if not now or not later + pace.log_bytes:
         return request
-    words = f"{size(pace.log_bytes)} of {size(pace.log_bytes + left)} done"
+    words = f"{size(pace.log_bytes)} of {size(pace.log_bytes + now + later)} done"
     request = replace(request, progress=Within(words, request.progress))
     if request.spool is not None:
         with suppress(OSError):  # the keys then stay until the run ends
             return replace(request, spool=tempfile.mkdtemp(dir=request.spool))
     return request
+
+
+def _all_bytes(items: Iterable[Prepared]) -> int:
+    return sum(compacted_bytes(item) or 0 for item in items)
 
 
 def _carry_out_portion(
@@ -141,8 +139,9 @@ def _carry_out_portion(
     request, run_id = run.request, run.run_id
     walked = _walked(run.sc, portion, request)
     split = split_first(run.sc, walked, request, run_id=run_id)
-    results, compacted = _without_rounds({**walked, **split}, request, run_id)
-    following = compacted_next(run.sc, walked, results, request)
+    current = {**walked, **split}
+    results, compacted = _without_rounds(current, request, run_id)
+    following = compacted_next(run.sc, current, results, request)
     rounds: dict[int, Round] = {}
     tight: dict[int, Round] = {}
     # Check space only after retention, which may have freed some.
@@ -169,24 +168,19 @@ def _carry_out_portion(
 def _walked(
     sc: SparkContext, portion: Mapping[int, Prepared], request: Request
 ) -> dict[int, Prepared | PartitionResult]:
-    """Return the same partitions with their walks. Not walked, if the run is to stop."""
+    """Return the same partitions with their walks, or as results if they could not be walked."""
     ready = dict[int, Prepared | PartitionResult](portion)
     works = {
         number: item
         for number, item in portion.items()
         if isinstance(item, PartitionWork) and item.walks is None and needs_walk(item.plan)
     }
-    if not works or request.stop.reason is not None:
+    if not works:
         return ready
-    try:
-        with stoppable(request.stop):
-            return ready | dict(zip(works, walk(sc, [*works.values()], request), strict=True))
-    except StoppedError:
-        return ready
-    except (Py4JError, PySparkException) as error:
-        _log.exception("the Spark job failed")
-        why = failed_job(error)
-        return ready | {number: report.failed(item, why) for number, item in works.items()}
+    found = attempted(lambda: walk(sc, [*works.values()], request), request.stop)
+    if isinstance(found, Failure):
+        return ready | {n: report.given_up(item, found, request.stop) for n, item in works.items()}
+    return ready | dict(zip(works, found, strict=True))
 
 
 _Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
@@ -261,15 +255,10 @@ def compacted_next(
         and results[number].error is None
         and after_retention(item.plan, now=request.now, only=request.only) is not None
     }
-    if not chosen or request.stop.reason is not None:
+    if not chosen:
         return {}
-    try:
-        with stoppable(request.stop):
-            again = decide_again(sc, list(chosen.values()), request)
-    except StoppedError:
-        return {}
-    except (Py4JError, PySparkException):  # the next run does the rest
-        _log.exception("the Spark job failed")
+    again = attempted(lambda: decide_again(sc, list(chosen.values()), request), request.stop)
+    if isinstance(again, Failure):  # the next run does the rest
         return {}
     return {
         number: item

@@ -27,6 +27,7 @@ from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.unchanged import check_unchanged
 from winnow.logdir.names import INDEX, TIMEINDEX, segment_file
 from winnow.policy.free import file_bytes
+from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.job import PartitionJob
 from winnow.state import Segment
@@ -62,7 +63,13 @@ def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionR
     weighing = partial(
         weigh, run.sc, now=request.now, progress=request.progress, secret=request.secret
     )
-    weighed, exact = measure(rounds, weighing, request)
+    measured = attempted(lambda: measure(rounds, weighing, request), request.stop)
+    if isinstance(measured, Failure):
+        return {
+            number: report.given_up(round_.item, measured, request.stop)
+            for number, round_ in rounds.items()
+        }
+    weighed, exact = measured
     results = {
         number: report.failed(rounds[number].item, why)
         for number, why in weighed.items()

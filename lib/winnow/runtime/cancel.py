@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from winnow.errors import StoppedError
+from winnow.runtime.failed_job import failed_job
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.stop import Stop
+
+_R = TypeVar("_R")
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +49,7 @@ def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
     watcher = threading.Thread(target=watch, name="winnow-stop", daemon=True)
     watcher.start()
     try:
-        with stoppable(stop):
+        with _stoppable(stop):
             yield
     finally:
         finished.set()
@@ -55,10 +61,25 @@ def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
 
 
 @contextmanager
-def stoppable(stop: Stop) -> Iterator[None]:
+def _stoppable(stop: Stop) -> Iterator[None]:
     """Raise StoppedError if the block failed because its Spark job was cancelled."""
     try:
         yield
     except (Py4JError, PySparkException, OSError, EOFError):
         stop.check()  # a cancelled job failed for no other reason
         raise
+
+
+def attempted(run: Callable[[], _R], stop: Stop) -> _R | Failure:
+    """Return what `run` returns, or why one of its Spark jobs failed or was cancelled. It is not
+    called if the run is to stop.
+    """
+    try:
+        with _stoppable(stop):
+            stop.check()
+            return run()
+    except StoppedError as error:
+        return failure(error)
+    except (Py4JError, PySparkException) as error:
+        _log.exception("the Spark job failed")
+        return failed_job(error)

@@ -28,6 +28,7 @@ from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.names import STAGING_PREFIX
+from winnow.runtime.cancel import attempted
 from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, all_or_failure, failure
 from winnow.runtime.spread import spread
@@ -62,7 +63,11 @@ def split_first(
         for number, item in chosen.items()
     }
     done = [number for number, item in results.items() if isinstance(item, PartitionWork)]
-    again = look_again(sc, [chosen[number] for number in done], request)
+    again = attempted(
+        lambda: look_again(sc, [chosen[number] for number in done], request), request.stop
+    )
+    if isinstance(again, Failure):
+        return results | {n: report.given_up(chosen[n], again, request.stop) for n in done}
     for number, item in zip(done, again, strict=True):
         results[number] = (
             item

@@ -26,6 +26,7 @@ from winnow.policy.decide import after_retention
 from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
 from winnow.runtime.failure import Failure
+from winnow.runtime.stop import Stop
 from winnow.scan.topic_usage import top_holders
 from winnow.state import PartitionState
 
@@ -124,6 +125,14 @@ def failed(item: PartitionWork, why: Failure) -> PartitionResult:
 def stopped(item: PartitionWork, why: str) -> PartitionResult:
     """Describe a partition that was not reached before the run stopped."""
     return _as_it_is(item, "S8.8", f"unchanged: the run was stopped, {why}", left_alone=True)
+
+
+def given_up(item: PartitionWork, why: Failure, stop: Stop) -> PartitionResult:
+    """Describe a partition that is unchanged because of a failure. A requested stop explains any
+    failure.
+    """
+    reason = stop.reason
+    return failed(item, why) if reason is None else stopped(item, reason)
 
 
 def partly(
