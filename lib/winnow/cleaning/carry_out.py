@@ -6,10 +6,7 @@ others.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -37,6 +34,7 @@ from winnow.policy.plan import CompactionPlan
 from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Within
+from winnow.runtime.spool import part_of, remove_part
 from winnow.words import size
 
 
@@ -82,8 +80,8 @@ def carry_out(
         portion = {number: waiting.pop(number) for number in numbers}
         run.request = own = _for_portion(request, portion, waiting, pace)
         done = _carry_out_portion(run, portion, results)
-        if own.spool != request.spool and own.spool is not None and not done.tight:
-            shutil.rmtree(own.spool, ignore_errors=True)
+        if not done.tight:
+            remove_part(own.spool, request.spool)
         pace.done(_all_bytes(portion.values()))
         results |= done.results
         tight |= done.tight
@@ -121,11 +119,8 @@ def _for_portion(
     if not now or not later + pace.log_bytes:
         return request
     words = f"{size(pace.log_bytes)} of {size(pace.log_bytes + now + later)} done"
-    request = replace(request, progress=Within(words, request.progress))
-    if request.spool is not None:
-        with suppress(OSError):  # the keys then stay until the run ends
-            return replace(request, spool=tempfile.mkdtemp(dir=request.spool))
-    return request
+    progress = Within(words, request.progress)
+    return replace(request, progress=progress, spool=part_of(request.spool))
 
 
 def _all_bytes(items: Iterable[Prepared]) -> int:

@@ -82,6 +82,20 @@ def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def part_of(directory: str | None) -> str | None:
+    """Return a new directory in it, for blobs that are needed for less time; itself if none can be
+    made.
+    """
+    with suppress(OSError):
+        return None if directory is None else tempfile.mkdtemp(dir=directory)
+    return directory
+
+
+def remove_part(part: str | None, directory: str | None) -> None:
+    if part is not None and part != directory:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[Blob]:
     """Store rows `bounds[i]` to `bounds[i + 1]` of a contiguous array, each as a blob."""
     if directory is None:

@@ -116,3 +116,16 @@ def test_tasks_on_several_machines_have_no_directory(tmp_path: Path, master: str
     with spooling(master, beside=str(tmp_path)) as directory:
         assert directory is None
     assert not [*tmp_path.iterdir()]
+
+
+def test_part_of_a_spool_is_removed_and_the_spool_stays(tmp_path: Path) -> None:
+    whole = str(tmp_path)
+    part = spool.part_of(whole)
+    assert part is not None
+    assert Path(part).parent == tmp_path
+    spool.remove_part(part, whole)
+    spool.remove_part(whole, whole)
+    assert list(tmp_path.iterdir()) == []
+    assert spool.part_of(None) is None
+    missing = str(tmp_path / "missing")
+    assert spool.part_of(missing) == missing, "no space, or no inode"
