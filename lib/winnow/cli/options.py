@@ -227,16 +227,9 @@ def ledger_of(request: CommandLine) -> str | None:
     """Return where `clean` records the run; None: nowhere. Raises UsageError for a place where a
     ledger is not allowed.
     """
-    no_ledger = request.no_ledger
-    if no_ledger and request.ledger is not None:
-        typed = {"ledger", "no_ledger"} - request.origins.keys()
-        if len(typed) != 1:
-            raise UsageError(
-                "--ledger and --no-ledger together", expected="one of them, or neither"
-            )
-        # What is typed overrides the file of options.
-        no_ledger = typed == {"no_ledger"}
-    if no_ledger:
+    if request.no_ledger and request.ledger is not None:
+        raise UsageError("--ledger and --no-ledger together", expected="one of them, or neither")
+    if request.no_ledger:
         return None
     ledger = default_ledger(os.environ) if request.ledger is None else request.ledger
     check_ledger(ledger, (*request.log_dirs, *request.output))

@@ -242,3 +242,24 @@ def test_example_on_the_page_is_understood(verb: str) -> None:
 def test_help_needs_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "--help", "--config", "gone"]) == 0
     assert "--config FILE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("in_file", "words", "ledger", "no_ledger"),
+    [
+        ("no-ledger = true", ["--ledger", "l"], "l", False),
+        ('ledger = "f"', ["--no-ledger"], None, True),
+        ('ledger = "f"', [], "f", False),
+    ],
+)
+def test_typed_ledger_overrides_its_opposite_and_is_not_said_to_be_from_the_file(
+    in_file: str, words: list[str], ledger: str | None, *, no_ledger: bool
+) -> None:
+    found = options("clean", "d", *written(f"[clean]\n{in_file}\n"), *words)
+    assert (found["ledger"], found["no_ledger"]) == (ledger, no_ledger)
+    assert bool(found["origins"]) == (not words)
+
+
+def test_no_log_directories_at_all_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["clean", *written("log-dir = []\n")]) == 2
+    assert "the value of log-dir can't be understood" in capsys.readouterr().err

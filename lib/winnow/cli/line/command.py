@@ -65,6 +65,10 @@ GROUPS = MappingProxyType(
 """Names of parameters by title, the common ones first."""
 
 
+_OPPOSITES = {"ledger": "no_ledger", "no_ledger": "ledger"}
+"""Options of which a typed one overrides the other in the file."""
+
+
 class Command(TyperCommand):
     """A verb. It takes options from the file of --config, where the command line has none, and its
     help shows them in groups.
@@ -105,7 +109,9 @@ class Command(TyperCommand):
         verbs = {name: keys_of(one) for name, one in ctx.find_root().command.commands.items()}
         environment = typed.get("environment") or os.environ.get("WINNOW_ENVIRONMENT") or None
         found = options_of_file(path, verb=self.name or "", environment=environment, verbs=verbs)
-        given = {one.name: one for one in found if typed.get(one.name) in (None, [], ())}
+        overridden = {name for name, value in typed.items() if value not in (None, [], ())}
+        overridden |= {_OPPOSITES[name] for name in overridden & _OPPOSITES.keys()}
+        given = {one.name: one for one in found if one.name not in overridden}
         for parameter in self.get_params(ctx):
             if parameter.name in given:
                 _check(parameter, given[parameter.name], ctx)

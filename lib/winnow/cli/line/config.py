@@ -178,7 +178,8 @@ def _typed(
     elif several:
         items = value if isinstance(value, list) else [value]
         # No glob would be all topics: the opposite of what an empty list looks like.
-        if all(isinstance(one, str) for one in items) and (items or key != "topics"):
+        empty = not items and key in {"topics", *_ARGUMENTS.values()}
+        if all(isinstance(one, str) for one in items) and not empty:
             return [str(one) for one in items]
         expected = "a text, or a list of texts"
     else:
