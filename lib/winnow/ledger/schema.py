@@ -64,7 +64,7 @@ RUN_COLUMNS = columns(
     ("clock", TIME, "--now: the clock of every decision"),
     ("log_dirs", ArrayType(TEXT), "as they were given"),
     ("status", TEXT, "done, or partial: some partitions were left alone or failed"),
-    ("exit_code", INT, "as in the README"),
+    ("exit_code", INT, "of the result; after a signal the process ends with another one"),
 )
 
 PARTITION_COLUMNS = columns(
