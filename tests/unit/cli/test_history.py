@@ -177,12 +177,6 @@ def test_clean_records_in_the_ledger_that_the_options_name(
     assert ledger_of(CommandLine(log_dirs=[log_dir], no_ledger=True)) is None
     with pytest.raises(UsageError, match="--ledger and --no-ledger"):
         ledger_of(CommandLine(log_dirs=[log_dir], ledger="/l", no_ledger=True))
-    of_file = {"ledger": "file"}
-    both = CommandLine(log_dirs=[log_dir], ledger="/l", no_ledger=True, origins=of_file)
-    assert ledger_of(both) is None
-    of_file = {"no_ledger": "file"}
-    both = CommandLine(log_dirs=[log_dir], ledger="/l", no_ledger=True, origins=of_file)
-    assert ledger_of(both) == "/l"
     with pytest.raises(UsageError, match="inside a log directory"):
         ledger_of(CommandLine(log_dirs=[log_dir], ledger=f"{log_dir}/ledger"))
 

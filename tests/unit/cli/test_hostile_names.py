@@ -181,7 +181,7 @@ def test_guarded_stream_escapes_direct_writes() -> None:
 
 def test_log_of_spark_replaces_control_characters() -> None:
     pattern = (Path(__file__).parents[3] / "conf" / "log4j2.properties").read_text(encoding="utf-8")
-    assert "%replace{%m%n%ex}{[" in pattern
+    assert "%replace{%m%notEmpty{: %rEx{1}{separator()}}%n}{[" in pattern
 
 
 def test_cli_modules_write_only_through_the_output_layer() -> None:
