@@ -33,7 +33,6 @@ class _Write(Protocol[_T_contra]):
 
         `again`: an earlier write may have ended halfway, so write even if nothing changes.
         """
-        ...
 
 
 class JointWrites(Generic[_T]):

@@ -26,7 +26,6 @@ class Progress(Protocol):
 
     def advance(self, amount: int) -> None:
         """`amount` more bytes or tasks of the stage are done."""
-        ...
 
 
 class Silence:

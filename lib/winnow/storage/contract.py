@@ -82,15 +82,12 @@ class NewFile(Protocol):
 
     def write(self, data: memoryview) -> int:
         """Write some of `data`. Return how many bytes were accepted: at least one."""
-        ...
 
     def finish(self) -> None:
         """Complete the file and bring it to stable storage."""
-        ...
 
     def close(self) -> None:
         """Release the file. Without a `finish`, the caller must remove what was written."""
-        ...
 
 
 class Storage(Protocol):
@@ -102,33 +99,26 @@ class Storage(Protocol):
 
     def canonical(self, path: str) -> str:
         """Return the one canonical name of a directory, however it was spelled."""
-        ...
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
         """Return all entries, ascending by name."""
-        ...
 
     def entry(self, path: str) -> Entry:
         """Return the current entry of one name. FileNotFoundError if there is none."""
-        ...
 
     def exists(self, path: str) -> bool:
         """Return whether anything has this name. Errors are raised, so False is certain."""
-        ...
 
     def read_bytes(self, path: str) -> bytes:
         """Return a whole small file. CorruptLogError if it exceeds the limit in `size_limits`."""
-        ...
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return up to `length` bytes from `start`; fewer only at the end of the file."""
-        ...
 
     def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
         """Create a file with this content on stable storage. If that fails, no file remains.
         FileExistsError if there is one. `mtime_ns`: see `new_file`.
         """
-        ...
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         """Start a file of any size. FileExistsError if there is one, now or at `finish`.
@@ -136,15 +126,12 @@ class Storage(Protocol):
         `mtime_ns`: the time that `set_mtime_ns` will set, if known. Changing it later is expensive
         in some stores.
         """
-        ...
 
     def rename(self, source: str, target: str) -> None:
         """Rename atomically; replaces a file at `target`."""
-        ...
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name on its file system. FileExistsError if `target` exists."""
-        ...
 
     def unlink(self, path: str) -> None: ...
 
@@ -152,31 +139,26 @@ class Storage(Protocol):
         """Cut a file to its first `size` bytes. CorruptLogError if it has fewer. OSError where
         files can't be cut: in object stores and HDFS.
         """
-        ...
 
     def fsync_file(self, path: str) -> None: ...
 
     def fsync_dir(self, path: str) -> None:
         """Make earlier changes of names in the directory survive a power failure."""
-        ...
 
     def mkdir(self, path: str) -> None: ...
 
     def ensure_dir(self, path: str) -> None:
         """Like `mkdir`, but accepts an existing directory."""
-        ...
 
     def rmdir(self, path: str) -> None: ...
 
     def copy_attributes(self, source: str, target: str) -> None:
         """Give `target` the owner, group and permission bits of `source` (S8.5)."""
-        ...
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None: ...
 
     def volume(self, path: str) -> Volume:
         """Return the volume that holds a directory, as it is now."""
-        ...
 
     def changing(self, directory: str) -> AbstractContextManager[None]:
         """Group changes of one directory and its files that belong together.
@@ -186,11 +168,9 @@ class Storage(Protocol):
         Such a store also detects changes by others: it raises CorruptLogError, and no change takes
         effect.
         """
-        ...
 
     def settle(self, directory: str) -> None:
         """Complete a group of changes that has taken effect already. The caller holds the lock."""
-        ...
 
 
 @runtime_checkable
@@ -201,22 +181,18 @@ class Remembers(Protocol):
         """Read these files at once, as far as they are small. Reading them then takes no request.
         Raises nothing for files that are gone.
         """
-        ...
 
     def forget(self) -> None:
         """Forget listings: the next reader lists again what it reads."""
-        ...
 
     def listed_in(self, directory: str) -> tuple[Remembered, ...]:
         """Return the files of a directory as it was last listed, but no log of unknown time."""
-        ...
 
     def learn(self, directory: str, listed: Iterable[Remembered]) -> None:
         """Take over what `listed_in` returned in another process or in an earlier run. It counts
         for objects that have the same size, tag and, if told, time of upload when they are listed
         again.
         """
-        ...
 
 
 def os_error(number: int, path: str) -> OSError:

@@ -34,30 +34,24 @@ class FileTree(Protocol):
     @property
     def url(self) -> str:
         """The place as people see it. It holds no credentials."""
-        ...
 
     @property
     def local_path(self) -> str | None:
         """Path of a local directory; None for any other place."""
-        ...
 
     def list_tree(self) -> tuple[StoredFile, ...]:
         """Return all files, ascending by name; none if the place does not exist. UsageError for
         anything that is not a plain file.
         """
-        ...
 
     def list_top(self) -> tuple[str, ...]:
         """Return at most 1000 names directly in the place. Those of directories end with `/`."""
-        ...
 
     def neighbours(self) -> Iterable[str]:
         """Return names beside and around the place, which tell whose storage it is in."""
-        ...
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         """Return up to `length` bytes from `start`; fewer only at the end of the file."""
-        ...
 
     def fetch(self, file: StoredFile, path: str) -> None:
         """Create a local file with the content and the mtime of `file`, and of a local one also its
@@ -66,23 +60,18 @@ class FileTree(Protocol):
         CorruptLogError if its size differs from the listed one. FileExistsError if there is a file
         at `path`.
         """
-        ...
 
     def create(self, name: str, data: bytes) -> None:
         """Create a small file, whole or not at all. FileExistsError if somebody was faster."""
-        ...
 
     def put(self, name: str, path: str) -> None:
         """Create a file from a local one that the caller gives up. FileExistsError as above."""
-        ...
 
     def delete(self, name: str) -> None:
         """Delete a file. Does nothing if there is none."""
-        ...
 
     def settle(self) -> None:
         """Make earlier `put`, `create` and `delete` calls durable, as far as the place can."""
-        ...
 
 
 def size_changed(tree: FileTree, file: StoredFile, found: int) -> CorruptLogError:

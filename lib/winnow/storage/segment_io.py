@@ -64,7 +64,6 @@ class Ranges(Protocol):
 
     def read_range(self, path: str, start: int, length: int) -> Bytes | bytes:
         """See `Storage.read_range`. The next call may overwrite what this one returned."""
-        ...
 
 
 @contextmanager
