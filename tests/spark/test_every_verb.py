@@ -41,7 +41,7 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     idle = [str(copy_log_dir("clean", place / "idle", only=["c-tomb-0"])), "--only", "retention"]
     out = ["--out", str(place / "plan.json")]
     assert run_here(spark, ["plan", *idle, *TOPICS, "--no-ledger", *out])[0] == 0
-    return {
+    commands = {
         "apply": ["apply", str(place / "plan.json"), "--no-ledger", "--report", "none"],
         "clean": ["clean", log_dir, *TOPICS, "--no-ledger", "--report", "none"],
         "demo": ["demo"],
@@ -55,6 +55,8 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
         "recover": ["recover", log_dir],
         "verify": ["verify", log_dir],
     }
+    assert sorted(commands) == sorted(VERBS), "each verb needs a command here"
+    return commands
 
 
 @pytest.mark.parametrize("verb", VERBS)

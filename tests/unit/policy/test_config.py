@@ -15,7 +15,7 @@ from winnow.policy.keys import KEYS, Ignored, parse_broker_value, parse_topic_va
 def test_table_and_dataclass_have_the_same_rows() -> None:
     assert [key.attribute for key in KEYS] == [
         f.name for f in fields(TopicConfig) if f.name not in {"sources", "rules"}
-    ]
+    ], "each key needs a field of TopicConfig in policy/config.py, in the same order"
     assert list(KAFKA_DEFAULTS.sources) == [key.name for key in KEYS]
 
 
