@@ -19,17 +19,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow.arguments import checked
-from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import LookOptions, Request, RunOptions
 from winnow.cleaning.result import RunResult
-from winnow.cleaning.run import new_run_id
+from winnow.cleaning.run import new_run_id, opened
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.append import append, recorded
 from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.rows import cleaning, who
-from winnow.logdir.lock import lock_to_read, locked
-from winnow.logdir.survey import check_one_node, survey_log_dirs
+from winnow.logdir.lock import lock_to_read
+from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.progress import Progress, Silence
@@ -202,27 +201,22 @@ def erase(
     certificate = None if dry_run else options.get("certificate")
     if certificate is not None:
         check_place(certificate, log_dirs)
-    with locked(log_dirs, to_change=not dry_run) as dirs:
-        check_one_node(dirs, "erase")
+    asked = {
+        "settings": options.get("settings") or Settings(),
+        "topics": options.get("topics", ()),
+        "now": 0,
+        "stop": options.get("stop"),
+        "progress": progress,
+    }
+    request = Request.of(asked, touch=not dry_run)
+    with opened(log_dirs, request, one_node="erase") as (dirs, known, notes):
         if not dry_run:
             check_paths([d.path for d in dirs])
-        found_settings, found = with_metadata(options.get("settings") or Settings(), Places(), dirs)
-        request = Request.of(
-            {
-                "settings": found_settings,
-                "topics": options.get("topics", ()),
-                "now": 0,
-                "stop": options.get("stop"),
-                "progress": progress,
-            },
-            touch=not dry_run,
-        )
-        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
-        request = replace(request, now=NO_CLOCK)
-        with cancelling_jobs(spark.sparkContext, request.stop):
-            result = erase_from(spark, dirs, request, different, run_id=new_run_id())
+        with cancelling_jobs(spark.sparkContext, known.stop):
+            without_clock = replace(known, now=NO_CLOCK)
+            result = erase_from(spark, dirs, without_clock, different, run_id=new_run_id())
         skipped = skipped_besides(dirs, result.not_searched)
-        result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
+        result = replace(result, notes=(*notes, *skipped))
     if dry_run or (ledger is None and certificate is None):
         return result
     hashes, ended = hash_keys(key.as_py() for key in different), now_ms()
@@ -263,15 +257,11 @@ def explain(
 
     question = Question(options.pop("offset", None), options.pop("key", None))
     request = Request.of(options, touch=False)
-    with locked(log_dirs, to_change=False) as dirs:
-        check_one_node(dirs, "explain")
-        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
+    with opened(log_dirs, request, one_node="explain") as (dirs, request, notes):
         home = home_of(dirs, partition)
-        settings, found = with_metadata(request.settings, Places(), dirs)
-        request = replace(request, settings=settings)
         request.progress.stage(f"looking at {partition}")
         answer = explain_partition(spark.sparkContext, home, request, question)
-    return replace(answer, notes=(*settings.notes(), *found))
+    return replace(answer, notes=notes)
 
 
 @checked
@@ -294,15 +284,10 @@ def doctor(
     """
     from winnow.verbs.doctor.diagnose import diagnose  # noqa: PLC0415
 
-    progress = progress or Silence()
-    with locked(log_dirs, to_change=False) as dirs:
-        settings, found = with_metadata(settings, Places(), dirs)
-        request = Request.of(
-            {"settings": settings, "topics": topics, "now": now, "progress": progress}, touch=False
-        )
-        request.check_globs({tp.topic for d in dirs for tp in d.partitions})
+    asked = {"settings": settings, "topics": topics, "now": now, "progress": progress}
+    with opened(log_dirs, Request.of(asked, touch=False)) as (dirs, request, notes):
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
-    return replace(diagnosis, notes=(*settings.notes(), *found))
+    return replace(diagnosis, notes=notes)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -23,6 +24,7 @@ from winnow.cleaning.result import RunResult
 from winnow.cleaning.summaries.known import with_summaries
 from winnow.logdir.lock import locked
 from winnow.logdir.lock_reach import why_seen_here_only
+from winnow.logdir.survey import LogDir, check_one_node, topics_of
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.session import WithContext
@@ -65,6 +67,23 @@ def _walks_all_first(request: Request) -> bool:
     )
 
 
+@contextmanager
+def opened(
+    log_dirs: Sequence[str], request: Request, *, one_node: str | None = None
+) -> Iterator[tuple[Sequence[LogDir], Request, tuple[str, ...]]]:
+    """Yield the log directories, locked, the request with all settings, and notes about these.
+
+    `one_node`: the verb, if it takes the directories of one broker at a time.
+    """
+    with locked(log_dirs, to_change=request.touch) as dirs:
+        if one_node is not None:
+            check_one_node(dirs, one_node)
+        if request.settings.compare_log_dirs:  # a private copy has only some of the partitions
+            request.check_globs(topics_of(dirs))
+        settings, found = with_metadata(request.settings, Places(), dirs)
+        yield dirs, replace(request, settings=settings), (*settings.notes(), *found)
+
+
 def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
     """Plan these log directories or, if the request may touch them, clean them (`winnow.api`)."""
     check_in_place(log_dirs, on_corrupt=request.on_corrupt, keep_replaced=request.keep_replaced)
@@ -73,13 +92,9 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         request = replace(request, only="retention")
     progress, run_id = request.progress, new_run_id()
     scanning = request.touch and request.only != "retention"
-    with locked(log_dirs, to_change=request.touch) as dirs:
-        if request.settings.compare_log_dirs:  # a private copy has only some of the partitions
-            request.check_globs({tp.topic for d in dirs for tp in d.partitions})
-        settings, found = with_metadata(request.settings, Places(), dirs)
-        throttle = io_rate(settings, dirs) if request.throttle is None else request.throttle
-        request = replace(request, settings=settings)
-        sc = spark.sparkContext
+    with opened(log_dirs, request) as (dirs, completed, of_settings):
+        rate, sc = request.throttle, spark.sparkContext
+        throttle = io_rate(completed.settings, dirs) if rate is None else rate
         weighing = partial(weigh, sc, now=request.now, progress=progress)
         progress.stage(f"looking at {counted(sum(len(d.partitions) for d in dirs), 'partition')}")
         with (
@@ -88,7 +103,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             limiting_io(sc, throttle),
             spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
         ):
-            request = with_summaries(replace(request, spool=spool), dirs)
+            request = with_summaries(replace(completed, spool=spool), dirs)
             prepared = decide_without_walk(sc, dirs, request)
             if _walks_all_first(request):
                 prepared = walk(sc, prepared, request)
@@ -113,8 +128,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         )
         lacking = [what_is_short(prepared, short=short)] if short else []
         notes = (
-            *settings.notes(),
-            *found,
+            *of_settings,
             *local,
             *skipped,
             *_what_was_put_right(prepared),
@@ -132,5 +146,5 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         refused=refusal is not None,
         short_bytes=short,
         peak_extra_bytes=done.peak_extra_bytes,
-        kafka=settings.kafka,
+        kafka=request.settings.kafka,
     )

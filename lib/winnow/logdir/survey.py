@@ -216,6 +216,10 @@ def _from_zero(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     return {key: max(0, offset) for key, offset in offsets.items()}
 
 
+def topics_of(log_dirs: Sequence[LogDir]) -> set[str]:
+    return {tp.topic for log_dir in log_dirs for tp in log_dir.partitions}
+
+
 def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
     """Raise UsageError for log directories of several nodes, for a verb that works on one."""
     for other in log_dirs[1:]:

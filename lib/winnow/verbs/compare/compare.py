@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.lookup import Segments
-from winnow.logdir.survey import LogDir
+from winnow.logdir.survey import LogDir, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
@@ -57,8 +57,7 @@ def compare(
     broken = next((log_dir.error for log_dir in log_dirs if log_dir.error is not None), None)
     if broken is not None:
         raise broken
-    every = {partition.topic for log_dir in log_dirs for partition in log_dir.partitions}
-    check_globs(topics, every, option="--topics")
+    check_globs(topics, topics_of(log_dirs), option="--topics")
     homes: dict[TopicPartition, list[Home]] = defaultdict(list)
     for log_dir in log_dirs:
         for topic_partition in log_dir.partitions:
