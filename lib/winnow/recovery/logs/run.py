@@ -53,8 +53,6 @@ from winnow.words import counted
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from winnow.storage.contract import Storage
-
 _ROUND_BYTES = 32 << 30
 """Logs of about this many bytes are planned before their plans are applied: a plan holds the new
 indexes, some thousandths of the log.
@@ -118,7 +116,8 @@ def recover_dir(
     writers: int = _WRITERS,
 ) -> RecoveredDir:
     """Recover one log directory, whose lock the caller holds. `plan` defaults to this process."""
-    plan, progress = plan or _plan_here, progress or Silence()
+    progress = progress or Silence()
+    plan = plan or (lambda some: [_plan_one(log) for log in some])
     if log_dir.error is not None:
         return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(log_dir.error))
     try:
@@ -144,10 +143,6 @@ def recover_dir(
     except FAILS_ONE_PARTITION as error:
         return replace(result, error=failure(error).message)
     return replace(result, marked=whole)
-
-
-def _plan_here(logs: Sequence[LogToLoad]) -> list[_Planned]:
-    return [_plan_one(log) for log in logs]
 
 
 def _plan_all(sc: SparkContext, logs: Sequence[LogToLoad]) -> list[_Planned]:

@@ -18,7 +18,7 @@ from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
 from winnow.logdir.files import tree_bytes
 from winnow.logdir.lock import lock_log_dir, lock_to_read
-from winnow.logdir.survey import LogDir, survey_log_dirs
+from winnow.logdir.survey import LogDir, survey_log_dirs, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.recovery.runs.undone_log import check_undone_log
 from winnow.recovery.runs.values import Action, Kept, PartitionRecovery, RecoverResult
@@ -81,8 +81,7 @@ def recover_log_dirs(
             for topic_partition in log_dir.partitions
             if is_wanted(topic_partition.topic, topics)
         ]
-        every = {at.topic for log_dir in surveyed for at in log_dir.partitions}
-        check_globs(topics, every, option="--topics")
+        check_globs(topics, topics_of(surveyed), option="--topics")
         run_id = undo_run or purge_run
         if run_id not in {None, ALL}:
             places = _places_of(storage, places, run_id)
@@ -95,7 +94,7 @@ def recover_log_dirs(
                 log_dir=log_dir.path,
             )
             try:
-                found = _preview(storage, found) if dry_run else _recover(storage, log_dir, found)
+                found = _recovered(storage, log_dir, found, dry_run=dry_run)
                 if undo_run is not None:
                     found = _undo(storage, log_dir, found, undo_run, dry_run=dry_run)
                 if purge_run is not None:
@@ -148,22 +147,17 @@ def _closed_by(run: KeptRun) -> str | None:
     return "an older version of Winnow kept it" if run.bound is None else run.closed_by
 
 
-def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
-    finish = log_dir.clean_shutdown and log_dir.error is None
-    done = put_right(
-        storage, log_dir.path, TopicPartition(found.topic, found.partition), finish=finish
-    )
-    report = done.recovery
-    if not report and done.finished is None:
-        return found
-    return replace(
-        found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed
-    )
-
-
-def _preview(storage: Storage, found: PartitionRecovery) -> PartitionRecovery:
-    report = preview(storage, _directory(found))
-    if not report:
+def _recovered(
+    storage: Storage, log_dir: LogDir, found: PartitionRecovery, *, dry_run: bool
+) -> PartitionRecovery:
+    if dry_run:
+        report, finished = preview(storage, _directory(found)), None
+    else:
+        finish = log_dir.clean_shutdown and log_dir.error is None
+        at = TopicPartition(found.topic, found.partition)
+        done = put_right(storage, log_dir.path, at, finish=finish)
+        report, finished = done.recovery, done.finished
+    if not report and finished is None:
         return found
     return replace(
         found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed
