@@ -27,7 +27,7 @@ from winnow.cli.options import (
     stop_of,
     switch,
 )
-from winnow.cli.out import Errors, Paper, complain, tell, tell_json
+from winnow.cli.out import Errors, Paper, complain, picked, tell, tell_json
 from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
 from winnow.cli.profile import Clock
 from winnow.cli.session import spark_context
@@ -177,12 +177,9 @@ def prepare(
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         with (clock or Clock(asked=False)).progress(quiet=request.quiet) as progress:
-            deciding: dict[str, Any] = {
+            deciding = picked(request, "topics", "exclude", "unclean_shutdown") | {
                 "settings": settings,
-                "topics": tuple(request.topics),
-                "exclude": tuple(request.exclude),
                 "now": now,
-                "unclean_shutdown": request.unclean_shutdown,
                 "throttle": throttle,
                 "progress": progress,
                 "stop": stop,
@@ -200,22 +197,15 @@ def prepare(
             if verb == "clean" and not request.yes and not request.output:
                 pause = getattr(progress, "paused", nullcontext)
                 checks.append(partial(confirm, pause=pause))
-            of_clean: dict[str, Any] = {
-                "keep_replaced": request.keep_replaced,
-                "begin_again": request.begin_again,
-                "ledger": ledger,
-                "key_summaries": key_summaries_of(request, ledger),
-            }
-            more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
-            function = api.clean if verb == "clean" else api.plan
-            result = function(
+            more = picked(request, "only", "on_corrupt", "output", "work_dir") | limits
+            if verb == "clean":
+                more |= picked(request, "keep_replaced", "begin_again")
+                more |= {"ledger": ledger, "key_summaries": key_summaries_of(request, ledger)}
+            else:
+                more |= picked(request, "estimate")
+            result = (api.clean if verb == "clean" else api.plan)(
                 spark,
                 list(request.log_dirs),
-                only=request.only,
-                on_corrupt=request.on_corrupt,
-                **limits,
-                output=tuple(request.output),
-                work_dir=request.work_dir,
                 **deciding,
                 **more,
                 seen=_each(checks) if checks else None,
