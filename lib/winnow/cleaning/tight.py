@@ -77,7 +77,7 @@ def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionR
     }
     for number, round_ in exact.items():
         needed, room = needed_bytes(round_.job, request), run.room().at(round_.job.directory)
-        if needed <= room:
+        if needed <= room or request.stop.reason is not None:  # a stop explains any failure
             [results[number]] = compact(run, [round_])
         elif needed <= room + seed_bytes(round_, request):
             try:
