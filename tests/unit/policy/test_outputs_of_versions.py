@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from tests.fixtures.data import HERE
 from tests.kafka.versions.eras import ERAS
 from winnow.policy.describe import Entry, parse_topic_configs
+from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
+from winnow.policy.keys import BY_BROKER_NAME, KEYS
 
 OPTION = HERE / "kafka-configs" / "2.8.2-zookeeper-option.txt"
 OUTPUTS = sorted({*(HERE / "kafka-configs").glob("*.txt")} - {OPTION})
@@ -41,6 +44,22 @@ def test_output_of_the_option_zookeeper_has_the_settings_of_all_topics() -> None
     assert values(found.topics["cd-both"])["cleanup.policy"] == "compact,delete"
     assert len(found.topics) >= 28 - 5
     assert found.notes == ()
+
+
+def test_brokers_print_every_name_of_a_topic_setting() -> None:
+    printed = {
+        name
+        for output in OUTPUTS
+        for name in re.findall(r"[\w.]+(?==)", output.read_text(encoding="utf-8"))
+    }
+    known = {key.name for key in KEYS if not key.broker_only}
+    assert not known - printed, "no broker prints these: are the names Kafka's?"
+
+
+def test_no_setting_is_both_known_and_ignored() -> None:
+    known = {key.name for key in KEYS}
+    assert not known & TOPIC_KEYS, "remove these from policy/ignored_settings.py"
+    assert not BY_BROKER_NAME.keys() & CLEANER_TUNING
 
 
 def test_each_version_has_a_real_output() -> None:
