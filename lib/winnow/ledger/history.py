@@ -232,10 +232,6 @@ def _freed_for_good() -> Column:
     )
 
 
-def _ms(time: Column) -> Column:
-    return f.unix_millis(time)
-
-
 def _runs(rows: DataFrame) -> tuple[PastRun, ...]:
     summed = rows.groupBy("run_id", "user", "host", "started_at", "ended_at", "status").agg(
         f.count("topic").alias("partitions"),
@@ -260,12 +256,12 @@ def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
         .agg(
             f.count_distinct("run_id").alias("runs"),
             _freed_for_good().alias("freed_bytes"),
-            _ms(f.max(acted)).alias("last_cleaned"),
-            _ms(f.max("ended_at")).alias("last_run"),
+            f.unix_millis(f.max(acted)).alias("last_cleaned"),
+            f.unix_millis(f.max("ended_at")).alias("last_run"),
             of_last(alone).alias("left_alone"),
-            of_last(f.try_add(_ms(f.col("oldest_dirty_at")), f.col("max_compaction_lag_ms"))).alias(
-                "due"
-            ),
+            of_last(
+                f.try_add(f.unix_millis(f.col("oldest_dirty_at")), f.col("max_compaction_lag_ms"))
+            ).alias("due"),
         )
     )
     found = (PastPartition(**row.asDict()) for row in summed.collect())
@@ -295,5 +291,8 @@ def _erasures(rows: DataFrame, since: int | None, topics: Sequence[str]) -> tupl
 
 
 def _with_ms(rows: DataFrame) -> DataFrame:
-    times = _ms(f.col("started_at")).alias("started"), _ms(f.col("ended_at")).alias("ended")
+    times = (
+        f.unix_millis(f.col("started_at")).alias("started"),
+        f.unix_millis(f.col("ended_at")).alias("ended"),
+    )
     return rows.select("*", *times).drop("started_at", "ended_at")

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import kept_by
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.prepare import look_again
+from winnow.cleaning.plan.prepare import decide_again, walk
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
@@ -63,9 +63,8 @@ def split_first(
         for number, item in chosen.items()
     }
     done = [number for number, item in results.items() if isinstance(item, PartitionWork)]
-    again = attempted(
-        lambda: look_again(sc, [chosen[number] for number in done], request), request.stop
-    )
+    changed = [chosen[number] for number in done]
+    again = attempted(lambda: walk(sc, decide_again(sc, changed, request), request), request.stop)
     if isinstance(again, Failure):
         return results | {n: report.given_up(chosen[n], again, request.stop) for n in done}
     for number, item in zip(done, again, strict=True):

@@ -120,17 +120,12 @@ def _with_gathered_entries(
     return result
 
 
-def look_again(
-    sc: SparkContext, items: Sequence[PartitionWork], request: Request
-) -> list[Prepared]:
-    """Plan again for partitions that this run changed, with the same settings and checkpoints."""
-    return walk(sc, decide_again(sc, items, request), request)
-
-
 def decide_again(
     sc: SparkContext, items: Sequence[PartitionWork], request: Request
 ) -> list[Prepared]:
-    """Do as `look_again`, without a walk."""
+    """Plan again, without a walk, for partitions that this run changed, with the same settings and
+    checkpoints.
+    """
     return [decide_listed(*found, request) for found in list_known(sc, items, request)]
 
 

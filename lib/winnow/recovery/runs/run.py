@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from winnow.arguments import checked
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
-from winnow.logdir.commit.kept import KeptRun, kept_path, kept_run_ids, read_kept
+from winnow.logdir.commit.kept import kept_path, kept_run_ids, read_kept
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
@@ -138,13 +138,11 @@ def _directory(found: PartitionRecovery) -> str:
 
 def _kept(storage: Storage, directory: str) -> tuple[Kept, ...]:
     runs = [read_kept(storage, directory, run_id) for run_id in kept_run_ids(storage, directory)]
+    old = "an older version of Winnow kept it"
     return tuple(
-        Kept(run.run_id, run.kept_at_ms, run.segments, run.bytes, _closed_by(run)) for run in runs
+        Kept(r.run_id, r.kept_at_ms, r.segments, r.bytes, r.closed_by if r.bound else old)
+        for r in runs
     )
-
-
-def _closed_by(run: KeptRun) -> str | None:
-    return "an older version of Winnow kept it" if run.bound is None else run.closed_by
 
 
 def _recovered(

@@ -193,10 +193,8 @@ def _sub_directory(
     try:
         parse_partition_dir(name)
         directory = list_directory(storage, path)
-    except UsageError as error:
-        yield FileDescription(path, FileKind.OTHER, 0, None, iter([Problem(f"{error} ({path})")]))
-    except OSError as error:
-        problem = Problem(f"can't be read: {error.strerror or error} ({path})")
-        yield FileDescription(path, FileKind.OTHER, 0, None, iter([problem]))
+    except (UsageError, OSError) as error:
+        read = f"can't be read: {error.strerror or error}" if isinstance(error, OSError) else error
+        yield FileDescription(path, FileKind.OTHER, 0, None, iter([Problem(f"{read} ({path})")]))
     else:
         yield from _files_of(storage, directory, records=records)
