@@ -22,7 +22,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from winnow.errors import UsageError
-from winnow.policy.keys import Ignored, Value, Wrong, broker_value, topic_value, unknown_topic_key
+from winnow.policy.keys import (
+    NOT_DYNAMIC,
+    Ignored,
+    Value,
+    Wrong,
+    broker_value,
+    is_dynamic,
+    topic_value,
+    unknown_topic_key,
+)
 
 _SECTION = re.compile(
     r"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$"
@@ -174,6 +183,8 @@ class _Reader:
                 self._notes.append(f"{self._file}: {key} is unknown to Winnow and ignored")
                 return
             self._add(Entry(key, read, source), ("topic" if overridden else "effective", name))
+        elif self._overrides_only and not is_dynamic(key):
+            self._notes.append(f"{self._file}: {key} {NOT_DYNAMIC}")
         else:
             of_broker = broker_value(key, value, where=where)
             # A broker also prints unknown keys: plug-ins add their own.

@@ -65,6 +65,8 @@ class Synonym:
     allowed: Allowed = ANY
     unit: int = 1
     negative_is_unlimited: bool = False
+    dynamic: bool = True
+    """False: a broker reads it from server.properties only, and ignores a dynamic value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +102,32 @@ def _key(
     return Key(name=name, kind=kind, default=default, allowed=allowed, doc=doc, synonyms=synonyms)
 
 
-def _broker_key(name: str, kind: Kind, default: Value | None, allowed: Allowed, doc: str) -> Key:
-    return replace(_key(name, kind, default, allowed, doc, name), broker_only=True)
+def _broker_key(
+    name: str,
+    kind: Kind,
+    default: Value | None,
+    allowed: Allowed,
+    doc: str,
+    *,
+    dynamic: bool = False,
+) -> Key:
+    synonym = Synonym(name=name, kind=kind, allowed=allowed, dynamic=dynamic)
+    return replace(_key(name, kind, default, allowed, doc, synonym), broker_only=True)
 
 
 def _retention(name: str, kind: Kind, unit: int) -> Synonym:
     return Synonym(
-        name=name, kind=kind, allowed=UNLIMITED_OR_POSITIVE, unit=unit, negative_is_unlimited=True
+        name=name,
+        kind=kind,
+        allowed=UNLIMITED_OR_POSITIVE,
+        unit=unit,
+        negative_is_unlimited=True,
+        dynamic=unit == 1,
     )
 
 
+NOT_DYNAMIC = "is ignored, as by a broker, which reads it from server.properties only"
+"""What is said of a dynamic value of a setting that is not dynamic."""
 IO_RATE = "log.cleaner.io.max.bytes.per.second"
 INT, LONG, DOUBLE, BOOLEAN, POLICY = Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN, Kind.POLICY
 
@@ -192,12 +210,13 @@ KEYS: tuple[Key, ...] = (
                                                           "at all"),
     _broker_key(
         IO_RATE, DOUBLE, None, Allowed(lambda value: value > 0, "above 0"),
-        "bytes that all tasks of a run read and write per second",
+        "bytes that all tasks of a run read and write per second", dynamic=True,
     ),
     _broker_key("remote.log.storage.system.enable", BOOLEAN, None, ANY, "the broker tiers topics "
                                                                         "that ask for it"),
     _broker_key(
-        PRODUCER_ID, INT, 86_400_000, at_least(1), "how long a broker remembers an idle producer"
+        PRODUCER_ID, INT, 86_400_000, at_least(1), "how long a broker remembers an idle producer",
+        dynamic=True,
     ),
     _broker_key(
         TRANSACTIONAL_ID, INT, 604_800_000, at_least(1), "the same before Kafka 3.4"
@@ -258,6 +277,12 @@ def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored |
     if isinstance(value, int) and not isinstance(value, bool):
         return -1 if synonym.negative_is_unlimited and value < 0 else value * synonym.unit
     return value
+
+
+def is_dynamic(name: str) -> bool:
+    """Return whether a broker uses a dynamic value of this setting. Controllers accept any."""
+    row = BY_BROKER_NAME.get(name)
+    return row is None or row[1].dynamic
 
 
 def topic_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong | None:

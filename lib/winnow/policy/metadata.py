@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from winnow.policy.describe import DescribedConfigs, Entry
-from winnow.policy.keys import broker_value, topic_value
+from winnow.policy.keys import NOT_DYNAMIC, broker_value, is_dynamic, topic_value
 from winnow.state import TopicIdentity
 
 Texts = Mapping[str, tuple[str, str]]
@@ -76,7 +76,9 @@ def metadata_settings(
     """
     unknown: set[str] = set()
     overrides = {topic: _topic_entries(texts, unknown) for topic, texts in topic_configs.items()}
-    ignored = (f"{log}: {key} is unknown to Winnow and ignored" for key in sorted(unknown))
+    ignored = [f"{log}: {key} is unknown to Winnow and ignored" for key in sorted(unknown)]
+    named = {key for texts in (all_brokers, *broker_configs.values()) for key in texts}
+    ignored += [f"{log}: {key} {NOT_DYNAMIC}" for key in sorted(named) if not is_dynamic(key)]
     configs = DescribedConfigs(
         topics=overrides,
         brokers={
@@ -101,7 +103,9 @@ def _topic_entries(texts: Texts, unknown: set[str]) -> tuple[Entry, ...]:
 
 def _broker_entries(texts: Texts, of_whom: str) -> tuple[Entry, ...]:
     read = (
-        (key, broker_value(key, text, where=where), where) for key, (text, where) in texts.items()
+        (key, broker_value(key, text, where=where), where)
+        for key, (text, where) in texts.items()
+        if is_dynamic(key)
     )
     # Many of the rest are plug-ins' own keys.
     return tuple(

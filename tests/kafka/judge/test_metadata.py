@@ -9,9 +9,15 @@ import time
 from pathlib import Path
 
 from tests.kafka.judge.broker import Broker
+from winnow.cleaning.plan.settings import with_metadata
 from winnow.logdir.metadata import Configs, read_cluster_metadata
 from winnow.logdir.metadata_log import list_snapshots
 from winnow.logdir.partition_metadata import read_topic_id
+from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.config import TopicConfig
+from winnow.policy.keys import NOT_DYNAMIC
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings
 from winnow.storage.local import LocalStorage
 
 SMALL_SNAPSHOTS = {
@@ -137,3 +143,50 @@ def test_settings_equal_those_of_kafka_configs(tmp_path: Path) -> None:
     }
     assert (whole.topics, whole.end_offset) == (metadata.topics, metadata.end_offset)
     assert plain(whole.all_brokers) == plain(metadata.all_brokers)
+
+
+NOT_ALL_DYNAMIC = {
+    "log.retention.hours": "1",
+    "log.retention.minutes": "2",
+    "log.cleaner.enable": "false",
+    "log.segment.bytes": "2000000",
+}
+
+
+def test_settings_that_a_broker_does_not_take_from_its_controller_are_ignored(
+    tmp_path: Path,
+) -> None:
+    """A controller stores any setting of brokers. A broker ignores those that are not dynamic."""
+    log_dir, home = tmp_path / "log-dir", tmp_path / "home"
+    with Broker(log_dir, home=home) as broker:
+        topics(broker, "--create", "--topic", "t")
+        broker._tool(
+            "kafka.admin.ConfigCommand",
+            *("--bootstrap-controller", f"127.0.0.1:{broker._controller_port}"),
+            *("--entity-type", "brokers", "--entity-name", "1", "--alter", "--add-config"),
+            ",".join(f"{key}={value}" for key, value in NOT_ALL_DYNAMIC.items()),
+        )
+        broker.wait_until_logged(
+            "Non-dynamic configs will be ignored", timeout_seconds=WAIT_SECONDS
+        )
+        asked = ("--entity-type", "topics", "--entity-name", "t", "--describe", "--all")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while "segment.bytes=2000000 " not in (used := broker.kafka_configs(*asked)):
+            assert time.monotonic() < deadline, used
+    storage = LocalStorage()
+    stored = read_cluster_metadata(storage, str(log_dir / "__cluster_metadata-0"))
+    assert plain(stored.broker_configs[1]) == NOT_ALL_DYNAMIC
+    server = parse_server_properties((home / "server.properties").read_text())
+    given = Settings(server_properties=server)
+    settings, notes = with_metadata(given, storage, survey_log_dirs(storage, [str(log_dir)]))
+    config = settings.resolve("t", node_id=1)
+    assert isinstance(config, TopicConfig)
+    for name, value in (
+        ("retention.ms", config.retention_ms),
+        ("segment.bytes", config.segment_bytes),
+        ("cleanup.policy", config.cleanup_policy),
+    ):
+        assert f"  {name}={value} " in used
+    assert config.log_cleaner_enable
+    assert len([note for note in settings.notes() if NOT_DYNAMIC in note]) == 3
+    assert notes == ()

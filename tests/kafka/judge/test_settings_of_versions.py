@@ -11,7 +11,14 @@ from functools import cache
 import pytest
 
 from tests.kafka.judge.jars import JAR_LISTS, installation, java
-from winnow.policy.keys import BY_BROKER_NAME, BY_TOPIC_NAME, KEYS, broker_value, topic_value
+from winnow.policy.keys import (
+    BY_BROKER_NAME,
+    BY_TOPIC_NAME,
+    KEYS,
+    broker_value,
+    is_dynamic,
+    topic_value,
+)
 from winnow.policy.known_version import HIGHEST_LEVELS, LEVELS
 from winnow.policy.versions import PRODUCER_ID, UNKNOWN, Range, asked_version
 
@@ -118,3 +125,12 @@ def test_every_setting_of_the_version_is_known_or_ignored(version: str) -> None:
         if (topic_value if level == "topic" else broker_value)(name, "1", where="here") is None
     }
     assert unknown == set()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_dynamic_settings_are_those_of_the_version(version: str) -> None:
+    dynamic = {line.split()[1] for line in answers(version) if line.startswith("dynamic ")}
+    assert len(dynamic) > 50
+    missing = {name for name in BY_BROKER_NAME if is_dynamic(name)} - dynamic
+    assert missing <= asked_version(version).rules.unknown_settings | {NOT_IN_4_3_1}
+    assert {name for name in BY_BROKER_NAME if not is_dynamic(name)} & dynamic == set()

@@ -9,7 +9,7 @@ import pytest
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
 from winnow.policy.describe import DescribedConfigs, parse_topic_configs
-from winnow.policy.keys import Ignored
+from winnow.policy.keys import NOT_DYNAMIC, Ignored
 from winnow.policy.sources import Settings, Unknown
 from winnow.policy.versions import asked_version
 
@@ -100,6 +100,16 @@ def test_entries_without_synonyms_below_a_headline_are_overrides() -> None:
         "Configs for topic 'orders' are:\n  cleanup.policy=compact\n  retention.ms=1\n"
     )
     assert values(found, "orders") == {"cleanup.policy": "compact", "retention.ms": 1}
+
+
+def test_setting_that_is_not_dynamic_is_ignored_among_dynamic_ones() -> None:
+    """A controller that is asked prints it; a broker does not use it."""
+    entry = "  log.retention.hours=1 sensitive=false synonyms={}\n"
+    found = parse_topic_configs(f"Default configs for brokers in the cluster are:\n{entry}")
+    assert found.all_brokers == ()
+    assert found.notes == (f"--topic-configs: log.retention.hours {NOT_DYNAMIC}",)
+    of_all = parse_topic_configs(f"All configs for broker 1 are:\n{entry}")
+    assert [(e.key, e.value) for e in of_all.brokers[1]] == [("log.retention.hours", 3_600_000)]
 
 
 def test_sections_of_other_entities_are_skipped() -> None:

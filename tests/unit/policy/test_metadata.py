@@ -11,6 +11,7 @@ import pytest
 
 from winnow.policy.config import TopicConfig
 from winnow.policy.describe import parse_topic_configs
+from winnow.policy.keys import NOT_DYNAMIC
 from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings, Unknown, parse_set, parse_topic_set
@@ -307,3 +308,18 @@ def test_metadata_log_dir_is_read_from_server_properties() -> None:
 def test_settings_can_be_pickled() -> None:
     settings = Settings(metadata=metadata(texts(cleanup_policy="compact", segment_bytes="5")))
     assert pickle.loads(pickle.dumps(settings)).resolve("t") == settings.resolve("t")  # noqa: S301
+
+
+def test_setting_that_is_not_dynamic_counts_only_in_server_properties() -> None:
+    """A controller stores it nevertheless, and a broker logs an error and ignores it."""
+    server = parse_server_properties("log.retention.hours=1000\nlog.cleaner.enable=true")
+    stored = texts(
+        log_retention_minutes="1", log_cleaner_enable="false", log_segment_bytes="2000000"
+    )
+    config = known(Settings(server_properties=server, metadata=metadata(brokers={1: stored})))
+    assert (config.retention_ms, config.log_cleaner_enable) == (3_600_000_000, True)
+    assert config.segment_bytes == 2_000_000
+    assert metadata(all_brokers=stored).configs.notes == (
+        f"{LOG}: log.cleaner.enable {NOT_DYNAMIC}",
+        f"{LOG}: log.retention.minutes {NOT_DYNAMIC}",
+    )

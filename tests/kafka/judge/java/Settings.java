@@ -1,5 +1,6 @@
 import java.lang.reflect.Field;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
@@ -7,7 +8,8 @@ import org.apache.kafka.common.config.ConfigException;
 /**
  * Prints what this version of Kafka accepts. Its arguments are lines such as {@code topic segment.bytes=14}: each is answered with
  * {@code yes}, {@code no} or {@code unknown}. The last lines are the levels of metadata.version that it has, the highest one that its
- * brokers support, and the names of all settings. Works for all versions by reflection, since these classes have moved.
+ * brokers support, the names of all settings, and those that a broker takes as dynamic ones. Works for all versions by reflection, since
+ * these classes have moved.
  */
 final class Settings {
     private static final String LOG = "org.apache.kafka.storage.internals.log.LogConfig";
@@ -27,6 +29,20 @@ final class Settings {
                 System.out.println("name " + of.getKey() + " " + name);
             }
         }
+        for (String name : dynamic()) {
+            System.out.println("dynamic " + name);
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static String[] dynamic() throws Exception {
+        Class<?> java = typeOf("org.apache.kafka.server.config.DynamicBrokerConfig");
+        if (java != null) {
+            return String.join(",", (Set<String>) java.getField("ALL_DYNAMIC_CONFIGS").get(null)).split(",");
+        }
+        Class<?> scala = typeOf("kafka.server.DynamicBrokerConfig$");
+        Object names = scala.getMethod("AllDynamicConfigs").invoke(scala.getField("MODULE$").get(null));
+        return ((String) typeOf("scala.collection.IterableOnceOps").getMethod("mkString", String.class).invoke(names, ",")).split(",");
     }
 
     private static String accepts(ConfigDef known, String name, String value) {
