@@ -8,10 +8,12 @@
     Dynamic configs for broker 1 are:
     Default configs for brokers in the cluster are:
     Configs for topic 'orders' are cleanup.policy=compact,segment.bytes=1048576
+    Configs for brokers '1' are log.retention.ms=1
+    Configs for default brokers are log.retention.ms=1
 
 `Dynamic` sections list overrides only. `All` sections (`--all`) list effective values, and the
-first synonym is in effect. The last form is that of `--zookeeper`, up to Kafka 2.8; it begins with
-a warning.
+first synonym is in effect. The last forms are those of `--zookeeper`: of topics up to Kafka 2.8, of
+brokers that are down up to 3.9. A warning precedes them.
 Sections of users, clients, groups and loggers are ignored.
 """
 
@@ -49,7 +51,7 @@ _WARNINGS = (
     "Warning: --zookeeper is deprecated ",
     "Use --bootstrap-server instead to specify a broker ",
 )
-_CLUSTER_DEFAULT = "brokers in the cluster"
+_ALL_BROKERS = frozenset({"brokers in the cluster", "default brokers"})
 _TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
 
 
@@ -154,14 +156,14 @@ class _Reader:
 
     def _open(self, entity: str, *, overrides_only: bool) -> None:
         self._overrides_only = overrides_only
-        if entity == _CLUSTER_DEFAULT:
+        if entity in _ALL_BROKERS:
             self._entity = ("cluster", "")
         else:
             kind, _, name = entity.partition(" ")
             name = name.strip("'\"")
             if kind == "topic":
                 self._entity = ("topic", name)
-            elif kind == "broker" and _NODE_ID.match(name):
+            elif kind in {"broker", "brokers"} and _NODE_ID.match(name):
                 self._entity = ("broker", name)
             else:
                 self._entity = ("other", entity)

@@ -241,6 +241,13 @@ class Broker:
             topics,
         )
 
+    def create_topic(self, name: str) -> None:
+        """One partition, without settings of its own."""
+        self._tool(
+            "org.apache.kafka.tools.TopicCommand",
+            *("--bootstrap-server", self.bootstrap, "--create", "--topic", name),
+        )
+
     def topic_configs(self) -> str:
         """The topics' own settings, as lines `topic key=value`."""
         return self._tool("Produce", self.bootstrap, "configs")

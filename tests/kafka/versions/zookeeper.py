@@ -36,7 +36,9 @@ class ZooKeeperBroker(Broker):
         return f"127.0.0.1:{self._zookeeper_port}"
 
     def configs_in_zookeeper(self, *arguments: str) -> str:
-        """What `kafka-configs --zookeeper` prints, which ended with 2.8."""
+        """What `kafka-configs --zookeeper` prints: of topics up to 2.8, of brokers that are down up
+        to 3.9.
+        """
         command = ("kafka.admin.ConfigCommand", "--zookeeper", self.zookeeper, *arguments)
         return self._tool(*command, version=self._version)
 
@@ -63,6 +65,10 @@ class ZooKeeperBroker(Broker):
                 raise BrokerFailedError(f"ZooKeeper did not start\n{said[-4000:]}")
             time.sleep(0.1)
         super().launch()
+
+    def stop_alone(self) -> None:
+        """A clean shutdown of the broker. ZooKeeper goes on."""
+        super().stop()
 
     def stop(self, *, timeout_seconds: float = 60) -> None:
         try:

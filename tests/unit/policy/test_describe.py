@@ -88,9 +88,22 @@ def test_one_line_form_of_old_brokers_is_parsed(colon: str) -> None:
         f"Configs for topic 'orders' are{colon} "
         "cleanup.policy=compact,delete,segment.bytes=1048576\n"
         "Configs for topic 'bare' are \n"
-        "Configs for brokers '1' are leader.replication.throttled.rate=700000000\n"
+        f"Configs for brokers '1' are{colon} "
+        "leader.replication.throttled.rate=700000000,log.cleanup.policy=compact,delete\n"
+        f"Configs for default brokers are{colon} log.retention.ms=-1\n"
+        "Configs for brokers '2' are \n"
     )
     found = parse_topic_configs(text)
+    assert {
+        node: [(e.key, e.value) for e in entries] for node, entries in found.brokers.items()
+    } == {
+        1: [
+            ("leader.replication.throttled.rate", Ignored("leader.replication.throttled.rate")),
+            ("log.cleanup.policy", "compact,delete"),
+        ],
+        2: [],
+    }
+    assert [(e.key, e.value) for e in found.all_brokers] == [("log.retention.ms", -1)]
     assert values(found, "orders") == {"cleanup.policy": "compact,delete", "segment.bytes": 1 << 20}
     assert found.topics["bare"] == ()
 
