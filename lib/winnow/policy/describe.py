@@ -76,6 +76,10 @@ class DescribedConfigs:
     brokers: Mapping[int, tuple[Entry, ...]] = field(default_factory=dict)
     """Node id -> the configs of that broker alone."""
     all_brokers: tuple[Entry, ...] = ()
+    sections: frozenset[tuple[str, str]] = frozenset()
+    """The kind and name of each topic or broker that Kafka's tool described: all of its own
+    settings are here, so that no older source counts. The kind of all brokers is `cluster`.
+    """
     notes: tuple[str, ...] = ()
 
 
@@ -116,6 +120,7 @@ class _Reader:
         self._entity: tuple[str, str] | None = None
         self._overrides_only = True
         self._entries: dict[tuple[str, str], dict[str, Entry]] = {}
+        self._sections: set[tuple[str, str]] = set()
         self._notes: list[str] = []
 
     def read(self, line: str, where: str) -> None:
@@ -151,6 +156,7 @@ class _Reader:
             effective=of("effective"),
             brokers={int(name): entries for name, entries in of("broker").items()},
             all_brokers=of("cluster").get("", ()),
+            sections=frozenset(self._sections),
             notes=tuple(dict.fromkeys(self._notes)),
         )
 
@@ -168,6 +174,7 @@ class _Reader:
             else:
                 self._entity = ("other", entity)
         self._entries.setdefault(self._entity, {})
+        self._sections.add(self._entity)
 
     def _printed(self, key: str, value: str, where: str, *, synonyms: str = "") -> None:
         """Add an entry as a broker prints it. The broker prints `null` for "not set"."""

@@ -12,6 +12,8 @@ There are two levels, as in Kafka. A setting of a topic overrides one of its bro
                    7. --server-properties FILE
                    8. Kafka's default
 
+A section that `kafka-configs` printed is whole: for its topic or broker, 3 and 6 do not count.
+
 `--set` takes a broker's name of a key. It changes topics without an override and never overrides a
 topic's own setting. Use `--topic-set` for that. Only server.properties shows
 whether a broker uses the default of a key: neither the metadata log nor a topic's overrides do. So
@@ -250,10 +252,18 @@ class Settings:
     def _own_log(self) -> DescribedConfigs | None:
         return None if self.metadata is None else self.metadata.configs
 
+    def _own_log_without(self, kind: str, name: str) -> DescribedConfigs | None:
+        """Return the settings of the metadata log, unless --topic-configs describes this one whole.
+
+        The log ends where the broker stopped: a setting may have been removed since.
+        """
+        described = self.topic_configs is not None and (kind, name) in self.topic_configs.sections
+        return None if described else self._own_log
+
     def _topic_levels(self, topic: str) -> Iterator[Mapping[str, Entry]]:
         matching = [s.entry for s in self.topic_sets if fnmatchcase(topic, s.glob)]
         yield _by_key(matching)
-        for configs in (self.topic_configs, self._own_log):
+        for configs in (self.topic_configs, self._own_log_without("topic", topic)):
             if configs is not None:
                 yield _by_key(configs.topics.get(topic, ()))
 
@@ -263,8 +273,9 @@ class Settings:
             yield _by_key(self.topic_configs.effective.get(topic, ()))
             yield _by_key(self._own_broker(node_id))
             yield _by_key(self.topic_configs.all_brokers)
-        if (own := self._own_log) is not None:
+        if (own := self._own_log_without("broker", str(node_id))) is not None:
             yield _by_key(() if node_id is None else own.brokers.get(node_id, ()))
+        if (own := self._own_log_without("cluster", "")) is not None:
             yield _by_key(own.all_brokers)
         server = self.server_of(node_id)
         if server is not None:

@@ -5,7 +5,9 @@ shows.
 from __future__ import annotations
 
 import re
+import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from tests.kafka.judge.broker import Broker
@@ -15,6 +17,7 @@ from winnow.logdir.metadata_log import list_snapshots
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.config import TopicConfig
+from winnow.policy.describe import parse_topic_configs
 from winnow.policy.keys import NOT_DYNAMIC
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
@@ -145,6 +148,7 @@ def test_settings_equal_those_of_kafka_configs(tmp_path: Path) -> None:
     assert plain(whole.all_brokers) == plain(metadata.all_brokers)
 
 
+DEFAULT = ("--entity-default",)
 NOT_ALL_DYNAMIC = {
     "log.retention.hours": "1",
     "log.retention.minutes": "2",
@@ -190,3 +194,49 @@ def test_settings_that_a_broker_does_not_take_from_its_controller_are_ignored(
     assert config.log_cleaner_enable
     assert len([note for note in settings.notes() if NOT_DYNAMIC in note]) == 3
     assert notes == ()
+
+
+def test_settings_that_were_removed_after_a_broker_stopped_do_not_count(tmp_path: Path) -> None:
+    """Its metadata log ends where it stopped; `kafka-configs` asks those that go on."""
+    log_dir, home, old = tmp_path / "log-dir", tmp_path / "home", tmp_path / "old"
+    entities = (("topics", "t"), ("brokers", "1"), ("brokers", ""))
+    asked = {
+        (kind, name): ("--entity-type", kind, *(("--entity-name", name) if name else DEFAULT))
+        for kind, name in entities
+    }
+    settings = ("retention.ms", "log.retention.bytes", "log.cleanup.policy")
+    values = ("3600000", "1000000", "compact")
+    broker = Broker(log_dir, home=home)
+    with broker:
+        broker.create_topic("t")
+        for entity, name, value in zip(asked.values(), settings, values, strict=True):
+            broker.kafka_configs(*entity, "--alter", "--add-config", f"{name}={value}")
+    shutil.copytree(log_dir, old)
+    with broker:
+        for entity, name in zip(asked.values(), settings, strict=True):
+            broker.kafka_configs(*entity, "--alter", "--delete-config", name)
+        described = [broker.kafka_configs(*entity, "--describe") for entity in asked.values()]
+        used = broker.kafka_configs(*asked["topics", "t"], "--describe", "--all")
+    storage = LocalStorage()
+    server = parse_server_properties((home / "server.properties").read_text())
+    for text in ("\n".join(described), "\n".join([used, *described[1:]])):
+        given = Settings(server_properties=server, topic_configs=parse_topic_configs(text))
+        stale, _ = with_metadata(
+            replace(given, allow_other_broker=True), storage, survey_log_dirs(storage, [str(old)])
+        )
+        config = stale.resolve("t", node_id=1)
+        assert isinstance(config, TopicConfig)
+        for name in ("retention.ms", "retention.bytes", "cleanup.policy"):
+            assert f"  {name}={getattr(config, name.replace('.', '_'))} " in used
+    alone, _ = with_metadata(
+        Settings(server_properties=server, allow_other_broker=True),
+        storage,
+        survey_log_dirs(storage, [str(old)]),
+    )
+    config = alone.resolve("t", node_id=1)
+    assert isinstance(config, TopicConfig)
+    assert (config.retention_ms, config.retention_bytes, config.cleanup_policy) == (
+        3_600_000,
+        1_000_000,
+        "compact",
+    )

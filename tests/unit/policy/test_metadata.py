@@ -323,3 +323,28 @@ def test_setting_that_is_not_dynamic_counts_only_in_server_properties() -> None:
         f"{LOG}: log.cleaner.enable {NOT_DYNAMIC}",
         f"{LOG}: log.retention.minutes {NOT_DYNAMIC}",
     )
+
+
+def test_printed_section_leaves_nothing_to_the_metadata_log() -> None:
+    stored = metadata(
+        texts(retention_ms="1"),
+        brokers={1: texts(log_retention_bytes="2")},
+        all_brokers=texts(log_cleanup_policy="compact"),
+    )
+    for text, expected in (
+        ("", (1, 2, "compact")),
+        ("t segment.ms=5", (1, 2, "compact")),
+        ("Dynamic configs for topic t are:", (604_800_000, 2, "compact")),
+        ("Dynamic configs for broker 1 are:", (1, -1, "compact")),
+        ("Dynamic configs for broker 2 are:", (1, 2, "compact")),
+        ("Default configs for brokers in the cluster are:", (1, 2, "delete")),
+    ):
+        config = known(
+            Settings(
+                server_properties=NO_PROPERTIES,
+                metadata=stored,
+                topic_configs=parse_topic_configs(text),
+            )
+        )
+        found = (config.retention_ms, config.retention_bytes, config.cleanup_policy)
+        assert found == expected, text
