@@ -6,6 +6,7 @@ need a walk over the batches.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from winnow.pickling import pickled_by_fields
@@ -23,10 +24,13 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """Tells this topic's partition directories from those of an earlier topic of the same name."""
+    """Tells this topic's partition directories from those of an earlier topic of the same name, and
+    a broker's own ones from those that were moved to another.
+    """
 
     topic_id: str
-    partitions: frozenset[int]
+    replicas: Mapping[int, frozenset[int]]
+    """The nodes that have a replica, by partition. Empty: unknown."""
 
 
 @pickled_by_fields

@@ -22,6 +22,7 @@ from winnow.wire.metadata_records import (
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    ReplicasRecord,
     TopicRecord,
     TransactionRecord,
     decode_metadata_record,
@@ -112,10 +113,7 @@ def read_cluster_metadata(
     return ClusterMetadata(
         directory=directory,
         end_offset=log.end_offset,
-        topics={
-            t.name: TopicIdentity(t.topic_id, frozenset(t.partitions))
-            for t in image.topics.values()
-        },
+        topics={t.name: TopicIdentity(t.topic_id, t.replicas) for t in image.topics.values()},
         topic_configs={name: configs for name, configs in image.topic_configs.items() if configs},
         broker_configs={node: configs for node, configs in image.broker_configs.items() if configs},
         all_brokers=image.all_brokers,
@@ -130,7 +128,8 @@ def read_cluster_metadata(
 class _Topic:
     name: str
     topic_id: str
-    partitions: set[int] = field(default_factory=set)
+    replicas: dict[int, frozenset[int]] = field(default_factory=dict)
+    """By partition."""
 
 
 _Applied = tuple[MetadataRecord, str, str]
@@ -205,7 +204,11 @@ class _Image:
                 self._ids[record.name] = record.topic_id
                 self.topics[record.topic_id] = _Topic(record.name, record.topic_id)
             case PartitionRecord():
-                self._topic(record.topic_id, "a partition", place).partitions.add(record.partition)
+                topic = self._topic(record.topic_id, "a partition", place)
+                topic.replicas[record.partition] = frozenset(record.replicas)
+            case ReplicasRecord():
+                topic = self._topic(record.topic_id, "a change", place)
+                topic.replicas[record.partition] = frozenset(record.replicas)
             case RemoveTopicRecord():
                 gone = self._topic(record.topic_id, "a removal", place)
                 del self.topics[gone.topic_id], self._ids[gone.name]

@@ -33,8 +33,11 @@ class MetadataSettings:
             f"{self.log} knows no topic {topic}: a broker would set its partitions aside as strays"
         )
 
-    def why_foreign(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Return why a partition directory does not belong to the topic that the log knows.
+    def why_foreign(
+        self, topic: str, partition: int, topic_id: str | None, *, node_id: int | None
+    ) -> str | None:
+        """Return why a partition directory does not belong to the topic that the log knows, or not
+        to the broker `node_id`.
 
         None if it does, or if that is unknown.
 
@@ -54,12 +57,23 @@ class MetadataSettings:
                 f"the topic is {known.topic_id} ({self.log}). A broker would set it aside as a "
                 "stray"
             )
-        if partition not in known.partitions:
+        replicas = known.replicas.get(partition)
+        if replicas is None:
             return (
                 f"topic {topic} has no partition {partition} ({self.log}); a broker would set "
                 "it aside as a stray"
             )
+        if node_id is not None and replicas and node_id not in replicas:
+            return (
+                f"its replicas are on {_nodes(replicas)} ({self.log}), and this is node {node_id}, "
+                "which would set it aside as a stray"
+            )
         return None
+
+
+def _nodes(replicas: frozenset[int]) -> str:
+    words = "node" if len(replicas) == 1 else "nodes"
+    return f"{words} {', '.join(map(str, sorted(replicas)))}"
 
 
 def metadata_settings(

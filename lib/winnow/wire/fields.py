@@ -64,11 +64,23 @@ class FieldReader:
             raise wrong(what, "null")
         return text
 
-    def tagged(self) -> None:
-        """Skip the tagged fields: none of them holds names, ids or settings."""
+    def numbers(self, what: str) -> tuple[int, ...]:
+        """Return an array of int32. Its length is an unsigned varint, one more than the length; 0
+        is null, which counts as empty.
+        """
+        count = self.uvarint(f"a count of {what}") - 1
+        data = self.take(4 * max(count, 0), what)
+        return tuple(
+            int.from_bytes(data[at : at + 4], signed=True) for at in range(0, len(data), 4)
+        )
+
+    def tagged(self) -> dict[int, bytes]:
+        """Return the tagged fields. Few of them matter."""
+        found = {}
         for _ in range(self.uvarint("a count of tagged fields")):
-            self.uvarint("a tag")
-            self.take(self.uvarint("the size of a tagged field"), "a tagged field")
+            tag = self.uvarint("a tag")
+            found[tag] = self.take(self.uvarint("the size of a tagged field"), "a tagged field")
+        return found
 
     def end(self) -> None:
         if self.left:

@@ -33,6 +33,9 @@ from winnow.wire.fields import FieldReader, wrong
 
 FRAME_VERSION = 1
 UUID_SIZE = 16
+_PARTITION_VERSION = 2
+_REPLICAS = 2
+"""Tag of a field of PartitionChangeRecord."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 TOPIC_RESOURCE = 2
@@ -49,10 +52,20 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """Only its ids: the places of the replicas don't matter here."""
+    """A new partition: its ids, and the nodes that have its replicas; empty: unknown."""
 
     partition: int
     topic_id: str
+    replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasRecord:
+    """The new replicas of a partition."""
+
+    partition: int
+    topic_id: str
+    replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,7 @@ class TransactionRecord(Enum):
 MetadataRecord: TypeAlias = (
     TopicRecord
     | PartitionRecord
+    | ReplicasRecord
     | ConfigRecord
     | RemoveTopicRecord
     | FeatureLevelRecord
@@ -171,11 +185,23 @@ def _topic(fields: FieldReader, _version: int) -> TopicRecord:
     return TopicRecord(name=name, topic_id=_topic_id(fields))
 
 
-def _partition(fields: FieldReader, _version: int) -> PartitionRecord:
+def _partition(fields: FieldReader, version: int) -> PartitionRecord:
     partition = fields.number(4, "a partition id")
     if partition < 0:
         raise wrong("a partition id of 0 or more", str(partition))
-    return PartitionRecord(partition=partition, topic_id=_topic_id(fields))
+    topic_id = _topic_id(fields)
+    known = version <= _PARTITION_VERSION
+    return PartitionRecord(partition, topic_id, fields.numbers("replicas") if known else ())
+
+
+def _partition_change(fields: FieldReader, _version: int) -> ReplicasRecord | None:
+    """Only a change of the replicas matters here."""
+    partition, topic_id = fields.number(4, "a partition id"), _topic_id(fields)
+    changed = fields.tagged().get(_REPLICAS)
+    fields.end()
+    if changed is None:
+        return None
+    return ReplicasRecord(partition, topic_id, FieldReader(changed).numbers("replicas"))
 
 
 def _config(fields: FieldReader, _version: int) -> ConfigRecord:
@@ -236,9 +262,17 @@ _KINDS: Mapping[int, _Kind] = {
     0: _Kind("RegisterBrokerRecord", _register_broker, max_version=4, has_more=True, optional=True),
     1: _Kind("UnregisterBrokerRecord"),
     2: _Kind("TopicRecord", _topic, ids_only=True),
-    3: _Kind("PartitionRecord", _partition, max_version=2, ids_only=True, has_more=True),
+    3: _Kind(
+        "PartitionRecord",
+        _partition,
+        max_version=_PARTITION_VERSION,
+        ids_only=True,
+        has_more=True,
+    ),
     4: _Kind("ConfigRecord", _config),
-    5: _Kind("PartitionChangeRecord", max_version=2),
+    5: _Kind(
+        "PartitionChangeRecord", _partition_change, max_version=2, has_more=True, optional=True
+    ),
     6: _Kind("AccessControlRecord"),
     7: _Kind("FenceBrokerRecord"),
     8: _Kind("UnfenceBrokerRecord"),

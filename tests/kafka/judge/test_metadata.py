@@ -10,6 +10,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.kafka.judge.broker import Broker
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.logdir.metadata import Configs, read_cluster_metadata
@@ -127,7 +129,7 @@ def test_settings_equal_those_of_kafka_configs(tmp_path: Path) -> None:
     } == one_broker
     assert one_broker["broker 1"]["log.retention.ms"] == "2000000"
     directories = {
-        f"{name}-{p}": t.topic_id for name, t in metadata.topics.items() for p in t.partitions
+        f"{name}-{p}": t.topic_id for name, t in metadata.topics.items() for p in t.replicas
     }
     found = {
         d.name: read_topic_id(LocalStorage(), str(d))
@@ -240,3 +242,40 @@ def test_settings_that_were_removed_after_a_broker_stopped_do_not_count(tmp_path
         1_000_000,
         "compact",
     )
+
+
+class OtherNode(Broker):
+    """A node 2, alone in its cluster."""
+
+    def _identity(self) -> dict[str, str]:
+        found = super()._identity()
+        voters = found["controller.quorum.voters"].replace("1@", "2@")
+        return found | {"node.id": "2", "controller.quorum.voters": voters}
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+def test_replica_that_a_broker_sets_aside_as_a_stray_is_foreign(
+    version: str, tmp_path: Path
+) -> None:
+    """Node 2 gets the directory of node 1, and so partitions with replicas on node 1 only."""
+    log_dir, home = tmp_path / "log-dir", tmp_path / "home"
+    with Broker(log_dir, home=home, version=version) as broker:
+        broker.create_topic("t")
+    meta = log_dir / "meta.properties"
+    lines = meta.read_text().replace("node.id=1", "node.id=2").splitlines(keepends=True)
+    meta.write_text("".join(line for line in lines if not line.startswith("directory.id")))
+    (log_dir / "__cluster_metadata-0" / "quorum-state").unlink()
+    storage = LocalStorage()
+    settings, _ = with_metadata(Settings(), storage, survey_log_dirs(storage, [str(log_dir)]))
+    assert settings.metadata is not None
+    topic_id = read_topic_id(storage, str(log_dir / "t-0"))
+    assert settings.metadata.why_foreign("t", 0, topic_id, node_id=1) is None
+    why = settings.metadata.why_foreign("t", 0, topic_id, node_id=2) or ""
+    assert "its replicas are on node 1 " in why
+    other = OtherNode(log_dir, home=home, version=version)
+    other.launch()
+    try:
+        other.wait_until_logged(r"t-0\.\w+-stray", timeout_seconds=60)
+    finally:
+        other.kill()
+    assert [path.name.partition(".")[0] for path in log_dir.glob("*-stray")] == ["t-0"]

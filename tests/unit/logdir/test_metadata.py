@@ -31,6 +31,7 @@ from tests.unit.wire.metadata_values import (
     no_op,
     partition,
     remove_topic,
+    replicas_of,
     topic,
 )
 from winnow.logdir.partition_metadata import read_topic_id
@@ -56,7 +57,7 @@ def test_recorded_log_gives_the_same_settings_as_the_broker() -> None:
         "__cluster_metadata-0 offset "
     )
     found = {
-        f"{name}-{p}": t.topic_id for name, t in metadata.topics.items() for p in t.partitions
+        f"{name}-{p}": t.topic_id for name, t in metadata.topics.items() for p in t.replicas
     }  # fmt: skip
     assert found == {d.name: read_topic_id(STORAGE, str(d)) for d in partition_dirs(RECORDED)}
 
@@ -72,7 +73,7 @@ def test_last_value_applies_and_has_its_position(tmp_path: Path) -> None:
     assert overrides(metadata) == {"t": {"retention.ms": "2"}}
     assert metadata.topic_configs["t"]["retention.ms"].where == "__cluster_metadata-0 offset 4"
     assert (metadata.end_offset, metadata.notes) == (5, ())
-    assert metadata.topics["t"].partitions == {0}
+    assert set(metadata.topics["t"].replicas) == {0}
 
 
 def test_null_and_topic_removal_delete_settings(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_recreated_topic_has_a_new_id_and_no_old_settings(tmp_path: Path) -> Non
     )
     assert overrides(metadata) == {"t": {"retention.ms": "5"}}
     assert metadata.topics["t"].topic_id == uuid_text(ID_B)
-    assert metadata.topics["t"].partitions == {0}
+    assert set(metadata.topics["t"].replicas) == {0}
 
 
 def test_only_ended_transactions_are_applied(tmp_path: Path) -> None:
@@ -205,13 +206,36 @@ def test_snapshot_without_records_is_read(tmp_path: Path) -> None:
 
 def test_newer_partition_record_is_noted_and_its_ids_are_read(tmp_path: Path) -> None:
     found = of_log(tmp_path, topic("t"), partition(0, version=3), partition(1, version=3))
-    assert found.topics["t"].partitions == {0, 1}
+    assert set(found.topics["t"].replicas) == {0, 1}
     assert found.notes == (
         (
             "__cluster_metadata-0 has a PartitionRecord of version 3, which is newer than this "
             "Winnow: it is read as far as it is known"
         ),
     )
+
+
+def test_replicas_are_those_of_the_last_record_that_has_them(tmp_path: Path) -> None:
+    found = of_log(
+        tmp_path,
+        topic("t"),
+        *(partition(number) for number in range(3)),
+        partition(3, version=3),
+        replicas_of(0, 3, 2),
+        replicas_of(0),
+        replicas_of(1, 4, version=2),
+        replicas_of(2, 5, version=3),
+    )
+    assert found.topics["t"].replicas == {
+        0: {2, 3},
+        1: {4},
+        2: {1},
+        3: frozenset(),
+    }
+    assert [note.partition(" has a ")[2].partition(",")[0] for note in found.notes] == [
+        "PartitionChangeRecord of version 3",
+        "PartitionRecord of version 3",
+    ]
 
 
 def test_uuid_text_is_in_kafkas_format() -> None:

@@ -40,7 +40,7 @@ def metadata(
     """Return a log that knows only topic `t`."""
     return metadata_settings(
         log=LOG,
-        topics={"t": TopicIdentity("ID", frozenset({0, 1}))},
+        topics={"t": TopicIdentity("ID", {0: frozenset({1, 2}), 1: frozenset()})},
         topic_configs={"t": topic} if topic else {},
         broker_configs=brokers or {},
         all_brokers=all_brokers or {},
@@ -289,14 +289,24 @@ def test_unknown_keys_are_noted_once_and_irrelevant_ones_are_not() -> None:
 
 def test_directory_of_another_topic_incarnation_is_foreign() -> None:
     log = metadata()
-    assert log.why_foreign("t", 0, "ID") is None
-    assert log.why_foreign("another", 0, "ID") is None
+    assert log.why_foreign("t", 0, "ID", node_id=1) is None
+    assert log.why_foreign("another", 0, "ID", node_id=1) is None
     for partition, topic_id, words in (
         (0, "OLD", "an earlier topic t: its topic id is OLD, but that of the topic is ID"),
         (0, None, "no partition.metadata"),
         (2, "ID", "topic t has no partition 2"),
     ):
-        assert words in (log.why_foreign("t", partition, topic_id) or "")
+        assert words in (log.why_foreign("t", partition, topic_id, node_id=1) or "")
+
+
+def test_replica_that_was_moved_to_other_nodes_is_foreign() -> None:
+    log = metadata()
+    assert log.why_foreign("t", 0, "ID", node_id=3) == (
+        f"its replicas are on nodes 1, 2 ({LOG}), and this is node 3, which would set it aside as "
+        "a stray"
+    )
+    assert log.why_foreign("t", 0, "ID", node_id=None) is None
+    assert log.why_foreign("t", 1, "ID", node_id=3) is None
 
 
 def test_metadata_log_dir_is_read_from_server_properties() -> None:

@@ -35,6 +35,17 @@ def partition(number: int, topic_id: bytes = ID_A, *, version: int = 2) -> bytes
     return framed(3, ids + replicas + directories + b"\x00", version=version)
 
 
+def replicas_of(number: int, *nodes: int, topic_id: bytes = ID_A, version: int = 0) -> bytes:
+    """Return a change of a partition's in-sync replicas to node 1, and of its replicas if given."""
+    isr = uvarint(2) + struct.pack(">i", 1)
+    fields = [(0, isr)]
+    if nodes:
+        fields.append((2, uvarint(len(nodes) + 1) + struct.pack(f">{len(nodes)}i", *nodes)))
+    tagged = b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in fields)
+    body = struct.pack(">i", number) + topic_id + uvarint(len(fields)) + tagged
+    return framed(5, body, version=version)
+
+
 def config(name: str, key: str, value: str | None, *, kind: int = 2) -> bytes:
     return framed(4, struct.pack(">b", kind) + string(name) + string(key) + string(value) + b"\x00")
 

@@ -18,6 +18,7 @@ from tests.unit.wire.metadata_values import (
     no_op,
     partition,
     remove_topic,
+    replicas_of,
     string,
     topic,
 )
@@ -29,6 +30,7 @@ from winnow.wire.metadata_records import (
     MetadataRecord,
     PartitionRecord,
     RemoveTopicRecord,
+    ReplicasRecord,
     TopicRecord,
     TransactionRecord,
     decode_metadata_record,
@@ -38,9 +40,12 @@ ID = "AAECAwQFBgcICQoLDA0ODw"
 DECODED: list[tuple[bytes, MetadataRecord | None]] = [
     (topic("orders"), TopicRecord("orders", ID)),
     (topic("o" * 200), TopicRecord("o" * 200, ID)),
-    (partition(7, version=0), PartitionRecord(7, ID)),
-    (partition(7, version=1), PartitionRecord(7, ID)),
-    (partition(7, version=2), PartitionRecord(7, ID)),
+    (partition(7, version=0), PartitionRecord(7, ID, (1,))),
+    (partition(7, version=1), PartitionRecord(7, ID, (1,))),
+    (partition(7, version=2), PartitionRecord(7, ID, (1,))),
+    (replicas_of(7), None),
+    (replicas_of(7, 3, 1), ReplicasRecord(7, ID, (3, 1))),
+    (replicas_of(7, 3, version=2), ReplicasRecord(7, ID, (3,))),
     (config("orders", "retention.ms", "1"), ConfigRecord(2, "orders", "retention.ms", "1")),
     (config("orders", "retention.ms", None), ConfigRecord(2, "orders", "retention.ms", None)),
     (config("orders", "cleanup.policy", ""), ConfigRecord(2, "orders", "cleanup.policy", "")),
@@ -73,12 +78,23 @@ def test_records_of_a_real_controller_are_decoded() -> None:
     )
 
 
-@pytest.mark.parametrize("key", [1, 5, 7, 8, 10, 11, 14, 15, 17, 18, 19, 21, 22, 26, 27, 28, 29])
+@pytest.mark.parametrize("key", [1, 7, 8, 10, 11, 14, 15, 17, 18, 19, 21, 22, 26, 27, 28, 29])
 def test_other_record_types_are_ignored(key: int) -> None:
     assert decode_metadata_record(framed(key, b"\xff" * 9)) == Decoded(None)
     newer = decode_metadata_record(framed(key, b"\xff" * 9, version=77))
     assert newer.record is None
     assert str(newer.newer).endswith("Record of version 77")
+
+
+def test_change_of_replicas_in_a_newer_version_is_left_out() -> None:
+    newer = decode_metadata_record(framed(5, b"\xff" * 9, version=77))
+    assert newer == Decoded(None, "PartitionChangeRecord of version 77")
+
+
+@pytest.mark.parametrize("cut", [3, 10, 22, 24, 30, 40])
+def test_incomplete_change_of_replicas_is_an_error(cut: int) -> None:
+    with pytest.raises(CorruptLogError, match=r"PartitionChangeRecord can't be read"):
+        decode_metadata_record(replicas_of(7, 3, 1)[:cut])
 
 
 @pytest.mark.parametrize("key", [30, 200, 30_000])

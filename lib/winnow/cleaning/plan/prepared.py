@@ -151,7 +151,7 @@ def known_or_left_alone(
     if not log_dir.clean_shutdown and request.unclean_shutdown == "refuse":
         return LeftAlone(place, policy, UNCLEAN)
     try:
-        foreign = _why_foreign(place, request)
+        foreign = _why_foreign(place, log_dir, request)
     except FAILS_ONE_PARTITION as error:
         return LeftAlone(place, policy, UNREADABLE, error=failure(error).message)
     if foreign is not None:
@@ -161,9 +161,9 @@ def known_or_left_alone(
     return Known(replace(place, index_interval_bytes=config.index_interval_bytes), log_dir, config)
 
 
-def _why_foreign(place: Place, request: Request) -> Reason | None:
-    """Return why the directory is skipped: it is a link, or it does not belong to the topic in the
-    metadata log (S9.3). None if neither is the case.
+def _why_foreign(place: Place, log_dir: LogDir, request: Request) -> Reason | None:
+    """Return why the directory is skipped: it is a link, or by the metadata log it does not belong
+    to the topic, or not to this broker (S9.3). None if neither is the case.
     """
     settings = request.settings
     if not is_remote(place.directory) and request.storage.entry(place.directory).is_link:
@@ -172,7 +172,9 @@ def _why_foreign(place: Place, request: Request) -> Reason | None:
         return None
     topic_id = read_topic_id(request.storage, place.directory)
     known = place.topic_partition
-    why = settings.metadata.why_foreign(known.topic, known.partition, topic_id)
+    why = settings.metadata.why_foreign(
+        known.topic, known.partition, topic_id, node_id=log_dir.meta.node_id
+    )
     return None if why is None else Reason("S9.3", why)
 
 
