@@ -246,11 +246,27 @@ class Settings:
             )
         for source in (self.topic_configs, *self.servers, self._own_log):
             notes += () if source is None else source.notes
+        if self.servers and not self._tells_dynamic_settings():
+            notes.append(
+                "nothing tells the dynamic settings of brokers, which count before those of "
+                "server.properties. Add to --topic-configs FILE what `kafka-configs --entity-type "
+                "brokers --describe` prints"
+            )
         return tuple(dict.fromkeys(notes))
 
     @property
     def _own_log(self) -> DescribedConfigs | None:
         return None if self.metadata is None else self.metadata.configs
+
+    def _tells_dynamic_settings(self) -> bool:
+        """Return whether a source has the dynamic settings of brokers, if there are any."""
+        if self.metadata is not None and self.metadata.problem is None:
+            return True
+        described = self.topic_configs
+        return described is not None and (
+            bool(described.effective)
+            or any(kind in {"broker", "cluster"} for kind, _ in described.sections)
+        )
 
     def _own_log_without(self, kind: str, name: str) -> DescribedConfigs | None:
         """Return the settings of the metadata log, unless --topic-configs describes this one whole.
