@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from winnow.policy.describe import DescribedConfigs, Entry
-from winnow.policy.keys import NOT_DYNAMIC, broker_value, is_dynamic, topic_value
+from winnow.policy.keys import NOT_DYNAMIC, Ignored, broker_value, is_dynamic, topic_value
 from winnow.state import TopicIdentity
 
+_SHOWN = 5
+"""Settings that one note names."""
 Texts = Mapping[str, tuple[str, str]]
 """Kafka's key -> (the value's text, its place)."""
 
@@ -125,3 +127,33 @@ def _broker_entries(texts: Texts, of_whom: str) -> tuple[Entry, ...]:
     return tuple(
         Entry(key, value, f"{where} ({of_whom})") for key, value, where in read if value is not None
     )
+
+
+def hidden_settings(own: DescribedConfigs, described: DescribedConfigs) -> str | None:
+    """Return a note about the settings of the metadata log, `own`, that do not count because a
+    section that Kafka's tool printed lacks them. None: all count.
+    """
+    hidden = [
+        f"{key} of {kind} {name}" if name else f"{key} of all brokers"
+        for kind, name in sorted(described.sections)
+        for key in sorted(_keys(own, kind, name) - _keys(described, kind, name))
+    ]
+    if not hidden:
+        return None
+    more = f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else ""
+    return (
+        f"{', '.join(hidden[:_SHOWN])}{more}: in the metadata log, but not in the section of "
+        "--topic-configs, which counts. Is that file older?"
+    )
+
+
+def _keys(configs: DescribedConfigs, kind: str, name: str) -> set[str]:
+    """Return which settings that matter to files at rest a topic, a broker, or all brokers have."""
+    entries: tuple[Entry, ...] = ()
+    if kind == "topic":
+        entries = configs.topics.get(name, ())
+    elif kind == "broker":
+        entries = configs.brokers.get(int(name), ())
+    elif kind == "cluster":
+        entries = configs.all_brokers
+    return {entry.key for entry in entries if not isinstance(entry.value, Ignored)}

@@ -46,7 +46,7 @@ from winnow.policy.keys import (
     parse_topic_value,
     unknown_key,
 )
-from winnow.policy.metadata import MetadataSettings
+from winnow.policy.metadata import MetadataSettings, hidden_settings
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import ANY_VERSION, UNKNOWN, KnownVersion, Range
 
@@ -246,6 +246,9 @@ class Settings:
             )
         for source in (self.topic_configs, *self.servers, self._own_log):
             notes += () if source is None else source.notes
+        if self.topic_configs is not None and self.metadata is not None:
+            hidden = hidden_settings(self.metadata.configs, self.topic_configs)
+            notes += [] if hidden is None else [hidden]
         if self.servers and not self._tells_dynamic_settings():
             notes.append(
                 "nothing tells the dynamic settings of brokers, which count before those of "

@@ -358,3 +358,26 @@ def test_printed_section_leaves_nothing_to_the_metadata_log() -> None:
         )
         found = (config.retention_ms, config.retention_bytes, config.cleanup_policy)
         assert found == expected, text
+
+
+def test_settings_that_a_printed_section_hides_are_noted() -> None:
+    stored = metadata(
+        texts(retention_ms="1", segment_ms="1", cleanup_policy="delete"),
+        brokers={1: texts(log_retention_bytes="2"), 2: texts(log_retention_bytes="3")},
+        all_brokers=texts(log_cleanup_policy="compact"),
+    )
+    headings = (
+        "Dynamic configs for topic t are:\n  cleanup.policy=compact",
+        "Dynamic configs for broker 1 are:",
+        "Default configs for brokers in the cluster are:",
+        "Dynamic configs for group g are:",
+    )
+    configs = parse_topic_configs("\n".join(headings))
+    (note,) = Settings(metadata=stored, topic_configs=configs).notes()
+    assert note == (
+        "log.retention.bytes of broker 1, log.cleanup.policy of all brokers, retention.ms of topic "
+        "t: in the metadata log, but not in the section of --topic-configs, which counts. Is that "
+        "file older?"
+    )
+    few = parse_topic_configs("t cleanup.policy=compact")
+    assert Settings(metadata=stored, topic_configs=few).notes() == ()
