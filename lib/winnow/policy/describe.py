@@ -78,9 +78,12 @@ class DescribedConfigs:
     all_brokers: tuple[Entry, ...] = ()
     sections: frozenset[tuple[str, str]] = frozenset()
     """The kind and name of each topic or broker that Kafka's tool described: all of its own
-    settings are here, so that no older source counts. The kind of all brokers is `cluster`.
+    settings are here. The kind of all brokers is `cluster`.
     """
     notes: tuple[str, ...] = ()
+
+    def of_broker(self, node_id: int | None) -> tuple[Entry, ...]:
+        return () if node_id is None else self.brokers.get(node_id, ())
 
 
 def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> DescribedConfigs:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from winnow.policy.describe import DescribedConfigs, Entry
-from winnow.policy.keys import NOT_DYNAMIC, Ignored, broker_value, is_dynamic, topic_value
+from winnow.policy.keys import NOT_DYNAMIC, broker_value, is_dynamic, topic_value
 from winnow.state import TopicIdentity
 
-_SHOWN = 5
-"""Settings that one note names."""
 Texts = Mapping[str, tuple[str, str]]
 """Kafka's key -> (the value's text, its place)."""
 
@@ -129,31 +127,30 @@ def _broker_entries(texts: Texts, of_whom: str) -> tuple[Entry, ...]:
     )
 
 
-def hidden_settings(own: DescribedConfigs, described: DescribedConfigs) -> str | None:
-    """Return a note about the settings of the metadata log, `own`, that do not count because a
-    section that Kafka's tool printed lacks them. None: all count.
+def why_doubtful(
+    own: DescribedConfigs,
+    described: DescribedConfigs,
+    used: Collection[Entry],
+    topic: str,
+    node_id: int | None,
+) -> str | None:
+    """Return why a setting of the metadata log, `own`, that a topic would use may be older than the
+    section that Kafka's tool printed of it. None if there is no doubt.
+
+    The log ends where the broker stopped: the setting may have been removed since. Or it was added
+    after the section was printed.
     """
-    hidden = [
-        f"{key} of {kind} {name}" if name else f"{key} of all brokers"
-        for kind, name in sorted(described.sections)
-        for key in sorted(_keys(own, kind, name) - _keys(described, kind, name))
-    ]
-    if not hidden:
-        return None
-    more = f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else ""
-    return (
-        f"{', '.join(hidden[:_SHOWN])}{more}: in the metadata log, but not in the section of "
-        "--topic-configs, which counts. Is that file older?"
-    )
-
-
-def _keys(configs: DescribedConfigs, kind: str, name: str) -> set[str]:
-    """Return which settings that matter to files at rest a topic, a broker, or all brokers have."""
-    entries: tuple[Entry, ...] = ()
-    if kind == "topic":
-        entries = configs.topics.get(name, ())
-    elif kind == "broker":
-        entries = configs.brokers.get(int(name), ())
-    elif kind == "cluster":
-        entries = configs.all_brokers
-    return {entry.key for entry in entries if not isinstance(entry.value, Ignored)}
+    for section, whom, entries, option in (
+        (("topic", topic), f"topic {topic}", own.topics.get(topic, ()), f"--topic-set '{topic}:"),
+        (("broker", str(node_id)), f"broker {node_id}", own.of_broker(node_id), "--set '"),
+        (("cluster", ""), "all brokers", own.all_brokers, "--set '"),
+    ):
+        lacking = next((entry for entry in entries if entry in used), None)
+        if section in described.sections and lacking is not None:
+            return (
+                f"{lacking.key} of {whom} is in the metadata log ({lacking.where}), and the "
+                "section in --topic-configs lacks it. One of them is older, and guessing which "
+                f"could destroy data: pass {option}{lacking.key}=...', or print the section anew, "
+                "or leave --topic-configs out"
+            )
+    return None

@@ -12,7 +12,9 @@ There are two levels, as in Kafka. A setting of a topic overrides one of its bro
                    7. --server-properties FILE
                    8. Kafka's default
 
-A section that `kafka-configs` printed is whole: for its topic or broker, 3 and 6 do not count.
+A section that `kafka-configs` printed is whole. If 3 or 6 have a setting that it lacks, one of them
+is older, and nobody knows which: the topics that would use the setting are left alone. A section
+of `--all` has every setting, so 3 and 6 do not count.
 
 `--set` takes a broker's name of a key. It changes topics without an override and never overrides a
 topic's own setting. Use `--topic-set` for that. Only server.properties shows
@@ -46,7 +48,7 @@ from winnow.policy.keys import (
     parse_topic_value,
     unknown_key,
 )
-from winnow.policy.metadata import MetadataSettings, hidden_settings
+from winnow.policy.metadata import MetadataSettings, why_doubtful
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import ANY_VERSION, UNKNOWN, KnownVersion, Range
 
@@ -179,6 +181,11 @@ class Settings:
             why = entry.value.why if isinstance(entry.value, Wrong) else self._why_not(entry)
             if why is not None:
                 return Unknown(f"a setting of topic {topic} can't be used: {why}")
+        if self.topic_configs is not None and self._own_log is not None:
+            used = [e for e in entries.values() if not isinstance(e.value, Ignored)]
+            doubt = why_doubtful(self._own_log, self.topic_configs, used, topic, node_id)
+            if doubt is not None:
+                return Unknown(doubt)
         values = {
             key.name: (entry.value, _source(key, entry))
             for key in KEYS
@@ -246,9 +253,6 @@ class Settings:
             )
         for source in (self.topic_configs, *self.servers, self._own_log):
             notes += () if source is None else source.notes
-        if self.topic_configs is not None and self.metadata is not None:
-            hidden = hidden_settings(self.metadata.configs, self.topic_configs)
-            notes += [] if hidden is None else [hidden]
         if self.servers and not self._tells_dynamic_settings():
             notes.append(
                 "nothing tells the dynamic settings of brokers, which count before those of "
@@ -271,18 +275,12 @@ class Settings:
             or any(kind in {"broker", "cluster"} for kind, _ in described.sections)
         )
 
-    def _own_log_without(self, kind: str, name: str) -> DescribedConfigs | None:
-        """Return the settings of the metadata log, unless --topic-configs describes this one whole.
-
-        The log ends where the broker stopped: a setting may have been removed since.
-        """
-        described = self.topic_configs is not None and (kind, name) in self.topic_configs.sections
-        return None if described else self._own_log
-
     def _topic_levels(self, topic: str) -> Iterator[Mapping[str, Entry]]:
         matching = [s.entry for s in self.topic_sets if fnmatchcase(topic, s.glob)]
         yield _by_key(matching)
-        for configs in (self.topic_configs, self._own_log_without("topic", topic)):
+        described = self.topic_configs
+        whole = described is not None and topic in described.effective
+        for configs in (described, None if whole else self._own_log):
             if configs is not None:
                 yield _by_key(configs.topics.get(topic, ()))
 
@@ -292,9 +290,8 @@ class Settings:
             yield _by_key(self.topic_configs.effective.get(topic, ()))
             yield _by_key(self._own_broker(node_id))
             yield _by_key(self.topic_configs.all_brokers)
-        if (own := self._own_log_without("broker", str(node_id))) is not None:
-            yield _by_key(() if node_id is None else own.brokers.get(node_id, ()))
-        if (own := self._own_log_without("cluster", "")) is not None:
+        if (own := self._own_log) is not None:
+            yield _by_key(own.of_broker(node_id))
             yield _by_key(own.all_brokers)
         server = self.server_of(node_id)
         if server is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.keys import NOT_DYNAMIC
 from winnow.policy.server_properties import parse_server_properties
-from winnow.policy.sources import Settings
+from winnow.policy.sources import Settings, Unknown
 from winnow.storage.local import LocalStorage
 
 SMALL_SNAPSHOTS = {
@@ -198,8 +197,10 @@ def test_settings_that_a_broker_does_not_take_from_its_controller_are_ignored(
     assert notes == ()
 
 
-def test_settings_that_were_removed_after_a_broker_stopped_do_not_count(tmp_path: Path) -> None:
-    """Its metadata log ends where it stopped; `kafka-configs` asks those that go on."""
+def test_settings_that_were_removed_after_a_broker_stopped_are_not_guessed(tmp_path: Path) -> None:
+    """Its metadata log ends where it stopped; `kafka-configs` asks those that go on. With `--all`
+    it prints every setting. Otherwise its file could as well be older than the log.
+    """
     log_dir, home, old = tmp_path / "log-dir", tmp_path / "home", tmp_path / "old"
     entities = (("topics", "t"), ("brokers", "1"), ("brokers", ""))
     asked = {
@@ -221,15 +222,21 @@ def test_settings_that_were_removed_after_a_broker_stopped_do_not_count(tmp_path
         used = broker.kafka_configs(*asked["topics", "t"], "--describe", "--all")
     storage = LocalStorage()
     server = parse_server_properties((home / "server.properties").read_text())
-    for text in ("\n".join(described), "\n".join([used, *described[1:]])):
-        given = Settings(server_properties=server, topic_configs=parse_topic_configs(text))
-        stale, _ = with_metadata(
-            replace(given, allow_other_broker=True), storage, survey_log_dirs(storage, [str(old)])
-        )
-        config = stale.resolve("t", node_id=1)
-        assert isinstance(config, TopicConfig)
-        for name in ("retention.ms", "retention.bytes", "cleanup.policy"):
-            assert f"  {name}={getattr(config, name.replace('.', '_'))} " in used
+
+    def resolved(*texts: str) -> TopicConfig | Unknown:
+        configs = parse_topic_configs("\n".join(texts))
+        given = Settings(server_properties=server, topic_configs=configs, allow_other_broker=True)
+        stale, _ = with_metadata(given, storage, survey_log_dirs(storage, [str(old)]))
+        return stale.resolve("t", node_id=1)
+
+    config = resolved(used)
+    assert isinstance(config, TopicConfig)
+    for name in ("retention.ms", "retention.bytes", "cleanup.policy"):
+        assert f"  {name}={getattr(config, name.replace('.', '_'))} " in used
+    for section, key in zip(described, settings, strict=True):
+        doubt = resolved(section)
+        assert isinstance(doubt, Unknown), section
+        assert doubt.reason.startswith(f"{key} of ")
     alone, _ = with_metadata(
         Settings(server_properties=server, allow_other_broker=True),
         storage,

@@ -335,49 +335,42 @@ def test_setting_that_is_not_dynamic_counts_only_in_server_properties() -> None:
     )
 
 
-def test_printed_section_leaves_nothing_to_the_metadata_log() -> None:
+def test_setting_of_the_metadata_log_that_a_printed_section_lacks_is_in_doubt() -> None:
+    """One of them is older. A setting that nobody would use is in no doubt."""
     stored = metadata(
         texts(retention_ms="1"),
         brokers={1: texts(log_retention_bytes="2")},
         all_brokers=texts(log_cleanup_policy="compact"),
     )
-    for text, expected in (
-        ("", (1, 2, "compact")),
-        ("t segment.ms=5", (1, 2, "compact")),
-        ("Dynamic configs for topic t are:", (604_800_000, 2, "compact")),
-        ("Dynamic configs for broker 1 are:", (1, -1, "compact")),
-        ("Dynamic configs for broker 2 are:", (1, 2, "compact")),
-        ("Default configs for brokers in the cluster are:", (1, 2, "delete")),
-    ):
-        config = known(
-            Settings(
-                server_properties=NO_PROPERTIES,
-                metadata=stored,
-                topic_configs=parse_topic_configs(text),
-            )
-        )
-        found = (config.retention_ms, config.retention_bytes, config.cleanup_policy)
-        assert found == expected, text
 
+    def resolved(text: str) -> TopicConfig | Unknown:
+        configs = parse_topic_configs(text)
+        given = Settings(server_properties=NO_PROPERTIES, metadata=stored, topic_configs=configs)
+        return given.resolve("t", node_id=1)
 
-def test_settings_that_a_printed_section_hides_are_noted() -> None:
-    stored = metadata(
-        texts(retention_ms="1", segment_ms="1", cleanup_policy="delete"),
-        brokers={1: texts(log_retention_bytes="2"), 2: texts(log_retention_bytes="3")},
-        all_brokers=texts(log_cleanup_policy="compact"),
-    )
-    headings = (
-        "Dynamic configs for topic t are:\n  cleanup.policy=compact",
-        "Dynamic configs for broker 1 are:",
-        "Default configs for brokers in the cluster are:",
+    for text in (
+        "",
+        "t segment.ms=5",
+        "Dynamic configs for broker 2 are:",
         "Dynamic configs for group g are:",
-    )
-    configs = parse_topic_configs("\n".join(headings))
-    (note,) = Settings(metadata=stored, topic_configs=configs).notes()
-    assert note == (
-        "log.retention.bytes of broker 1, log.cleanup.policy of all brokers, retention.ms of topic "
-        "t: in the metadata log, but not in the section of --topic-configs, which counts. Is that "
-        "file older?"
-    )
-    few = parse_topic_configs("t cleanup.policy=compact")
-    assert Settings(metadata=stored, topic_configs=few).notes() == ()
+    ):
+        config = resolved(text)
+        assert isinstance(config, TopicConfig), config
+        found = (config.retention_ms, config.retention_bytes, config.cleanup_policy)
+        assert found == (1, 2, "compact"), text
+    for text, key in (
+        ("Dynamic configs for topic t are:", "retention.ms of topic t"),
+        ("Dynamic configs for broker 1 are:", "log.retention.bytes of broker 1"),
+        ("Default configs for brokers in the cluster are:", "log.cleanup.policy of all brokers"),
+    ):
+        doubt = resolved(text)
+        assert isinstance(doubt, Unknown), text
+        assert doubt.reason.startswith(f"{key} is in the metadata log (")
+        assert "One of them is older" in doubt.reason
+    for text in (
+        "Dynamic configs for topic t are:\n  retention.ms=7 sensitive=false synonyms={}",
+        "Dynamic configs for topic t are:\nt retention.ms=7",
+    ):
+        config = resolved(text)
+        assert isinstance(config, TopicConfig), config
+        assert config.retention_ms == 7
