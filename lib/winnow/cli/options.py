@@ -292,7 +292,7 @@ def parse_settings(request: CommandLine) -> Settings:
             read_text(request.topic_configs, option="--topic-configs"), file=request.topic_configs
         ),
         server_properties=tuple(
-            parse_server_properties_file(read_text(file, option="--server-properties"), file=file)
+            parse_server_properties_file(read_bytes(file, option="--server-properties"), file=file)
             for file in request.server_properties
         ),
         allow_other_broker=request.allow_other_broker,

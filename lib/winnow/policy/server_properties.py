@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 
@@ -93,11 +94,13 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     )
 
 
-def parse_server_properties_file(text: str, *, file: str) -> ServerProperties:
+def parse_server_properties_file(data: bytes, *, file: str) -> ServerProperties:
     """Like `parse_server_properties`. UsageError also for a file without any setting of a broker.
 
-    Such a file is another one, and Kafka's defaults, which it would confirm, delete.
+    Such a file is another one, and Kafka's defaults, which it would confirm, delete. Kafka reads it
+    with Properties.load(InputStream), which is Latin-1 by definition.
     """
+    text = data.removeprefix(codecs.BOM_UTF8).decode("latin-1")
     server = parse_server_properties(text, file=file)
     if not server.is_of_a_broker:
         raise UsageError(

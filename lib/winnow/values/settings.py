@@ -48,7 +48,7 @@ def parse_sources(
         ),
         topic_configs=None
         if topic_configs is None
-        else parse_topic_configs_file(_read(topic_configs), file=topic_configs),
+        else parse_topic_configs_file(_read_text(topic_configs), file=topic_configs),
         server_properties=tuple(
             parse_server_properties_file(_read(file), file=file)
             for file in names(server_properties or (), "server_properties")
@@ -86,13 +86,24 @@ def _values(found: Mapping[str, T], name: str, expected: str) -> Mapping[str, T]
     return found
 
 
-def _read(file: str) -> str:
+def _read(file: str) -> bytes:
     try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "can't read a settings file",
-            expected="a file that can be read, in UTF-8",
-            found=str(error),
-            where=file,
-        ) from error
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _read_text(file: str) -> str:
+    try:
+        return _read(file).decode()
+    except UnicodeDecodeError as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: str, error: Exception) -> UsageError:
+    return UsageError(
+        "can't read a settings file",
+        expected="a file that can be read, in UTF-8",
+        found=str(error),
+        where=file,
+    )

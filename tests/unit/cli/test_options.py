@@ -176,3 +176,14 @@ def test_malformed_rate_is_refused(text: str) -> None:
 def test_rate_of_zero_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--throttle is zero"):
         parse_rate(text, option="--throttle")
+
+
+def test_server_properties_are_read_in_kafkas_encoding(tmp_path: Path) -> None:
+    """Java's Properties.load takes Latin-1. Windows puts a mark before UTF-8."""
+    file = tmp_path / "server.properties"
+    text = b"# f\xfcr alle\r\nlog.dirs=/data/caf\xe9\r\nlog.retention.ms=5\r\nnode.id=3\r\n"
+    for data in (text, b"\xef\xbb\xbf" + text[len("# f\xfcr alle\r\n") :]):
+        file.write_bytes(data)
+        (server,) = parse_settings(CommandLine(server_properties=[str(file)])).servers
+        assert (server.node_id, server.log_dirs) == (3, ("/data/caf\u00e9",))
+        assert ("log.retention.ms", 5) in [(entry.key, entry.value) for entry in server.entries]
