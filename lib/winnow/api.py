@@ -32,6 +32,7 @@ from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
 from winnow.storage.places import Places
@@ -212,7 +213,10 @@ def erase(
     with opened(log_dirs, request, one_node="erase") as (dirs, known, notes):
         if not dry_run:
             check_paths([d.path for d in dirs])
-        with cancelling_jobs(spark.sparkContext, known.stop):
+        with (
+            cancelling_jobs(spark.sparkContext, known.stop),
+            same_directories(spark.sparkContext, [d.path for d in dirs]),
+        ):
             without_clock = replace(known, now=NO_CLOCK)
             result = erase_from(spark, dirs, without_clock, different, run_id=new_run_id())
         skipped = skipped_besides(dirs, result.not_searched)
@@ -260,7 +264,8 @@ def explain(
     with opened(log_dirs, request, one_node="explain") as (dirs, request, notes):
         home = home_of(dirs, partition)
         request.progress.stage(f"looking at {partition}")
-        answer = explain_partition(spark.sparkContext, home, request, question)
+        with same_directories(spark.sparkContext, [home.path]):
+            answer = explain_partition(spark.sparkContext, home, request, question)
     return replace(answer, notes=notes)
 
 
@@ -285,20 +290,24 @@ def doctor(
     from winnow.verbs.doctor.diagnose import diagnose  # noqa: PLC0415
 
     asked = {"settings": settings, "topics": topics, "now": now, "progress": progress}
-    with opened(log_dirs, Request.of(asked, touch=False)) as (dirs, request, notes):
+    with (
+        opened(log_dirs, Request.of(asked, touch=False)) as (dirs, request, notes),
+        same_directories(spark.sparkContext, [d.path for d in dirs]),
+    ):
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
     return replace(diagnosis, notes=notes)
 
 
 @contextmanager
-def _found_to_read(log_dirs: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the log directories beneath these places, locked."""
+def _found_to_read(spark: WithContext, log_dirs: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the log directories beneath these places, locked. Tasks check that they have them."""
     from winnow.verbs.verify.directories import find_log_dirs  # noqa: PLC0415
 
     with ExitStack() as locks:
         found = find_log_dirs(Places(), log_dirs)
         for path in found:
             locks.enter_context(lock_to_read(path))
+        locks.enter_context(same_directories(spark.sparkContext, found))
         yield found
 
 
@@ -321,7 +330,7 @@ def verify(
     """
     from winnow.verbs.verify.verify import sweep  # noqa: PLC0415
 
-    with _found_to_read(log_dirs) as found:
+    with _found_to_read(spark, log_dirs) as found:
         return sweep(
             spark.sparkContext,
             found,
@@ -357,7 +366,7 @@ def verify_key_hashes(
     else:
         erased = erased_in_ledger(spark, ledger, key_hash, hash_key)
     erased = replace(erased, topics=tuple(topics) or erased.topics)
-    with _found_to_read(log_dirs) as found:
+    with _found_to_read(spark, log_dirs) as found:
         return check_key_hashes(spark, found, erased, progress or Silence())
 
 
@@ -378,7 +387,7 @@ def compare_replicas(
     """
     from winnow.verbs.compare.compare import compare  # noqa: PLC0415
 
-    with _found_to_read(log_dirs) as found:
+    with _found_to_read(spark, log_dirs) as found:
         # Survey each directory separately: a copy has the node.id of its original.
         dirs = [log_dir for path in found for log_dir in survey_log_dirs(Places(), [path])]
         return compare(spark.sparkContext, dirs, topics=topics, progress=progress or Silence())

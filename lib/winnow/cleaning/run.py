@@ -27,6 +27,7 @@ from winnow.logdir.lock_reach import why_seen_here_only
 from winnow.logdir.survey import LogDir, check_one_node, topics_of
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
+from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.spool import spooling, temporary_directory
 from winnow.runtime.throttle import limiting_io
@@ -100,6 +101,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         with (
             seldom_collecting(),
             cancelling_jobs(sc, request.stop),
+            same_directories(sc, [d.path for d in dirs]),
             limiting_io(sc, throttle),
             spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
         ):

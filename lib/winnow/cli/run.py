@@ -363,12 +363,12 @@ def _of_the_system(error: OSError) -> tuple[str, int]:
     """Return the message and the exit code of an error that the system reports. The message is
     empty if the error is a surprise.
     """
-    if is_remote(str(error.filename or "")):
-        where = f"{error.strerror} ({error.filename})"
-        return f"a place can't be reached, read or written: {where}", 1
     if error.errno in NO_SPACE:
         where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
         return f"not enough space{where}: {error}", NoSpaceError.exit_code
+    if is_remote(str(error.filename or "")):
+        where = f"{error.strerror} ({error.filename})"
+        return f"a place can't be reached, read or written: {where}", 1
     if error.errno == EIO:
         return failure_of(error), 1
     if isinstance(error, PermissionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -102,9 +103,10 @@ class _RangeReader:
         return WinnowError(
             "a segment was removed after the read was planned",
             expected="the file",
-            found="none",
+            found=f"none on host {socket.gethostname()}",
             where=self._range.path,
-            hint="A broker or a cleaner has removed it. Load the DataFrame again.",
+            hint="If a broker or a cleaner has removed it, load the DataFrame again. Otherwise "
+            "mount the directory under this path on all hosts of the cluster.",
         )
 
     def _batches(self, storage: Storage) -> Iterator[pa.RecordBatch]:

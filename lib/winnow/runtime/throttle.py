@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from winnow.runtime.freed_memory import give_back_freed_memory
 from winnow.runtime.meter import metered
+from winnow.runtime.same_directories import check_directories
 from winnow.storage.places import forget_listings
 from winnow.storage.throttle import Throttle, throttled
 
@@ -43,7 +44,9 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
 
 
 def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:
-    """Wrap a function for `mapPartitions`: it keeps to the task's share of I/O and is counted."""
+    """Wrap a function for `mapPartitions`: it checks the log directories that the driver named,
+    keeps to the task's share of I/O and is counted.
+    """
     return metered(partial(_limited, function))
 
 
@@ -65,6 +68,7 @@ def _limited(
     task = TaskContext.get()
     share = None if task is None else task.getLocalProperty(_SHARE)
     if task is not None:
+        check_directories(task)
         _begin(task.stageId())
     with throttled(None if share is None else Throttle(float(share))):
         yield from function(*args, **kwargs)

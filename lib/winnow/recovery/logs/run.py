@@ -43,6 +43,7 @@ from winnow.runtime.failure import Failure, failure
 from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.packing import in_order
 from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.spread import spread
 from winnow.storage.contract import Storage
@@ -86,10 +87,15 @@ def recover_unclean(
             )
     run_id = new_run_id()
     storage = Places()
-    with locked(log_dirs, to_change=request.truncate) as dirs, seldom_collecting():
+    sc = spark.sparkContext
+    with (
+        locked(log_dirs, to_change=request.truncate) as dirs,
+        same_directories(sc, [log_dir.path for log_dir in dirs]),
+        seldom_collecting(),
+    ):
         settings, notes = with_metadata(request.settings, storage, dirs)
         request = replace(request, settings=settings)
-        plan = partial(_plan_all, spark.sparkContext)
+        plan = partial(_plan_all, sc)
         done = [
             recover_dir(storage, log_dir, request, run_id=run_id, plan=plan, progress=progress)
             for log_dir in dirs

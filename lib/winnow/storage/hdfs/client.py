@@ -34,7 +34,7 @@ _NUMBERS = {
     "SafeModeException": errno.EROFS,
     "InvalidPathException": errno.EINVAL,
 }
-"""By the name of Hadoop's exception; all others are EIO."""
+"""By the name of Hadoop's exception; all others are EREMOTEIO. EIO would blame a disk here."""
 
 
 @cache
@@ -88,9 +88,10 @@ def hdfs_errors(where: str) -> Iterator[None]:
     except RuntimeError as error:
         raise refusal(str(error), where) from None
     except OSError as error:
-        if error.filename is None:
-            raise OSError(error.errno or errno.EIO, _first_line(str(error)), where) from None
-        raise
+        if error.filename is not None:
+            raise
+        number = errno.EREMOTEIO if error.errno in {None, errno.EIO} else error.errno
+        raise OSError(number, _first_line(error.strerror or str(error)), where) from None
 
 
 def refusal(text: str, where: str) -> OSError:
@@ -99,10 +100,12 @@ def refusal(text: str, where: str) -> OSError:
     """
     found = _REFUSAL.search(text)
     if found is None:
-        return OSError(errno.EIO, f"HDFS answers {_first_line(text)}", where)
+        return OSError(errno.EREMOTEIO, f"HDFS answers {_first_line(text)}", where)
     kind = found["kind"].rpartition(".")[2]
     return OSError(
-        _NUMBERS.get(kind, errno.EIO), f"HDFS answers {kind}: {_first_line(found['why'])}", where
+        _NUMBERS.get(kind, errno.EREMOTEIO),
+        f"HDFS answers {kind}: {_first_line(found['why'])}",
+        where,
     )
 
 

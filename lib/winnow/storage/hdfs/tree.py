@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from winnow.storage.creating import create_file
@@ -22,7 +22,8 @@ class HdfsTree:
 
     def __init__(self, url: str) -> None:
         authority, self._root = split_url(url)
-        self._url = f"{SCHEME}://{authority}{self._root}".rstrip("/")
+        self._name_node = f"{SCHEME}://{authority}"
+        self._url = f"{self._name_node}{self._root}".rstrip("/")
         self._client = connect(authority)
         self._storage = HdfsStorage(authority)
 
@@ -61,7 +62,7 @@ class HdfsTree:
         at = self._at(file.name)
         with (
             open(create_file(path, shared=True), "wb") as target,
-            hdfs_errors(at),
+            self._errors(at),
             self._client.read(at) as source,
         ):
             if len(source) != file.size:
@@ -74,7 +75,7 @@ class HdfsTree:
         beside = (
             f"{path}.{secrets.token_hex(4)}.new"  # under its own name the file is whole or missing
         )
-        with hdfs_errors(path):
+        with self._errors(path):
             self._make_directory(path)
             try:
                 with self._client.create(beside) as file:
@@ -88,7 +89,7 @@ class HdfsTree:
         target = self._at(name)
         status = status_of(path)
         mtime_ms = status.st_mtime_ns // 10**6
-        with hdfs_errors(target):
+        with self._errors(target):
             self._make_directory(target)
             with open(open_file(path), "rb") as source, self._client.create(target) as file:
                 while piece := source.read(PIECE_BYTES):
@@ -98,7 +99,7 @@ class HdfsTree:
 
     def delete(self, name: str) -> None:
         path = self._at(name)
-        with hdfs_errors(path):
+        with self._errors(path):
             with suppress(FileNotFoundError):
                 self._client.delete(path)
             # As in an object store, a directory without files does not exist.
@@ -111,6 +112,9 @@ class HdfsTree:
     def settle(self) -> None:
         """Nothing to do: a closed file is known to the name node and lies on its data nodes."""
 
+    def _errors(self, path: str) -> AbstractContextManager[None]:
+        return hdfs_errors(f"{self._name_node}{path}")
+
     def _at(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
 
@@ -120,7 +124,7 @@ class HdfsTree:
     def _listed(self, directory: str, *, recursive: bool) -> Iterator[tuple[str, Any]]:
         """Yield each name relative to `directory`, and its status."""
         prefix = f"{directory.rstrip('/')}/"
-        with suppress(FileNotFoundError), hdfs_errors(directory):
+        with suppress(FileNotFoundError), self._errors(directory):
             for status in self._client.list_status(directory, recursive):
                 if status.path.startswith(prefix):
                     yield status.path.removeprefix(prefix), status

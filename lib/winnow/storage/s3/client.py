@@ -28,6 +28,15 @@ _NO_BUCKET = "NoSuchBucket"
 _STATUS = re.compile(
     r"status [1-5][0-9]{2}[A-Za-z ]{0,40}|[Cc]onnection refused|dns error|timed out"
 )
+_ROLE_SERVERS = ("169.254.169.254", "169.254.170.2", "169.254.170.23")
+"""Where a machine or a container on AWS gets the credentials of its role."""
+
+
+class S3RequestError(OSError):
+    """S3 refused a request, or could not be reached. `filename` is the URL."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
 
 
 class ObjectChangedError(OSError):
@@ -84,20 +93,24 @@ def errors(where: str) -> Iterator[None]:
         raise FileExistsError(where) from None
     except NotFoundError as error:
         if _NO_BUCKET in str(error):  # says nothing about the object
-            raise OSError(errno.ENODEV, f"S3 answers {_NO_BUCKET}", where) from None
+            raise S3RequestError(errno.ENODEV, f"S3 answers {_NO_BUCKET}", where) from None
         raise FileNotFoundError(where) from None
     except PreconditionError:
         raise ObjectChangedError(f"{where}: it was replaced since it was read") from None
     except (BaseError, OSError) as error:
         if getattr(error, "errno", None) is not None or isinstance(error, ObjectChangedError):
             raise  # an error of the local file
-        text = str(error)
-        found = _CODE.search(text) or _STATUS.search(text)
-        what = type(error).__name__ if found is None else found[found.re.groups]
-        kind = next(
-            (one for one in (FileExistsError, FileNotFoundError) if isinstance(error, one)), OSError
-        )
-        raise kind(f"{where}: S3 answers {what}") from None
+        if isinstance(error, FileExistsError | FileNotFoundError):
+            raise type(error)(where) from None
+        raise S3RequestError(errno.EREMOTEIO, _what_failed(error), where) from None
+
+
+def _what_failed(error: Exception) -> str:
+    text = str(error)
+    if any(server in text for server in _ROLE_SERVERS):
+        return "there are no credentials for S3, neither in the environment nor by a role"
+    found = _CODE.search(text) or _STATUS.search(text)
+    return f"S3 answers {type(error).__name__ if found is None else found[found.re.groups]}"
 
 
 def modified_ns(meta: Any) -> int:  # noqa: ANN401 - obstore's ObjectMeta is a mapping

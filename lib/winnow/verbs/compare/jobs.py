@@ -15,6 +15,7 @@ from winnow.runtime.failure import Failure, failure
 from winnow.runtime.meter import metered
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
+from winnow.runtime.throttle import in_task
 from winnow.storage.places import Places
 from winnow.verbs.compare.judge import Verdict, judge
 from winnow.verbs.compare.replicas import Bounds, Looked, to_read
@@ -95,7 +96,7 @@ def read_and_judge(
     ):
         return (
             sc.parallelize(lists, tasks)
-            .mapPartitions(metered(partial(_scan, secret)))
+            .mapPartitions(in_task(partial(_scan, secret)))
             .partitionBy(judges, lambda key: task_of.get(key, 0))
             .mapPartitions(metered(partial(_judge, bounds)))
             .collect()

@@ -24,7 +24,7 @@ def _raise(error: BaseException) -> None:
         ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", errno.EDQUOT, OSError),
         ("org.apache.hadoop.hdfs.protocol.NSQuotaExceededException", errno.EDQUOT, OSError),
         ("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException", errno.ENOTEMPTY, OSError),
-        ("java.io.IOException", errno.EIO, OSError),
+        ("java.io.IOException", errno.EREMOTEIO, OSError),
     ],
 )
 def test_hdfs_error_becomes_an_oserror_with_errno_and_first_line(
@@ -47,7 +47,7 @@ def test_missing_file_error_has_no_stack_trace() -> None:
 def test_client_error_is_reported_with_its_message() -> None:
     with pytest.raises(OSError, match="HDFS answers BlocksNotFound") as caught:
         _raise(RuntimeError('BlocksNotFound("/logs/t-0")'))
-    assert caught.value.errno == errno.EIO
+    assert caught.value.errno == errno.EREMOTEIO
     with pytest.raises(OSError, match="Connection refused") as caught:
         _raise(OSError("Connection refused (os error 111)"))
     assert caught.value.filename == "hdfs://nn/logs/t-0"

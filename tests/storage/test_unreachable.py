@@ -1,0 +1,50 @@
+"""What an operator is told about a place that refuses or does not answer: one sentence with its
+URL. No disk of this machine is blamed, and there is no traceback.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from tests.kill.processes import ROOT
+from tests.storage.s3 import free_port
+
+pytestmark = pytest.mark.spark
+
+
+def told(*words: str) -> str:
+    """Return what a command that fails has on stderr."""
+    ended = subprocess.run(
+        [ROOT / "spark-submit.sh", *words, "--quiet"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 1, ended.stderr
+    return ended.stderr.strip()
+
+
+def unreachable(why: str, url: str) -> re.Pattern[str]:
+    place = rf"{re.escape(url)}[^ ]*"
+    return re.compile(rf"winnow: a place can't be reached, read or written: {why} \({place}\)")
+
+
+def test_s3_that_refuses_credentials_and_buckets(
+    gateway: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = unreachable("S3 answers NoSuchBucket", "s3://no-such-bucket/logs")
+    assert missing.fullmatch(told("verify", "s3://no-such-bucket/logs"))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    refused = unreachable("S3 answers SignatureDoesNotMatch", f"{gateway}/logs")
+    assert refused.fullmatch(told("verify", f"{gateway}/logs"))
+
+
+@pytest.mark.parametrize("verb", ["verify", "plan"])
+def test_name_node_that_does_not_answer(verb: str) -> None:
+    url = f"hdfs://127.0.0.1:{free_port()}/logs"
+    lines = told(verb, url).splitlines()
+    assert unreachable(r"Connection refused \(os error 111\)", url).fullmatch(lines[-1]), lines
