@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.fixtures.data import copy_log_dir, copy_tree
-from tests.spark.runs import NOW, File, clean, files_of, plan, settings, stray_files
+from tests.spark.runs import NOW, AtStage, File, clean, files_of, plan, settings, stray_files
 from tests.storage.test_output import download, upload
 from winnow.api import doctor, erase, explain, recover, verify
 from winnow.cleaning.result import RunResult
 from winnow.errors import UsageError
 from winnow.kafka_log.source import register
+from winnow.logdir import lease
+from winnow.storage.lease_file import LEASE
 from winnow.storage.places import Places, storage_of
 from winnow.verbs.inspect.directories import describe_target, find_target
 
@@ -44,6 +47,31 @@ def pair(request: pytest.FixtureRequest, leased: str, tmp_path: Path) -> tuple[P
 def in_place(verb: Any, spark: SparkSession, log_dir: Path | str, **more: Any) -> RunResult:
     result: RunResult = verb(spark, [str(log_dir)], settings=settings(), now=NOW, **more)
     return result
+
+
+@ONE_IN_CI
+def test_run_that_loses_its_lease_changes_nothing_more_and_ends_with_5(
+    pair: tuple[Path, str],
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    local, url = pair
+    monkeypatch.setattr(lease, "LENGTH_S", 1.5)
+
+    def lose() -> None:
+        storage_of(url).unlink(f"{url}/{LEASE}")
+        time.sleep(2)
+
+    result = in_place(clean, spark, url, progress=AtStage("compacting", lose))
+    assert (result.status, result.exit_code) == ("partial", 5)
+    (partition,) = result.partitions
+    assert partition.code == "in-use"
+    assert "the lease on" in (partition.error or "")
+    assert "Traceback" not in caplog.text
+    left = contents(download(url, tmp_path / "left"))
+    assert {name: left[name] for name in contents(local)} == contents(local)
 
 
 def told(result: RunResult) -> list[tuple[object, ...]]:

@@ -293,5 +293,6 @@ def _discard_staging(job: PartitionJob, request: Request) -> None:
     """
     try:
         remove_staging(request.storage, job.staging)
-    except FAILS_ONE_PARTITION:
-        _log.warning("could not remove %s", job.staging, exc_info=True)
+    except FAILS_ONE_PARTITION as error:
+        known = isinstance(error, WinnowError | OSError)
+        _log.warning("could not remove %s: %s", job.staging, error, exc_info=not known)

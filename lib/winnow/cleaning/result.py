@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Literal
 
-from winnow.errors import CorruptLogError, NoSpaceError, VerificationError, WinnowError
+from winnow.errors import (
+    CorruptLogError,
+    LogDirInUseError,
+    NoSpaceError,
+    VerificationError,
+    WinnowError,
+)
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.scan.values import Holder
 
@@ -289,12 +295,16 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """0 or 3. 1, 4 or 6 if that is why nothing at all was done; 6 if too little was freed."""
+        """0 or 3. 5 if the run lost a log directory. 1, 4 or 6 if that is why nothing at all was
+        done; 6 if too little was freed.
+        """
         if self.refused:
             return WinnowError.exit_code
         if self.short_bytes:
             return NoSpaceError.exit_code
         codes = {partition.error_code for partition in self.partitions if _troubled(partition)}
+        if LogDirInUseError.exit_code in codes:
+            return LogDirInUseError.exit_code
         idle = not any(partition.acts for partition in self.partitions)
         if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):
             return codes.pop()

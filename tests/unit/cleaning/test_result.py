@@ -29,6 +29,7 @@ LEFT = replace(
 )
 FAILED = replace(FINE, topic="c", actions=(NONE,), rule="S8.8", reason="damaged", error="torn")
 NO_SPACE = replace(FAILED, error="not enough space", error_code=6)
+LEASE_LOST = replace(FAILED, error="the lease is lost", error_code=5)
 NOT_VERIFIED = replace(FAILED, error="a wrong CRC", error_code=4)
 
 
@@ -47,6 +48,8 @@ NOT_VERIFIED = replace(FAILED, error="a wrong CRC", error_code=4)
         ((NO_SPACE, NOT_VERIFIED), "partial", 3),
         ((NO_SPACE, LEFT), "partial", 3),
         ((FINE, NO_SPACE), "partial", 3),
+        ((LEASE_LOST,), "partial", 5),
+        ((FINE, LEFT, FAILED, LEASE_LOST), "partial", 5),
     ],
 )
 def test_exit_code_names_the_cause_if_there_is_only_one(
