@@ -5,12 +5,15 @@ URL. No disk of this machine is blamed, and there is no traceback.
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 
+import obstore
 import pytest
 
 from tests.kill.processes import ROOT
 from tests.storage.s3 import free_port
+from winnow.storage.s3.client import connect, errors
 
 pytestmark = pytest.mark.spark
 
@@ -41,6 +44,26 @@ def test_s3_that_refuses_credentials_and_buckets(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     refused = unreachable("S3 answers SignatureDoesNotMatch", f"{gateway}/logs")
     assert refused.fullmatch(told("verify", f"{gateway}/logs"))
+
+
+def test_s3_that_takes_requests_and_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
+        }
+        store = connect(
+            "bucket",
+            environment,
+            client_options={"timeout": "1s"},
+            retry_config={"max_retries": 0},
+        )
+        with (
+            pytest.raises(OSError, match="s3://bucket/logs: S3 does not answer in time"),
+            errors("s3://bucket/logs"),
+        ):
+            obstore.head(store, "logs")
 
 
 @pytest.mark.parametrize("verb", ["verify", "plan"])

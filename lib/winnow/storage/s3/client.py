@@ -110,6 +110,8 @@ def _what_failed(error: Exception) -> str:
     if any(server in text for server in _ROLE_SERVERS):
         return "there are no credentials for S3, neither in the environment nor by a role"
     found = _CODE.search(text) or _STATUS.search(text)
+    if found is None and "TimedOut" in text:
+        return "S3 does not answer in time"
     return f"S3 answers {type(error).__name__ if found is None else found[found.re.groups]}"
 
 
