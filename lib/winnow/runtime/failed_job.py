@@ -33,6 +33,9 @@ _FULL = ("No space left on device", "Disk quota exceeded")
 
 _STOPPED = "Cannot call methods on a stopped SparkContext"
 
+_INTRODUCTIONS = ("org.apache.spark.SparkException:", "Error from python worker:")
+"""Lines that say nothing but that others follow."""
+
 _DEATHS = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
@@ -60,7 +63,10 @@ def cause_of(error: Exception) -> str:
     raised = next((line for line in after.splitlines() if line and not line[0].isspace()), None)
     if traceback and raised is not None:
         return raised
-    return _LOST.sub("", text.strip().partition("\n")[0]) or type(error).__name__
+    lines = [_LOST.sub("", line).strip() for line in text.splitlines()]
+    return next(
+        (line for line in lines if line and line not in _INTRODUCTIONS), type(error).__name__
+    )
 
 
 def killed_worker(error: Exception) -> bool:
