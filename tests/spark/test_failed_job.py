@@ -77,8 +77,9 @@ def test_stopped_spark_points_to_its_own_messages() -> None:
 
 def test_worker_that_does_not_start_is_reported_with_what_python_says() -> None:
     text = (
-        "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: "
-        "Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.1 executor 0): org.apache.spark.SparkException: "
-        "\nError from python worker:\n  /usr/bin/python3: No module named winnow\nPYTHONPATH was:\n"
+        "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent "
+        "failure: Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.1 executor 0): "
+        "org.apache.spark.SparkException: \nError from python worker:\n"
+        "  /usr/bin/python3: No module named winnow\nPYTHONPATH was:\n"
     )
     assert cause_of(Py4JError(text)) == "/usr/bin/python3: No module named winnow"
