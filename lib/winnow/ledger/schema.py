@@ -64,7 +64,7 @@ RUN_COLUMNS = columns(
     ("clock", TIME, "--now: the clock of every decision"),
     ("log_dirs", ArrayType(TEXT), "as they were given"),
     ("status", TEXT, "done, or partial: some partitions were left alone or failed"),
-    ("exit_code", INT, "of the result; after a signal the process ends with another one"),
+    ("exit_code", INT, "as in the README"),
 )
 
 PARTITION_COLUMNS = columns(

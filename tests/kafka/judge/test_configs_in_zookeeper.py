@@ -18,7 +18,7 @@ ONE = "--entity-name", "1"
 ALL = ("--entity-default",)
 
 
-@pytest.mark.parametrize("version", ["2.8.2", "3.9.2"])
+@pytest.mark.parametrize("version", ["2.8.2", pytest.param("3.9.2", marks=pytest.mark.slow)])
 def test_dynamic_settings_of_a_dead_broker_are_those_it_used(version: str, tmp_path: Path) -> None:
     log_dir, home = tmp_path / "log-dir", tmp_path / "home"
     with ZooKeeperBroker(log_dir, home=home, version=version) as broker:

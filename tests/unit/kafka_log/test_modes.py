@@ -212,7 +212,7 @@ def test_segment_removed_after_planning_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t-0" / f"{5:020d}.log").unlink()
     with pytest.raises(
         WinnowError,
-        match=r"removed after the read was planned.*5\.log\)\. .*Load the DataFrame again",
+        match=r"removed after the read was planned.*5\.log\)\. .*load the DataFrame again",
     ):
         list(reader.read(partitions[0]))
 
