@@ -66,7 +66,7 @@ def test_s3_that_takes_requests_and_does_not_answer(monkeypatch: pytest.MonkeyPa
             obstore.head(store, "logs")
 
 
-@pytest.mark.parametrize("verb", ["verify", "plan"])
+@pytest.mark.parametrize("verb", [pytest.param("verify", marks=pytest.mark.slow), "plan"])
 def test_name_node_that_does_not_answer(verb: str) -> None:
     url = f"hdfs://127.0.0.1:{free_port()}/logs"
     lines = told(verb, url).splitlines()
