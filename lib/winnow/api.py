@@ -210,13 +210,10 @@ def erase(
         "progress": progress,
     }
     request = Request.of(asked, touch=not dry_run)
-    with opened(log_dirs, request, one_node="erase") as (dirs, known, notes):
+    with opened(spark, log_dirs, request, one_node="erase") as (dirs, known, notes):
         if not dry_run:
             check_paths([d.path for d in dirs])
-        with (
-            cancelling_jobs(spark.sparkContext, known.stop),
-            same_directories(spark.sparkContext, [d.path for d in dirs]),
-        ):
+        with cancelling_jobs(spark.sparkContext, known.stop):
             without_clock = replace(known, now=NO_CLOCK)
             result = erase_from(spark, dirs, without_clock, different, run_id=new_run_id())
         skipped = skipped_besides(dirs, result.not_searched)
@@ -261,11 +258,10 @@ def explain(
 
     question = Question(options.pop("offset", None), options.pop("key", None))
     request = Request.of(options, touch=False)
-    with opened(log_dirs, request, one_node="explain") as (dirs, request, notes):
+    with opened(spark, log_dirs, request, one_node="explain") as (dirs, request, notes):
         home = home_of(dirs, partition)
         request.progress.stage(f"looking at {partition}")
-        with same_directories(spark.sparkContext, [home.path]):
-            answer = explain_partition(spark.sparkContext, home, request, question)
+        answer = explain_partition(spark.sparkContext, home, request, question)
     return replace(answer, notes=notes)
 
 
@@ -290,10 +286,7 @@ def doctor(
     from winnow.verbs.doctor.diagnose import diagnose  # noqa: PLC0415
 
     asked = {"settings": settings, "topics": topics, "now": now, "progress": progress}
-    with (
-        opened(log_dirs, Request.of(asked, touch=False)) as (dirs, request, notes),
-        same_directories(spark.sparkContext, [d.path for d in dirs]),
-    ):
+    with opened(spark, log_dirs, Request.of(asked, touch=False)) as (dirs, request, notes):
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
     return replace(diagnosis, notes=notes)
 

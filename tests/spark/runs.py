@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,22 @@ class AtStage:
         del total_bytes, total_tasks
         if self.part in name:
             self.action()
+
+    def advance(self, amount: int) -> None:
+        del amount
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Progress that keeps the name of each stage."""
+
+    names: list[str] = field(default_factory=list)
+
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None:
+        del total_bytes, total_tasks
+        self.names.append(name)
 
     def advance(self, amount: int) -> None:
         del amount

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError
 from tests.fixtures.data import copy_tree
 from tests.spark.runs import (
     AtStage,
+    Stages,
     add_partition,
     by_name,
     changes,
@@ -70,10 +71,10 @@ def test_portions_leave_the_same_files_as_one(
     copy_tree(log_dir, other)
     at_once = run(clean, spark, log_dir, sets=SETS)
     monkeypatch.setattr(portions, "WAVE_BYTES", 1)
-    stages: list[str] = []
-    portioned = run(clean, spark, other, sets=SETS, progress=_Stages(stages))
-    assert sum("; compacting 1 partition" in stage for stage in stages) == len(COMPACTED)
-    assert len({stage.partition(" done; ")[0] for stage in stages if " done; " in stage}) == 4
+    stages = Stages()
+    portioned = run(clean, spark, other, sets=SETS, progress=stages)
+    assert sum("; compacting 1 partition" in name for name in stages.names) == len(COMPACTED)
+    assert len({name.partition(" done; ")[0] for name in stages.names if " done; " in name}) == 4
     assert content(other) == content(log_dir)
     for first, second in zip(at_once.partitions, portioned.partitions, strict=True):
         assert (first.actions, first.reason, first.records_removed) == (
@@ -81,20 +82,6 @@ def test_portions_leave_the_same_files_as_one(
             second.reason,
             second.records_removed,
         )
-
-
-class _Stages:
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-
-    def stage(
-        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
-    ) -> None:
-        del total_bytes, total_tasks
-        self._names.append(name)
-
-    def advance(self, amount: int) -> None:
-        del amount
 
 
 @pytest.mark.usefixtures("one_by_one")

@@ -17,6 +17,7 @@ from tests.kafka.judge.judge import Kafka
 from tests.spark.runs import (
     NOW,
     AtStage,
+    Stages,
     add_partition,
     by_name,
     changes,
@@ -68,22 +69,6 @@ def at_once(before: Path, spark: SparkSession) -> Path:
     return after
 
 
-class Jobs:
-    """Progress that counts the Spark jobs that compact."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def stage(
-        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
-    ) -> None:
-        del total_bytes, total_tasks
-        self.count += name.startswith("compacting")
-
-    def advance(self, amount: int) -> None:
-        del amount
-
-
 def test_waves_leave_same_bytes_as_one_job(
     before: Path, at_once: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -91,10 +76,11 @@ def test_waves_leave_same_bytes_as_one_job(
     copy_tree(before, ours)
     previewed = run(plan, spark, ours, sets=SETS, max_extra_space=limit)
     assert changes(files_of(before), files_of(ours)) == []
-    jobs = Jobs()
-    result = run(clean, spark, ours, sets=SETS, max_extra_space=limit, progress=jobs)
+    stages = Stages()
+    result = run(clean, spark, ours, sets=SETS, max_extra_space=limit, progress=stages)
     assert [p.error for p in result.partitions] == [None] * len(NAMES)
-    assert jobs.count > len(NAMES) + 10
+    jobs = [name for name in stages.names if name.startswith("compacting")]
+    assert len(jobs) > len(NAMES) + 10
     assert 0 < result.peak_extra_bytes <= previewed.peak_extra_bytes <= limit
     assert _differing(at_once, ours) == []
     assert checkpoint(ours / CLEANER_CHECKPOINT) == checkpoint(at_once / CLEANER_CHECKPOINT)
@@ -146,11 +132,11 @@ def one(tmp_path: Path) -> Iterator[Path]:
 def test_stop_between_waves_leaves_the_rest_for_the_next_run(
     one: Path, at_once: Path, spark: SparkSession
 ) -> None:
-    stop, jobs = Stop(), Jobs()
+    stop, jobs = Stop(), Stages()
 
     def at_the_third() -> None:
         jobs.stage("compacting")
-        if jobs.count == 3:
+        if len(jobs.names) == 3:
             stop.request("enough")
 
     told = run(

@@ -46,7 +46,7 @@ def test_s3_that_refuses_credentials_and_buckets(
     assert refused.fullmatch(told("verify", f"{gateway}/logs"))
 
 
-def test_s3_that_takes_requests_and_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_s3_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -67,7 +67,7 @@ def test_s3_that_takes_requests_and_does_not_answer(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("verb", [pytest.param("verify", marks=pytest.mark.slow), "plan"])
-def test_name_node_that_does_not_answer(verb: str) -> None:
+def test_silent_name_node_is_reported(verb: str) -> None:
     url = f"hdfs://127.0.0.1:{free_port()}/logs"
     lines = told(verb, url).splitlines()
     assert unreachable(r"Connection refused \(os error 111\)", url).fullmatch(lines[-1]), lines

@@ -163,7 +163,7 @@ def _carry_out_portion(
 def _walked(
     sc: SparkContext, portion: Mapping[int, Prepared], request: Request
 ) -> dict[int, Prepared | PartitionResult]:
-    """Return the same partitions with their walks, or as results if they could not be walked."""
+    """Walk the partitions that need it. Return all of them; if that fails, the results of these."""
     ready = dict[int, Prepared | PartitionResult](portion)
     works = {
         number: item

@@ -23,12 +23,12 @@ _PART_OF_TIME = 4
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Log bytes."""
+    """How large the next portion may be, in log bytes."""
 
     together: float
-    """A portion has at most so many, unless it is one partition."""
+    """All of its partitions together. A single partition may have more."""
     each: float
-    """A larger partition comes after all others: there may not be enough time for it."""
+    """A larger partition waits for all others: there may not be enough time for it."""
 
 
 class Pace:

@@ -70,9 +70,14 @@ def _walks_all_first(request: Request) -> bool:
 
 @contextmanager
 def opened(
-    log_dirs: Sequence[str], request: Request, *, one_node: str | None = None
+    spark: WithContext,
+    log_dirs: Sequence[str],
+    request: Request,
+    *,
+    one_node: str | None = None,
 ) -> Iterator[tuple[Sequence[LogDir], Request, tuple[str, ...]]]:
     """Yield the log directories, locked, the request with all settings, and notes about these.
+    Tasks check that they have the same directories.
 
     `one_node`: the verb, if it takes the directories of one broker at a time.
     """
@@ -82,7 +87,8 @@ def opened(
         if request.settings.compare_log_dirs:  # a private copy has only some of the partitions
             request.check_globs(topics_of(dirs))
         settings, found = with_metadata(request.settings, Places(), dirs)
-        yield dirs, replace(request, settings=settings), (*settings.notes(), *found)
+        with same_directories(spark.sparkContext, [d.path for d in dirs]):
+            yield dirs, replace(request, settings=settings), (*settings.notes(), *found)
 
 
 def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
@@ -93,7 +99,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         request = replace(request, only="retention")
     progress, run_id = request.progress, new_run_id()
     scanning = request.touch and request.only != "retention"
-    with opened(log_dirs, request) as (dirs, completed, of_settings):
+    with opened(spark, log_dirs, request) as (dirs, completed, of_settings):
         rate, sc = request.throttle, spark.sparkContext
         throttle = io_rate(completed.settings, dirs) if rate is None else rate
         weighing = partial(weigh, sc, now=request.now, progress=progress)
@@ -101,7 +107,6 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         with (
             seldom_collecting(),
             cancelling_jobs(sc, request.stop),
-            same_directories(sc, [d.path for d in dirs]),
             limiting_io(sc, throttle),
             spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
         ):

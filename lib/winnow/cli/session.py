@@ -89,7 +89,7 @@ def spark_session(*, quiet: bool = False) -> Iterator[SparkSession]:
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Raise WinnowError if the block can't start Spark."""
+    """Turn the error of a Spark that does not start into a WinnowError."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - as pyspark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 

@@ -86,7 +86,7 @@ def erasure(
         "keys_hash": hashes.together,
         "partitions": [
             *(_of_partition(partition) for partition in result.partitions),
-            # There is no column for it: Delta refuses a new column in the table of an old ledger.
+            # Without a column of its own: Delta would refuse such rows in older tables.
             *({"error": f"not searched: {directory}"} for directory in result.not_searched),
         ],
     }

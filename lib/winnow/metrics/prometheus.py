@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib.util
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from winnow.basic_auth import split_off
 from winnow.errors import UsageError, WinnowError
@@ -15,13 +15,12 @@ from winnow.extras import METRICS, how_to_install
 from winnow.storage.output_file import READABLE, OutputFile, read_output
 
 if TYPE_CHECKING:
-    from prometheus_client import Metric
+    from prometheus_client import CollectorRegistry, Metric
 
 JOB = "winnow"
 TIMEOUT_S = 10
 _SUFFIX = ".prom"
 _URLS = ("http://", "https://")
-_Headers: TypeAlias = list[tuple[str, str]]
 
 
 def check_target(target: str) -> None:
@@ -58,29 +57,13 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
     does, and WinnowError if the metrics can't be written or sent.
     """
     check_target(target)
-    from prometheus_client import CollectorRegistry, generate_latest, pushadd_to_gateway  # noqa: PLC0415 - an extra
-    from prometheus_client.exposition import default_handler  # noqa: PLC0415
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
 
     registry = CollectorRegistry()
-    where, auth = split_off(target) if target.startswith(_URLS) else (target, {})
-
-    def send(
-        url: str, method: str, timeout: float | None, headers: _Headers, data: bytes
-    ) -> Callable[[], None]:
-        return default_handler(url, method, timeout, [*headers, *auth.items()], data)
-
     try:
         if target.startswith(_URLS):
             registry.register(_Collected(gauges))
-            key = {"instance": instance or socket.gethostname()}
-            pushadd_to_gateway(
-                where,
-                job=JOB,
-                registry=registry,
-                grouping_key=key,
-                timeout=TIMEOUT_S,
-                handler=send,
-            )
+            _push(registry, target, instance or socket.gethostname())
             return
         registry.register(_Collected([*gauges, *_kept(gauges, target)]))
         written = generate_latest(registry)
@@ -88,11 +71,28 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
         raise WinnowError(
             "the metrics could not be written",
             found=str(error),
-            where=where,
+            where=target,
             hint="Give --metrics a writable file, or the URL of a Pushgateway.",
         ) from error
     # Readable, because node_exporter runs as another user.
     OutputFile(target, "--metrics", "the metrics", READABLE).write(written)
+
+
+def _push(registry: CollectorRegistry, target: str, instance: str) -> None:
+    from prometheus_client import pushadd_to_gateway  # noqa: PLC0415 - an extra
+    from prometheus_client.exposition import default_handler  # noqa: PLC0415
+
+    url, auth = split_off(target)
+
+    def send(
+        url: str, method: str, timeout: float | None, headers: list[tuple[str, str]], data: bytes
+    ) -> Callable[[], None]:
+        return default_handler(url, method, timeout, [*headers, *auth.items()], data)
+
+    key = {"instance": instance}
+    pushadd_to_gateway(
+        url, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S, handler=send
+    )
 
 
 def _kept(gauges: Sequence[Metric], path: str) -> Iterator[Metric]:

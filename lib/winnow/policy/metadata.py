@@ -134,11 +134,11 @@ def why_doubtful(
     topic: str,
     node_id: int | None,
 ) -> str | None:
-    """Return why a setting of the metadata log, `own`, that a topic would use may be older than the
-    section that Kafka's tool printed of it. None if there is no doubt.
+    """Return why the settings of a topic are unknown: the metadata log (`own`) has one that the
+    section which Kafka's tool printed (`described`) lacks. None if there is no such setting.
 
-    The log ends where the broker stopped: the setting may have been removed since. Or it was added
-    after the section was printed.
+    The log ends where the broker stopped, so the setting may have been removed since. Or it was
+    added after the section was printed. `used`: the settings that the topic would use.
     """
     for section, whom, entries, option in (
         (("topic", topic), f"topic {topic}", own.topics.get(topic, ()), f"--topic-set '{topic}:"),

@@ -46,7 +46,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     of_a_broker = False
     line = 1
     try:
-        for element in javaproperties.parse(text.lstrip("\ufeff")):
+        for element in javaproperties.parse(text):
             where = f"{file} line {line}"
             line += len(element.source.splitlines())
             if not isinstance(element, javaproperties.KeyValue):

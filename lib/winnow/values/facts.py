@@ -18,6 +18,7 @@ from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.request import Request
 from winnow.logdir.lock import locked
 from winnow.runtime.failure import Failure
+from winnow.runtime.same_directories import same_directories
 from winnow.runtime.throttle import limiting_io
 from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
@@ -99,6 +100,7 @@ class Facts:
         request = self.first_request
         with (
             locked(self.log_dirs, to_change=False) as dirs,
+            same_directories(self.spark.sparkContext, [d.path for d in dirs]),
             limiting_io(self.spark.sparkContext, io_rate(request.settings, dirs)),
         ):
             # Retention is decided without reading a log.

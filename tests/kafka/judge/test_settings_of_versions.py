@@ -128,7 +128,7 @@ def test_every_setting_of_the_version_is_known_or_ignored(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_dynamic_settings_are_those_of_the_version(version: str) -> None:
+def test_same_settings_are_dynamic_as_in_kafka(version: str) -> None:
     dynamic = {line.split()[1] for line in answers(version) if line.startswith("dynamic ")}
     assert len(dynamic) > 50
     missing = {name for name in BY_BROKER_NAME if is_dynamic(name)} - dynamic

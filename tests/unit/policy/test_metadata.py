@@ -335,7 +335,7 @@ def test_setting_that_is_not_dynamic_counts_only_in_server_properties() -> None:
     )
 
 
-def test_setting_of_the_metadata_log_that_a_printed_section_lacks_is_in_doubt() -> None:
+def test_topic_is_unknown_if_printed_section_lacks_a_setting_of_the_metadata_log() -> None:
     """One of them is older. A setting that nobody would use is in no doubt."""
     stored = metadata(
         texts(retention_ms="1"),

@@ -387,21 +387,3 @@ def test_settings_can_be_pickled() -> None:
         topic_sets=[parse_topic_set("t:segment.index.bytes=96")],
     )
     assert pickle.loads(pickle.dumps(settings)).resolve("t") == settings.resolve("t")  # noqa: S301
-
-
-def test_unknown_dynamic_settings_of_brokers_are_noted() -> None:
-    """Those of ZooKeeper are in no file of the log directory."""
-    server = parse_server_properties("log.retention.ms=1")
-    entry = "retention.ms=1 sensitive=false synonyms={STATIC_BROKER_CONFIG:log.retention.ms=1}"
-    for text, noted in (
-        ("t cleanup.policy=delete", True),
-        ("Dynamic configs for topic t are:", True),
-        ("Default configs for brokers in the cluster are:", False),
-        ("Configs for default brokers are ", False),
-        ("Configs for brokers '1' are log.retention.ms=2", False),
-        (f"All configs for topic t are:\n  {entry}", False),
-    ):
-        configs = parse_topic_configs(text)
-        settings = Settings(server_properties=server, topic_configs=configs)
-        assert any("dynamic settings of brokers" in note for note in settings.notes()) == noted
-        assert Settings(topic_configs=configs).notes() == ()

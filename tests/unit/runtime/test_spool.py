@@ -118,7 +118,7 @@ def test_tasks_on_several_machines_have_no_directory(tmp_path: Path, master: str
     assert not [*tmp_path.iterdir()]
 
 
-def test_part_of_a_spool_is_removed_and_the_spool_stays(tmp_path: Path) -> None:
+def test_removing_a_part_keeps_the_rest_of_the_spool(tmp_path: Path) -> None:
     whole = str(tmp_path)
     part = spool.part_of(whole)
     assert part is not None

@@ -34,7 +34,9 @@ _NUMBERS = {
     "SafeModeException": errno.EROFS,
     "InvalidPathException": errno.EINVAL,
 }
-"""By the name of Hadoop's exception; all others are EREMOTEIO. EIO would blame a disk here."""
+"""Error numbers by the name of Hadoop's exception. All others are EREMOTEIO: EIO would mean that a
+disk of this machine is broken.
+"""
 
 
 @cache
