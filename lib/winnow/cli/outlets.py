@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from winnow.basic_auth import split_off
 from winnow.cli.options import CommandLine
 from winnow.cli.out import as_json, complain, copying_errors
 from winnow.cli.text.json_output import failure_to_json, running_to_json
@@ -41,7 +42,11 @@ def check_outlets(request: CommandLine) -> None:
         ("--log-file", request.log_file),
         ("--report", None if request.report == NO_REPORT else request.report),
     ):
-        if path is not None and "://" not in path:
+        if path is None:
+            continue
+        if "://" in path:
+            split_off(path)
+        else:
             OutputFile(path, option, option).check((*request.log_dirs, *request.output))
     if request.metrics is not None:
         check_target(request.metrics)

@@ -157,3 +157,11 @@ def test_stdout_on_a_full_disk_is_named(
     assert (ended.returncode, ended.stderr.count("winnow: ")) == (code, 1)
     assert told in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("option", ["metrics", "openlineage"])
+@pytest.mark.parametrize("url", ["http://[bad", "http://u:p@127.0.0.1:port"])
+def test_malformed_url_is_refused_before_the_run(tmp_path: Path, option: str, url: str) -> None:
+    with pytest.raises(UsageError, match="the URL can't be understood") as refused:
+        check_outlets(request(tmp_path, **{option: url}))
+    assert "u:p" not in str(refused.value)
