@@ -5,8 +5,8 @@ may expect.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.kafka.judge.child import Child
@@ -94,6 +94,13 @@ class Acks:
     """Offsets of records whose transaction was aborted."""
     undecided: dict[str, set[int]]
     """Offsets of records of transactions whose end was not acknowledged."""
+    committed_last: dict[str, set[int]]
+    """Offsets of records of the last transaction whose commit was acknowledged."""
+
+    def without_last_marker(self, names: Iterable[str]) -> Acks:
+        """Return them as if the last commit in these partitions had not been acknowledged."""
+        undecided = {name: self.undecided[name] | self.committed_last[name] for name in names}
+        return replace(self, undecided=defaultdict(set, self.undecided | undecided))
 
     def committed(self, name: str) -> Iterator[Seen]:
         out = self.aborted[name] | self.undecided[name]
@@ -155,8 +162,14 @@ def read_acks(file: Path) -> Acks:
             of_transaction[topic, transaction].append((name, one.offset))
     aborted: dict[str, set[int]] = defaultdict(set)
     undecided: dict[str, set[int]] = defaultdict(set)
+    committed_last: dict[str, set[int]] = defaultdict(set)
     for transaction_of, places in of_transaction.items():
-        if transaction_of not in ended["c"]:
-            for name, offset in places:
-                (aborted if transaction_of in ended["x"] else undecided)[name].add(offset)
-    return Acks(records, aborted, undecided)
+        offsets = defaultdict(set)
+        for name, offset in places:
+            offsets[name].add(offset)
+        if transaction_of in ended["c"]:
+            committed_last |= offsets
+            continue
+        for name in offsets:
+            (aborted if transaction_of in ended["x"] else undecided)[name] |= offsets[name]
+    return Acks(records, aborted, undecided, committed_last)

@@ -103,3 +103,12 @@ def test_committed_records_have_to_be_there_and_aborted_ones_not(
         nothing = without(txn, 0, 2, 4, 5)
         assert problems(acks, nothing, policy, name="txn-0", committed=True) == 1
         assert problems(acks, without(txn, 4), policy, name="txn-0") == 1
+
+
+def test_a_commit_without_marker_is_undecided(acks: Acks, found: dict[str, Partition]) -> None:
+    read = without(found["txn-0"], 0, 2)
+    assert problems(acks, read, "delete", name="txn-0", committed=True) == 1
+    unmarked = acks.without_last_marker(["txn-0"])
+    assert problems(unmarked, read, "delete", name="txn-0", committed=True) == 0
+    assert unmarked.undecided["txn-0"] == {0, 4, 5}
+    assert unmarked.records == acks.records
