@@ -93,6 +93,7 @@ def check(certificate: str, found: int) -> None:
     assert content["records_erased"] > left == found > 0
 
 
+@pytest.mark.slow
 def test_typed_reads_and_an_erasure_with_its_check_run_on_executors(
     cluster: Cluster, log_dir: Path, tmp_path: Path
 ) -> None:

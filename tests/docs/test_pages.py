@@ -30,6 +30,8 @@ HOW_TO = (
     "topic-to-delta",
     "audit",
 )
+LONG = {"topic-to-delta"}
+"""Run with the slow set: its commands take a minute."""
 RUNNABLE = ("bash", "console", "ini", "python", "sql")
 PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")
 OTHERS = {
@@ -66,7 +68,10 @@ def test_every_page_with_commands_is_run_by_a_test() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("page", HOW_TO)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if page in LONG else page for page in HOW_TO],
+)
 def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) -> None:
     instead = _own(place)
     if page in {"disk-full", "recover"}:

@@ -107,19 +107,15 @@ def test_name_is_ours_and_the_command_is_winnow(home: Path) -> None:
     assert "Usage: winnow " in run([str(home / "venv/bin/winnow"), "--help"], home)
 
 
-def test_demo_runs_from_the_wheel(home: Path) -> None:
-    told = run([str(home / "venv/bin/winnow"), "demo"], home)
-    assert "The cleaned directory" in told
-    kernels = home.glob("venv/lib/python3*/site-packages/winnow/__pycache__/*.nbc")
-    assert [kernel.name for kernel in kernels if COMPILED_FIRST in kernel.name]
-
-
-def test_command_keeps_running_without_language_and_with_a_foreign_spark_env(home: Path) -> None:
+def test_demo_runs_without_language_and_with_a_foreign_spark_env(home: Path) -> None:
     place = home / "Größe"
     place.mkdir()
     (home / "spark-env.sh").write_text("echo loaded; exit 9\n")
     given = {"LC_ALL": "C", "TMPDIR": str(place), "SPARK_CONF_DIR": str(home)}
-    assert "The cleaned directory" in run([str(home / "venv/bin/winnow"), "demo"], home, **given)
+    told = run([str(home / "venv/bin/winnow"), "demo"], home, **given)
+    assert "The cleaned directory" in told
+    kernels = home.glob("venv/lib/python3*/site-packages/winnow/__pycache__/*.nbc")
+    assert [kernel.name for kernel in kernels if COMPILED_FIRST in kernel.name]
 
 
 def test_command_without_java_says_what_to_install(home: Path) -> None:
@@ -139,6 +135,7 @@ def test_command_without_java_says_what_to_install(home: Path) -> None:
     assert "winnow: Winnow needs Java 17 or newer, but JAVA_HOME is /nowhere" in sentence
 
 
+@pytest.mark.slow
 def test_any_spark_session_plans_cleans_records_and_reads(home: Path) -> None:
     (home / "notebook.py").write_text(NOTEBOOK)
     # Spark's own session prints Spark's warnings.

@@ -65,12 +65,12 @@ def test_deleting_more_without_a_terminal_needs_yes(spark: SparkSession, log_dir
     [
         ("d-size\n", 0),  # the name
         pytest.param("  d-size \n", 0, marks=pytest.mark.slow),
-        ("d-size-0\n", 2),  # a partition is no topic
+        pytest.param("d-size-0\n", 2, marks=pytest.mark.slow),  # a partition is no topic
         pytest.param("yes\n", 2, marks=pytest.mark.slow),
         pytest.param("\n", 2, marks=pytest.mark.slow),
         pytest.param(b"\xff\x00\xfe\n", 2, marks=pytest.mark.slow),
         ("\x03", 130),  # Ctrl-C
-        ("\x04", 2),  # Ctrl-D: the end of the input
+        pytest.param("\x04", 2, marks=pytest.mark.slow),  # Ctrl-D: the end of the input
         pytest.param("d-size\x04\x04", 0, marks=pytest.mark.slow),  # ends a line as well
     ],
 )

@@ -96,7 +96,7 @@ def test_a_tombstone_reaches_every_segment_that_has_its_key(twins: Twins) -> Non
     assert names.count(b"key-120") == names.count(b"key-121") - 1 == 0
 
 
-@pytest.mark.parametrize("first", [None, 3])
+@pytest.mark.parametrize("first", [pytest.param(None, marks=pytest.mark.slow), 3])
 def test_random_nights_leave_what_a_run_that_reads_everything_leaves(
     twins: Twins, monkeypatch: pytest.MonkeyPatch, first: int | None
 ) -> None:

@@ -329,7 +329,10 @@ def test_apply_takes_no_option_that_decides(
         assert "No such option" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("made", "carried_out"), [("C", "C.UTF-8"), ("C.UTF-8", "C")])
+@pytest.mark.parametrize(
+    ("made", "carried_out"),
+    [("C", "C.UTF-8"), pytest.param("C.UTF-8", "C", marks=pytest.mark.slow)],
+)
 def test_plan_of_a_path_that_is_not_utf8_is_carried_out_in_another_locale(
     place: Place, tmp_path: Path, made: str, carried_out: str
 ) -> None:

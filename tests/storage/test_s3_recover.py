@@ -232,7 +232,7 @@ def drive_both(rounds: tuple[Round, Round], bucket: TakingTurns, url: str) -> bo
     ("schedule", "every"),
     [
         ("alternating", 3),
-        ("random 0", 4),
+        pytest.param("random 0", 4, marks=pytest.mark.slow),
         *(pytest.param(name, 1, marks=pytest.mark.slow) for name in SCHEDULES),
     ],
 )

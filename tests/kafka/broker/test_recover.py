@@ -28,6 +28,7 @@ SKIPPED = re.compile(r"Skipping recovery of (\d+) logs")
 TOPICS = "c-plain|c-none|t-open"
 
 
+@pytest.mark.slow
 def test_broker_skips_recovery_and_its_controller_treats_the_shutdown_as_unclean(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -55,7 +55,12 @@ VARIANTS = {
     "delete, fresh recovery points": Variant([EXPIRING], fresh=True),
     "all, fresh recovery points": Variant([EXPIRING, USERS, *TRANSACTIONS], fresh=True),
 }
-SLOW = {"delete, fresh recovery points", "all, fresh recovery points"}
+SLOW = {
+    "compacted",
+    "compacted, a little free",
+    "delete, fresh recovery points",
+    "all, fresh recovery points",
+}
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +110,7 @@ def test_commands_typed_into_a_shell_bring_the_broker_back(load: Load, tmp_path:
         _expect_the_broker_back(dead, load, by_script(tmp_path / "state"), tmp_path)
 
 
+@pytest.mark.slow
 def test_broker_killed_in_its_own_recovery_starts_after_doctors_commands(
     load: Load, in_process: Run, tmp_path: Path
 ) -> None:

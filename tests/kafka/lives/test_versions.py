@@ -21,7 +21,10 @@ LIVES = 24
 SEED = 20_261_124
 
 
-@pytest.mark.parametrize("version", ["2.8", pytest.param("3.9", marks=pytest.mark.slow), "4.4"])
+@pytest.mark.parametrize(
+    "version",
+    ["2.8", *(pytest.param(version, marks=pytest.mark.slow) for version in ("3.9", "4.4"))],
+)
 def test_random_lives_equal_kafka_of_that_version(
     version: str, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
