@@ -190,6 +190,11 @@ def test_verify_refuses_a_directory_without_the_topics(
     words = ["--key-hash", str(certified.file)]
     assert run_command(["verify", str(other), *words]) == 2
     assert "none of the topics to search is here" in capsys.readouterr().err
+    part = copy_log_dir("clean", tmp_path / "part", only=[NAMES[0]])
+    assert run_command(["verify", str(part), *words, "--json"]) == 4
+    told = json.loads(capsys.readouterr().out)
+    missing = [name.rpartition("-")[0] for name in NAMES[1:]]
+    assert told["notes"] == [f"topic {m} is not here: nothing of it was searched" for m in missing]
     assert run_command(["verify", str(certified.log_dir), *words, "--topics", "nope"]) == 2
     assert run_command(["verify", str(certified.log_dir), *words, "--topics", "["]) == 2
 

@@ -104,6 +104,8 @@ def test_errors_say_what_to_do(spark: SparkSession) -> None:
         load(spark, str(ROOT / "docs")).collect()
     with pytest.raises(Exception, match="found an empty text"):
         load(spark, "")
+    with pytest.raises(Exception, match=r"topics matches no topic .*'c-tom'.*Similar: c-tomb"):
+        load(spark, topics="c-none,c-tom").collect()
 
 
 @pytest.mark.parametrize("scheme", ["file://", "file:", "FILE://"])

@@ -14,7 +14,7 @@ from winnow.logdir.names import (
     parse_partition_dir,
     topic_partition_of,
 )
-from winnow.logdir.topic_globs import is_wanted
+from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
 from winnow.storage.urls import is_remote, local_path
@@ -55,8 +55,11 @@ def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[i
     """Keep topics that match one of the globs and none of those that begin with `!`, and these
     partition numbers.
 
-    Without globs or without numbers, keep all topics or all partitions.
+    Without globs or without numbers, keep all topics or all partitions. Raises UsageError for a
+    glob that matches no topic.
     """
+    known = {home.topic_partition.topic for home in homes}
+    check_globs((glob.removeprefix("!") for glob in topics), known, option="topics")
     without = [glob[1:] for glob in topics if glob.startswith("!")]
     within = [glob for glob in topics if not glob.startswith("!")]
     return [

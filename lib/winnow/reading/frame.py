@@ -12,7 +12,6 @@ from winnow.errors import UsageError
 from winnow.kafka_log.layout import Home, check_offsets, chosen, find_partitions
 from winnow.kafka_log.schema import some_columns
 from winnow.kafka_log.source import check_paths, register
-from winnow.logdir.topic_globs import check_globs
 from winnow.reading.bounds import Bound, Point, parse_point, range_options, state_options
 from winnow.reading.columns import decode, with_schema
 from winnow.reading.formats import Format, parse_format
@@ -121,8 +120,6 @@ def _homes(
         if isinstance(bound, Mapping):
             asked = (TopicPartition(topic, number) for topic in bound for number in bound[topic])
             check_offsets(found, asked, option=option)
-    known = {home.topic_partition.topic for home in found}
-    check_globs((glob.removeprefix("!") for glob in topics), known, option="topics")
     homes = chosen(found, topics, partitions)
     if not homes:
         raise UsageError(

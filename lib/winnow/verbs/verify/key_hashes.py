@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, UsageError, VerificationError
-from winnow.kafka_log.layout import chosen, find_partitions
+from winnow.kafka_log.layout import find_partitions
 from winnow.kafka_log.source import check_paths, every_record
 from winnow.logdir.survey import replicas_beside
+from winnow.logdir.topic_globs import is_wanted
 from winnow.runtime.progress import Progress, watched
 from winnow.storage.places import Places
 from winnow.verbs.erase.key_hashes import ErasedKeys
@@ -83,16 +84,16 @@ def check_key_hashes(
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
     check_paths(log_dirs)
-    homes = find_partitions(Places(), log_dirs)
-    missing = [glob for glob in erased.topics if not chosen(homes, (glob,), frozenset())]
-    if len(missing) == len(erased.topics):
+    here = {home.topic_partition.topic for home in find_partitions(Places(), log_dirs)}
+    globs = [glob for glob in erased.topics if any(is_wanted(topic, (glob,)) for topic in here)]
+    if not globs:
         raise UsageError(
             "none of the topics to search is here",
             expected=f"a log directory with {', '.join(erased.topics) or 'topics of the erasure'}",
-            found=", ".join(sorted({home.topic_partition.topic for home in homes})[:5]) or "none",
+            found=", ".join(sorted(here)[:5]) or "none",
             where=", ".join(log_dirs),
         )
-    records = every_record(spark, erased.topics, log_dirs)
+    records = every_record(spark, globs, log_dirs)
     is_erased = arrow_udf(_matcher(erased), "boolean")  # type: ignore[call-overload]
     problem = f.col("problem").isNotNull()
     counts = (
@@ -113,7 +114,11 @@ def check_key_hashes(
             for path in log_dirs
             for one in replicas_beside(Places(), path)
         ),
-        notes=tuple(f"topic {topic} is not here: nothing of it was searched" for topic in missing),
+        notes=tuple(
+            f"topic {glob} is not here: nothing of it was searched"
+            for glob in erased.topics
+            if glob not in globs
+        ),
     )
 
 
