@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -92,6 +92,17 @@ class KafkaLogSource(DataSource):
 
     def reader(self, schema: StructType) -> KafkaLogReader:
         return KafkaLogReader(self.options, check_schema(schema))
+
+    def streamReader(self, *_: object, **__: object) -> NoReturn:  # noqa: N802 - Spark's name
+        raise UsageError(
+            "kafka-log reads what the files have when a query starts, and is no stream",
+            expected="spark.read",
+            found="spark.readStream",
+            hint="To follow a topic in runs of its own, see docs/how-to/topic-to-delta.md.",
+        )
+
+    def writer(self, *_: object, **__: object) -> NoReturn:
+        raise UsageError("kafka-log only reads: nothing may write segments but a broker")
 
 
 class KafkaLogReader(DataSourceReader):
