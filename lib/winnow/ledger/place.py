@@ -31,7 +31,7 @@ def default_ledger(environment: Mapping[str, str]) -> str:
     home = environment.get("HOME") or os.path.expanduser("~")
     state = environment.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):  # a relative one does not count
-        state = f"{home}/.local/state"
+        state = str(Path(home) / ".local" / "state")
     if not os.path.isabs(state):
         raise UsageError(
             "there is no directory for the ledger",
@@ -51,11 +51,13 @@ def table_url(ledger: str, table: str = TABLE) -> str:
 
 def local_path(ledger: str) -> Path | None:
     """Return the local path; None if the ledger is not in a file system of this machine."""
-    if not _SCHEME.match(ledger):
-        return Path(ledger).absolute()
-    return (
-        Path("/" + ledger.removeprefix("file:").lstrip("/")) if ledger.startswith("file:") else None
-    )
+    path = ledger.removeprefix("file:")
+    if _SCHEME.match(ledger):
+        if path == ledger:
+            return None
+    else:
+        path = str(Path(ledger).absolute())
+    return Path("/" + path.lstrip("/"))  # in a URL, what follows // is a host
 
 
 def check_ledger(ledger: str, log_dirs: Sequence[str]) -> None:

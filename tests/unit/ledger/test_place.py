@@ -14,6 +14,7 @@ from winnow.ledger.place import check_ledger, default_ledger, table_url
     ("environment", "expected"),
     [
         ({"HOME": "/home/a"}, "/home/a/.local/state/winnow/ledger"),
+        ({"HOME": "/"}, "/.local/state/winnow/ledger"),
         ({"HOME": "/home/a", "XDG_STATE_HOME": ""}, "/home/a/.local/state/winnow/ledger"),
         ({"HOME": "/home/a", "XDG_STATE_HOME": "/s"}, "/s/winnow/ledger"),
         ({"HOME": "/home/a", "XDG_STATE_HOME": "/s", "WINNOW_LEDGER": "s3a://b/l"}, "s3a://b/l"),
@@ -29,6 +30,7 @@ def test_default_is_the_users_state_unless_the_environment_says_else(
     ("ledger", "expected"),
     [
         ("/a b/ledger/", "file:/a b/ledger/partitions-v1"),
+        ("//a/ledger", "file:/a/ledger/partitions-v1"),
         ("file:///a/ledger", "file:/a/ledger/partitions-v1"),
         ("s3a://bucket/ledger/", "s3a://bucket/ledger/partitions-v1"),
     ],
