@@ -293,8 +293,11 @@ if [[ -z $without_spark ]]; then
     # These options leave --driver-java-options to the user.
     jvm="$quiet_java -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
     jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\""
-    # Spark fails without a home directory, even if it stores nothing there.
-    if [[ ! -w ~ ]]; then jvm+=" -Duser.home=\"$WINNOW_RUN_DIR\""; fi
+    # Spark fails without a home directory, even if it stores nothing there. Java does not ask HOME,
+    # but the system, which may not know this user.
+    home=~
+    if [[ $home != /* || $home == *[\"\\]* || ! -w $home ]]; then home=$WINNOW_RUN_DIR; fi
+    jvm+=" -Duser.home=\"$home\""
     if [[ -s $class_archive ]]; then jvm+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
     export SPARK_SUBMIT_OPTS="$jvm${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
     if ((${#sent[@]})); then make_package; fi

@@ -37,6 +37,10 @@ without_empty() {
     printf '%s' "$kept"
 }
 
+# With these, set for another program, Python would not start, or run otherwise than tested.
+unset PYTHONHOME PYTHONINSPECT PYTHONOPTIMIZE PYTHONWARNINGS PYTHONDEVMODE PYTHONHASHSEED
+unset PYTHONSTARTUP PYTHONVERBOSE PYTHONDEBUG NUMBA_DISABLE_JIT
+
 if [[ -n ${PYTHONPATH+set} ]]; then
     PYTHONPATH=$(without_empty "$PYTHONPATH")
     if [[ -z $PYTHONPATH ]]; then unset PYTHONPATH; fi
@@ -247,6 +251,7 @@ archive_classes() {
     printf '%s\n' "$root" >"$cache/jvm/made-in"
     export SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable"
     SPARK_SUBMIT_OPTS+=" -Djava.io.tmpdir=\"$cache/jvm\" -XX:-UsePerfData"
+    SPARK_SUBMIT_OPTS+=" -Duser.home=\"$cache/jvm\"" # this user may have none
     compose_java --properties-file "$root/conf/spark-defaults.conf" --master 'local[2]' \
         "$root/jobs/first_job.py"
     "${started[@]}" >"$cache/jvm/log" 2>&1 ||
@@ -304,6 +309,12 @@ side_by_side() {
 # is that of Winnow itself.
 set_up() {
     check_system
+    case $root in
+        *[\"\\:#%?$'\n']*)
+            fail "the path of this checkout has a character that Java or Spark would misread, one" \
+                'of " \ : # % ? or a line end:' "$root. Move or copy it to another path."
+            ;;
+    esac
     find_java
     class_archive=$cache/jvm/java-$java_version.jsa
     if is_set_up "$@"; then

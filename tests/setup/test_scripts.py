@@ -33,6 +33,55 @@ def test_missing_java_is_reported(machine: Path) -> None:
     )
 
 
+def test_variables_for_other_pythons_are_not_passed_on(machine: Path) -> None:
+    java(machine, "17.0.1")
+    command(machine, "python3", f'echo "$PYTHONHOME$PYTHONINSPECT" >>{machine}/seen; echo 3 9 venv')
+    refused(machine, PYTHONHOME="/nowhere", PYTHONINSPECT="1")
+    assert set((machine / "seen").read_text(encoding="utf-8")) == {"\n"}
+
+
+def test_machine_without_proc_is_refused(machine: Path) -> None:
+    alone = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no mount namespace can be made here")
+    ended = subprocess.run(
+        [*alone, machine / "tree" / "spark-submit.sh", "inspect", "/"],
+        env={"PATH": os.environ["PATH"], "HOME": str(machine)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (sentence,) = ended.stderr.splitlines()
+    assert "needs /proc and /dev/fd, and one of them is missing here" in sentence
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a:b", "a#b", "a%20b", "a?b", "a\nb"])
+def test_path_of_the_checkout_that_spark_would_misread_is_refused(machine: Path, name: str) -> None:
+    (machine / "tree").rename(machine / name)
+    (machine / "tree").symlink_to(machine / name)
+    ended = start(machine, "demo")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("winnow: the path of this checkout has a character that Java or")
+    assert ended.stderr.endswith(f"{machine}/{name}. Move or copy it to another path.\n")
+
+
+def test_what_java_says_on_stdout_is_shown_if_it_cannot_start(machine: Path) -> None:
+    command(machine, "java", "printf 'Could not reserve enough space'; exit 1")
+    (machine / "bin" / "load-spark-env.sh").touch()
+    script = 'source "$1"; java=$(type -P java); compose_java x'
+    ended = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script, "bash", ROOT / "lib/winnow/runtime/java.sh"],
+        env={"PATH": str(machine / "bin"), "SPARK_HOME": str(machine)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("Could not reserve enough space")
+    assert "winnow: Java could not compose Spark's command (see its messages above)" in ended.stderr
+
+
 @pytest.mark.parametrize("version", ["11.0.22", "1.8.0_292", "16"])
 def test_old_java_is_reported_with_its_version(machine: Path, version: str) -> None:
     java(machine, version)

@@ -19,6 +19,9 @@ check_system() {
         linux*) ;;
         *) fail "$needs, but this is $OSTYPE: run it on Linux, or in a container." ;;
     esac
+    [[ -d /proc/self/fd && -d /dev/fd/ ]] ||
+        fail "Winnow needs /proc and /dev/fd, and one of them is missing here. In a chroot, first" \
+            "mount them in it: mount -t proc proc ROOT/proc; mount --rbind /dev ROOT/dev."
 }
 
 # --- Java -----------------------------------------------------------------------------------------
@@ -58,8 +61,11 @@ find_java() {
         fail "Winnow needs Java 17 or newer, but $java is Java $java_version: $how."
 }
 
-# Without -Xlog, Java would write its warnings to stdout. Its performance data would be in /tmp.
+# Without these, Java would write its warnings, and why it can't start, to stdout. Its performance
+# data would be in /tmp. Delta names files by numbers, and Java writes numbers in the digits of the
+# user's language.
 quiet_java='-Xlog:disable -Xlog:all=error:stderr -Xlog:cds*=off:stderr -XX:-UsePerfData'
+quiet_java+=' -XX:+DisplayVMOutputToStderr -Duser.language=en'
 
 # Java and Python talk over 127.0.0.1. Nobody listens at this port: the connection is refused.
 check_loopback() {
@@ -108,10 +114,14 @@ compose_java() {
         fi
     done < <(
         # shellcheck disable=SC2086 # these are several options
-        "$java" -Xmx128m ${SPARK_LAUNCHER_OPTS:-} -cp "$SPARK_HOME/jars/*" \
+        "$java" -Xmx128m -XX:+DisplayVMOutputToStderr ${SPARK_LAUNCHER_OPTS:-} \
+            -cp "$SPARK_HOME/jars/*" \
             org.apache.spark.launcher.Main org.apache.spark.deploy.SparkSubmit "$@"
     )
-    ((${#started[@]})) || fail "Java could not compose Spark's command (see its messages above)."
+    ((${#started[@]})) && return
+    printf '%s' "$part" >&2
+    fail "Java could not compose Spark's command (see its messages above). Without one, memory or" \
+        "processes may be limited too much (ulimit -a, limits of a container)."
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then

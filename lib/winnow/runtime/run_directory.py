@@ -69,8 +69,10 @@ def begin_run_directory(parent: str) -> None:
     os.environ[VARIABLE] = paths[0]
     os.environ["SPARK_LOCAL_DIRS"] = ",".join(paths[1:] or paths)
     options += f' -Djava.io.tmpdir="{paths[0]}"'
-    if not os.access(os.path.expanduser("~"), os.W_OK):  # Spark fails without a home directory
-        options += f' -Duser.home="{paths[0]}"'
+    # Spark fails without a home directory. Java asks the system, which may not know this user.
+    home = os.path.expanduser("~")
+    usable = os.path.isabs(home) and os.access(home, os.W_OK) and not {'"', "\\"} & {*home}
+    options += f' -Duser.home="{home if usable else paths[0]}"'
     os.environ["SPARK_SUBMIT_OPTS"] = options.lstrip()
 
 

@@ -104,13 +104,17 @@ def test_process_that_starts_java_has_private_directories(
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1g")
     monkeypatch.setenv("WINNOW_RUN_DIR", "")
     monkeypatch.setenv("TMPDIR", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
     assert run_directory() == str(tmp_path / "tmp")
     begin_run_directory(str(tmp_path / "tmp"))
     assert os.environ["TMPDIR"] == str(tmp_path / "tmp")
     (private,), (local,) = list((tmp_path / "tmp").iterdir()), list((tmp_path / "disk").iterdir())
     assert run_directory() == str(private)
     assert os.environ["SPARK_LOCAL_DIRS"] == str(local)
-    assert os.environ["SPARK_SUBMIT_OPTS"] == f'-Xmx1g -Djava.io.tmpdir="{private}"'
+    assert (
+        os.environ["SPARK_SUBMIT_OPTS"]
+        == f'-Xmx1g -Djava.io.tmpdir="{private}" -Duser.home="{tmp_path}"'
+    )
     assert {stat.S_IMODE(path.stat().st_mode) for path in (private, local)} == {0o700}
     (process,) = module._KEEPERS
     process.communicate(timeout=20)
