@@ -6,9 +6,11 @@ import json
 import os
 import pty
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyspark
@@ -125,6 +127,34 @@ def test_job_sees_the_callers_terminal(tmp_path: Path) -> None:
     assert ended.returncode == 42
 
 
+def test_words_after_the_end_of_the_jvm_are_appended_to_the_callers_files(tmp_path: Path) -> None:
+    """As under cron, if the system kills the JVM for lack of memory."""
+    job = tmp_path / "job.py"
+    job.write_text(
+        "import os, signal, sys, time\n"
+        "from winnow.cli.streams import own_streams\n"
+        "own_streams()\n"
+        "print('before', flush=True)\n"
+        "jvm = os.getppid()\n"
+        "os.kill(jvm, signal.SIGKILL)\n"
+        "while os.getppid() == jvm: time.sleep(0.01)\n"
+        "print('after', flush=True)\n"
+        "print('why', file=sys.stderr, flush=True)\n"
+        f"open({str(tmp_path / 'ended')!r}, 'w').close()\n",
+        encoding="utf-8",
+    )
+    with (tmp_path / "told").open("w") as told:
+        words = [SUBMIT, job]
+        code = subprocess.run(words, env=ENVIRONMENT, stdout=told, stderr=told, check=False)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "ended").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert code.returncode == -signal.SIGKILL
+    lines = (tmp_path / "told").read_text(encoding="utf-8").splitlines()
+    assert lines[-3:] == ["before", "after", "why"]
+
+
 def test_job_without_its_jvm_reports_and_exits(tmp_path: Path) -> None:
     """Killing the JVM also closes its streams. The job writes to its own streams and does not
     wait.
@@ -193,6 +223,37 @@ def test_machine_without_loopback_gets_one_sentence(entry: list[str], tmp_path: 
     (sentence,) = ended.stderr.splitlines()
     assert "Spark's processes talk over 127.0.0.1, which can't be reached here" in sentence
     assert "bring up the loopback interface (ip link set lo up)" in sentence
+
+
+def test_name_of_the_host_need_not_be_known(tmp_path: Path) -> None:
+    alone = ["unshare", "--net", "--uts"]
+    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no namespaces can be made here")
+    new_log_dir(tmp_path / "d")
+    script = 'ip link set lo up; hostname no.such.host; exec "$@"'
+    ended = subprocess.run(
+        [*alone, "sh", "-c", script, "sh", *CHECKOUT, "plan", str(tmp_path / "d"), "--quiet"],
+        env=ENVIRONMENT | {"WINNOW_LEDGER": str(tmp_path / "ledger")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert "\tat " not in ended.stderr
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_java_writes_numbers_in_ascii_whatever_the_users_language(tmp_path: Path) -> None:
+    script = 'source "$1"; find_java; exec "$java" $quiet_java -XshowSettings:locale -version'
+    ended = subprocess.run(
+        ["bash", "-c", script, "bash", ROOT / "lib" / "winnow" / "runtime" / "java.sh"],
+        env={**os.environ, "JAVA_TOOL_OPTIONS": "-Duser.language=fa"},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert "default locale = English" in ended.stderr
 
 
 def test_environment_of_another_spark_is_not_loaded(tmp_path: Path) -> None:

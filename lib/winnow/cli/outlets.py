@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +58,14 @@ def wants_report(verb: str, request: CommandLine) -> bool:
 
 def write_page(result: RunResult, file: str | None) -> Path:
     """Write the HTML page of a run, into a new file beside those of earlier runs by default. Return
-    its path. May raise any exception.
+    its path. Raises WinnowError if it can't be written, and may raise any other exception.
     """
     from winnow.report.write import user_dir, write_report  # noqa: PLC0415 - it loads Jinja
 
     path = user_dir("reports") / f"{result.run_id}.html" if file is None else Path(file)
     if file is None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(OSError):  # the file's own error says more
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_report(result, path)
     return path.resolve()
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from errno import EIO
+from errno import EFBIG, EIO
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from winnow.cli.options import (
 from winnow.cli.out import Errors, Paper, complain, picked, tell, tell_json
 from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
 from winnow.cli.profile import Clock
-from winnow.cli.session import spark_context
+from winnow.cli.session import end_of_jvm, spark_context
 from winnow.cli.signals import Ended, Signals
 from winnow.cli.text.json_output import failure_to_json, to_json
 from winnow.cli.text.table import show, summary
@@ -299,7 +299,8 @@ def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
     try:
         path = write_page(result, file)
     except Exception as error:  # noqa: BLE001 - a failed report must not fail the run
-        complain(f"the report could not be written: {error}")
+        known = isinstance(error, WinnowError)
+        complain(str(error) if known else f"the report could not be written: {error}")
         return
     if json:
         complain(f"report: {path}")
@@ -330,9 +331,7 @@ def guarded(
     except KeyboardInterrupt:
         message, code = "interrupted", INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every error must be reported and have an exit code
-        message, code = (
-            _of_the_system(error) if isinstance(error, OSError) else (_of_spark(error), 1)
-        )
+        message, code = _understood(error)
         if not message:
             message = f"unexpected {type(error).__name__}: {error}".partition("\n")[0]
             Errors().traceback()
@@ -344,6 +343,15 @@ def guarded(
         with suppress(WinnowError):  # the message is on stderr
             tell_json(failure_to_json(message, now=now(), exit_code=code))
     return code
+
+
+def _understood(error: Exception) -> tuple[str, int]:
+    """Return the message and the exit code of an error. The message is empty if the error is a
+    surprise.
+    """
+    if ended := end_of_jvm(error):
+        return str(ended), ended.exit_code
+    return _of_the_system(error) if isinstance(error, OSError) else (_of_spark(error), 1)
 
 
 def _of_spark(error: Exception) -> str:
@@ -369,6 +377,8 @@ def _of_the_system(error: OSError) -> tuple[str, int]:
     if is_remote(str(error.filename or "")):
         where = f"{error.strerror} ({error.filename})"
         return f"a place can't be reached, read or written: {where}", 1
+    if error.errno == EFBIG:
+        return f"a file may not grow further: {error}. Raise the limit of file sizes (ulimit -f)", 1
     if error.errno == EIO:
         return failure_of(error), 1
     if isinstance(error, PermissionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _SOCKETS = "spark.python.unix.domain.socket"
 _SOCKET_BYTES = standby.LONGEST_PATH - len("/.") - 36 - len(".sock")
 """Most bytes in the directory's path. Spark names sockets by UUIDs."""
+_PARENT = os.getppid()
+"""The JVM, if spark-submit started this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ def spark_context(*, quiet: bool = False) -> Iterator[ContextOnly]:
         settings = _settings()
         with held_back(), _starting():
             context = SparkContext.getOrCreate(settings)
+        # It would print a trace if the JVM is killed.
+        context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001
         load.join()  # otherwise the first worker would compile kernels too
     # as a session does, so that an error in a worker has its own traceback
     install_exception_handler()
@@ -98,11 +103,13 @@ def _starting() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise WinnowError(
-            "Spark did not start",
-            found=cause_of(error),
-            hint="Look at --master, --conf and conf/spark-defaults.conf.",
-        ) from error
+        if ended := end_of_jvm(error):
+            raise ended from error
+        cause = cause_of(error)
+        hint = "Look at --master, --conf and conf/spark-defaults.conf."
+        if "native thread" in cause:
+            hint = "Allow this user or container more processes: ulimit -u, pids.max."
+        raise WinnowError("Spark did not start", found=cause, hint=hint) from error
 
 
 def _submitted() -> bool:
@@ -163,6 +170,26 @@ def _meet_jvm() -> None:
             found=str(error),
             hint="Nothing was read. A signal may have ended it; otherwise its message is above.",
         ) from error
+
+
+def end_of_jvm(error: Exception) -> WinnowError | None:
+    """Return what to say if the cause of the error is that the JVM has ended before the run."""
+    lost = isinstance(error, ConnectionError | EOFError) or "Py4JNetwork" in type(error).__name__
+    if not lost or "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - if it is our child
+    for _ in range(20):  # its sockets are closed a moment before it has ended
+        if process.poll() is not None if process else _submitted() and os.getppid() != _PARENT:
+            return WinnowError(
+                "the JVM, which runs Spark, has ended before the run",
+                hint="Messages of Spark above may say why. Without one, the system may have killed "
+                "it for lack of memory, as its log tells (dmesg): allow this machine or container "
+                "more. The same command goes on with what is left.",
+            )
+        time.sleep(0.05)
+    return None
 
 
 def _temporary_place() -> str:

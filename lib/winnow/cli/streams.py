@@ -7,7 +7,8 @@ be a terminal, and the last output could be lost when the JVM ends. So the job b
 - Open the JVM's own terminal or pipe once more, if there is one and the system shows it (Linux).
 - Otherwise ask the JVM to write. This also applies to files, because the JVM and the caller's shell
   share the position in them.
-- Write into the pipe if the JVM has ended.
+- If the JVM has ended, append to its file, or else write into the pipe. What is appended may be
+  overwritten by a caller who does not append.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ def own_streams() -> None:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
     for fd, name in STREAMS.items():
-        if not _reopen(f"/proc/{os.getppid()}/fd/{fd}", fd):
+        path = f"/proc/{os.getppid()}/fd/{fd}"
+        if not _reopen(path, fd):
             stream = io.TextIOWrapper(
-                io.BufferedWriter(JvmStream(fd), 1 << 20),
+                io.BufferedWriter(JvmStream(fd, _to_append(path)), 1 << 20),
                 encoding="utf-8",
                 errors="backslashreplace",
                 line_buffering=True,
@@ -58,6 +60,16 @@ def _reopen(path: str, fd: int) -> bool:
     return True
 
 
+def _to_append(path: str) -> int | None:
+    """Open a regular file, for words after the end of the JVM. None if that is impossible."""
+    try:
+        if not Path(path).is_file():
+            return None
+        return os.open(path, os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        return None
+
+
 @cache
 def _system() -> Any:  # noqa: ANN401 - py4j has no types
     """Return the JVM's System, through one connection for both streams."""
@@ -72,12 +84,13 @@ def _system() -> Any:  # noqa: ANN401 - py4j has no types
 class JvmStream(io.RawIOBase):
     """Bytes for the JVM's System.out or System.err. A write returns when the JVM has written.
 
-    If the JVM can't be reached, they are written to `fd` itself, and discarded if that has no
-    reader either.
+    If the JVM can't be reached, they are written to the file `spare`, or to `fd` itself, and
+    discarded if that has no reader either.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, spare: int | None = None) -> None:
         self._fd = fd
+        self._spare = fd if spare is None else spare
         self._gone = False
 
     def writable(self) -> bool:
@@ -94,5 +107,5 @@ class JvmStream(io.RawIOBase):
                 self._gone = True
         if self._gone:
             with suppress(OSError):
-                os.write(self._fd, octets)
+                os.write(self._spare, octets)
         return len(octets)

@@ -33,6 +33,7 @@ from winnow.errors import (
         (KeyboardInterrupt(), 130),
         (OSError(errno.ENOSPC, "full"), 6),
         (OSError(errno.EIO, "bad sector"), 1),
+        (OSError(errno.EFBIG, "too large"), 1),
         (PermissionError(errno.EACCES, "not yours", "/file"), 1),
         (Ended(signal.SIGTERM), 143),
         (ZeroDivisionError("w"), 1),

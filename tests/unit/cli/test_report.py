@@ -46,4 +46,5 @@ def test_unwritable_report_only_warns(tmp_path: Path, capsys: pytest.CaptureFixt
     tell_report(run_of(partition("a")), f"{tmp_path}/gone/a.html", json=False)
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith("winnow: the report could not be written: ")
+    assert told.err.startswith("winnow: the report could not be written: expected a regular file")
+    assert told.err.count("could not be written") == 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from pyspark import SparkConf
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkConf, SparkContext
 
-from winnow.cli.session import check_sockets
+from winnow.cli.session import check_sockets, end_of_jvm
 from winnow.errors import UsageError
 
 
@@ -29,3 +32,18 @@ def test_socket_directory_must_exist_and_have_a_short_path(tmp_path: Path) -> No
         check_sockets(settings(place, enabled="false"))
         with pytest.raises(UsageError, match=rf"sockets.*at most 64 bytes, {found}.*enabled=false"):
             check_sockets(settings(place))
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError("no"), EOFError(), Py4JNetworkError("no")]
+)
+def test_lost_jvm_is_told_from_other_errors(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+    assert end_of_jvm(ValueError("no")) is None
+    assert end_of_jvm(error) is None
+    process.communicate()
+    assert "the JVM, which runs Spark, has ended before the run" in str(end_of_jvm(error))
+    assert end_of_jvm(ValueError("no")) is None
