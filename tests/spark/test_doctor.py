@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -211,6 +213,24 @@ def test_every_command_on_the_page_frees_what_it_promises(tmp_path: Path, comman
     assert results[-1]["census"] is not None
     _, out = command("doctor", str(log_dir), *GIVEN)
     assert "nothing: the topics' settings allow none" in out
+
+
+def test_read_only_disk_is_named_and_no_command_that_changes_it(
+    tmp_path: Path, command: Command
+) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
+    (log_dir / ".lock").touch()
+    mount = ["mount", "-o", "bind,ro", str(log_dir), str(log_dir)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        code, text = command("doctor", str(log_dir), *GIVEN)
+    finally:
+        subprocess.run(["umount", str(log_dir)], check=True)
+    assert code == 0
+    assert f"{log_dir} is mounted read-only" in " ".join(text.split())
+    asked = [line.split()[1] for line in text.splitlines() if line.startswith("  ./spark-submit")]
+    assert asked == ["doctor"]
 
 
 def test_after_crash_doctor_finds_what_the_plain_commands_free(

@@ -152,13 +152,20 @@ def page(found: Diagnosis, request: CommandLine, width: int) -> Iterator[str | T
     for advice in found.advice:
         yield f"  {typed(command(advice.arguments, request))}"
         yield wrapped(advice.why, width, style="dim")
-    if found.gains and any(disk.is_full or not disk.clean_shutdown for disk in found.disks):
+    stopped = any(disk.is_full or not disk.clean_shutdown for disk in found.disks)
+    if found.gains and stopped and not any(disk.read_only for disk in found.disks):
         yield "  Then start the broker with its settings unchanged."
 
 
 def _happened(found: Diagnosis) -> Iterator[str]:
     for disk in found.disks:
-        if disk.free_files == 0:
+        if disk.read_only:
+            yield (
+                f"{disk.log_dir} is mounted read-only: neither a broker nor Winnow can change "
+                "anything there. If nobody mounted it so, the kernel did after an error of the "
+                "disk, and its log says which (dmesg). Before a cleaning, mount it for writing"
+            )
+        elif disk.free_files == 0:
             yield (
                 f"{disk.log_dir} is on a file system without a free inode: no file can be made "
                 "there, although space is free"

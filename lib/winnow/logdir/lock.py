@@ -48,12 +48,22 @@ def lock_log_dir(log_dir: str) -> ExitStack | Lease:
 
 def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     """Lock a log directory for reading. A broker may run on a local one, so it is locked as by
-    `lock_log_dir`.
+    `lock_log_dir`. Where the file system is mounted read-only, as a snapshot may be, the lock of a
+    broker that stopped is shared.
 
     For a URL nothing is written. No broker runs there, so it is enough that nobody holds the lease
     at the start. Readers notice files that a run replaces meanwhile.
     """
-    return share_log_dir(log_dir) or nullcontext() if is_remote(log_dir) else _lock(log_dir)
+    if is_remote(log_dir):
+        return share_log_dir(log_dir) or nullcontext()
+    try:
+        return _lock(log_dir)
+    except WinnowError as error:
+        cause = error.__cause__
+        shared = isinstance(cause, OSError) and cause.errno == errno.EROFS
+        if shared and (lock := share_log_dir(log_dir)) is not None:
+            return lock
+        raise
 
 
 def _lock(log_dir: str) -> ExitStack:

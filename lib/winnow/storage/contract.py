@@ -75,6 +75,7 @@ class Volume:
     total_bytes: int
     free_files: int | None = None
     """Files that this process may still make. None: no limit is known."""
+    read_only: bool = False
 
 
 class NewFile(Protocol):

@@ -166,6 +166,7 @@ class LocalStorage:
             free_bytes=status.f_bavail * status.f_frsize,
             total_bytes=status.f_blocks * status.f_frsize,
             free_files=status.f_favail if status.f_files else None,
+            read_only=bool(status.f_flag & os.ST_RDONLY),
         )
 
     def changing(self, directory: str) -> AbstractContextManager[None]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import LogDirInUseError, WinnowError
-from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.lock import lock_log_dir, lock_to_read
 
 # Both wait for the end of their input while they hold the lock; both say whether they got it.
 _POSIX = """
@@ -162,6 +162,28 @@ def test_read_only_file_system_is_named_in_the_error(tmp_path: Path) -> None:
             lock_log_dir(str(path))
     finally:
         subprocess.run(["umount", str(path)], check=True)
+
+
+def test_read_only_file_system_is_read_while_no_broker_holds_its_lock(tmp_path: Path) -> None:
+    """A bind mount, as in a container: the broker's lock is seen through it."""
+    (tmp_path / "seen").mkdir()
+    (tmp_path / "kafka").mkdir()
+    seen = str(tmp_path / "seen")
+    mount = ["mount", "-o", "bind,ro", str(tmp_path / "kafka"), seen]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        with pytest.raises(WinnowError, match="mounted read-only"):
+            lock_to_read(seen)  # no broker ever ran there: nothing to lock
+        with lock_log_dir(str(tmp_path / "kafka")), pytest.raises(LogDirInUseError):
+            lock_to_read(seen)
+        with lock_to_read(seen):
+            with lock_to_read(seen), pytest.raises(LogDirInUseError):
+                lock_log_dir(str(tmp_path / "kafka"))
+            with pytest.raises(WinnowError, match="mounted read-only"):
+                lock_log_dir(seen)
+    finally:
+        subprocess.run(["umount", seen], check=True)
 
 
 def test_file_system_without_locks_is_named_in_the_error(

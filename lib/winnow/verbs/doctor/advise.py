@@ -81,7 +81,8 @@ def advise(
             f"counts records without a key and tombstones by age; reads {size(unread.bytes)}{took}"
         )
         run("doctor", "--deep", why=why)
-    return tuple(found)
+    changes = {"clean", "recover"} if any(disk.read_only for disk in disks) else set()
+    return tuple(advice for advice in found if advice.arguments[0] not in changes)
 
 
 def _to_free(gains: Sequence[Gain], short_of_space: int) -> Iterator[Advice]:

@@ -280,6 +280,7 @@ def _disk(
         free_bytes=volume.free_bytes,
         total_bytes=volume.total_bytes,
         free_files=volume.free_files,
+        read_only=volume.read_only,
         clean_shutdown=log_dir.clean_shutdown,
         # A broker makes an empty file when it starts.
         cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms

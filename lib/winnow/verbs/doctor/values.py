@@ -20,6 +20,8 @@ class Disk:
     total_bytes: int
     free_files: int | None
     """Files that may still be made there. None: no limit is known."""
+    read_only: bool
+    """Mounted read-only. Nothing can be changed."""
     clean_shutdown: bool
     cleaner_checkpoint_ms: int | None
     """When a broker's cleaner, or Winnow, last finished a partition here; None: never."""
