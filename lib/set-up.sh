@@ -108,7 +108,8 @@ is_installed() { venv_is_there && same_text "$root/$1" "$venv/installed-$1"; }
 # In a copy, every source may be newer than the kernels. Then contents decide.
 kernels_are_warm() {
     [[ -e $warm ]] || return
-    [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$warm") ]] ||
+    # `find` returns to where it began: this user may not enter the current directory.
+    [[ -z $(cd "$root/lib/winnow" && find . -name '*.py' -newer "$warm") ]] ||
         [[ $(sum_of_sources) == $(<"$warm") ]]
 }
 
@@ -196,7 +197,8 @@ install() {
     [[ $1 != requirements.txt ]] || rm -f "$cache"/jvm/*.jsa
     # All packages are in the files, with hashes. --no-build-isolation prevents pip from fetching
     # build tools without checking hashes; requirements.txt contains setuptools.
-    local pip=("$python_in_venv" -m pip install --quiet --no-input --no-compile
+    unset PIP_TARGET PIP_PREFIX PIP_ROOT # with --no-user: into .venv, whatever this user's settings
+    local pip=("$python_in_venv" -m pip install --quiet --no-input --no-compile --no-user
         --disable-pip-version-check --require-hashes --no-deps --no-build-isolation --use-pep517)
     if [[ $1 == requirements.txt ]]; then
         requirement setuptools >"$venv/setuptools.txt" &&
@@ -322,6 +324,10 @@ set_up() {
         return
     fi
     find_python
+    # Others may use what root sets up, whatever root's umask: the directory of the checkout decides.
+    local mask
+    mask=$(umask)
+    umask "$(printf '%o' $((8#$mask & 8#722)))"
     lock
     local -x TMPDIR=$cache # /tmp may be too small for the packages
     if is_installed "$1"; then
@@ -335,5 +341,6 @@ set_up() {
     fetch_jars
     side_by_side "${@:2}"
     exec 9>&-
+    umask "$mask"
     say "ready after $SECONDS s; later starts need no network"
 }

@@ -176,6 +176,34 @@ def set_up_calls(machine: Path, **environment: str) -> list[str]:
     return (machine / "calls").read_text(encoding="utf-8").splitlines()
 
 
+def test_set_up_is_readable_for_others_whatever_the_umask(machine: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        set_up_calls(machine)
+    finally:
+        os.umask(before)
+    made = [machine / "tree" / name for name in (".cache", ".venv", ".venv/bin", ".venv/made-by")]
+    assert [oct(path.stat().st_mode & 0o777) for path in made] == ["0o755"] * 3 + ["0o644"]
+
+
+def test_packages_are_installed_into_the_environment_whatever_pips_settings(machine: Path) -> None:
+    calls = set_up_calls(machine, PIP_USER="1")
+    assert all("--no-user" in call for call in calls if " pip install " in call)
+
+
+def test_removed_current_directory_is_named(machine: Path, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    script = 'cd "$2" && rmdir "$2" && exec "$1" inspect /'
+    ended = subprocess.run(
+        ["bash", "-c", script, "bash", machine / "tree" / "spark-submit.sh", tmp_path / "gone"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the current directory does not exist any more" in ended.stderr.splitlines()[-1]
+
+
 def test_packages_are_installed_by_their_hashes_only(machine: Path) -> None:
     installs = [call for call in set_up_calls(machine) if " -m pip " in call]
     assert [call.rpartition("/")[2] for call in installs] == [

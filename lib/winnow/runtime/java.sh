@@ -19,6 +19,8 @@ check_system() {
         linux*) ;;
         *) fail "$needs, but this is $OSTYPE: run it on Linux, or in a container." ;;
     esac
+    pwd -P >/dev/null 2>&1 ||
+        fail "the current directory does not exist any more: change to another (cd) and run again."
     [[ -d /proc/self/fd && -d /dev/fd/ ]] ||
         fail "Winnow needs /proc and /dev/fd, and one of them is missing here. In a chroot, first" \
             "mount them in it: mount -t proc proc ROOT/proc; mount --rbind /dev ROOT/dev."

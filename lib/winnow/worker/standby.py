@@ -140,7 +140,8 @@ def take_place(asking: socket.socket, own: Description) -> bool:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    os.chdir(asked["directory"])
+    if asked["directory"] != own["directory"]:  # which this user may not be allowed to enter again
+        os.chdir(asked["directory"])
     os.environ.clear()
     os.environ.update(asked["environment"])
     sys.argv[:] = asked["arguments"]
