@@ -206,6 +206,21 @@ ROWS = {
         "files that are kafka:root, and a run as kafka",
         f'{HOMELESS}; chgrp -R 0 "$logs"; {NAMELESS} {CLEAN}',
     ),
+    "home-only": Row(
+        "a user id without a name, and a HOME that it can write",
+        f'{LOG_DIR}; chown -R 12345:12345 "$logs" "$HOME"; {NAMELESS} {CLEAN}',
+    ),
+    "no-entry": Row(
+        "`sudo -u` from a directory that the other user may not enter",
+        f'{HOMELESS}; root=$PWD; mkdir -m 700 "$scratch/private"; cd "$scratch/private";'
+        f' {NAMELESS} "$root"/spark-submit.sh plan "$logs"'
+        ' --topic-configs "$root"/demo/topic-configs.txt',
+    ),
+    "no-host-name": Row(
+        "a host whose name can't be resolved",
+        "unshare --net --uts sh -c 'ip link set lo up; hostname no.such.host; exec \"$@\"' sh"
+        " ./spark-submit.sh demo",
+    ),
     "language-c": Row(
         "no LANG, a path that is not ASCII",
         'mkdir "$scratch/Größe"; export TMPDIR="$scratch/Größe"; ./spark-submit.sh demo',
