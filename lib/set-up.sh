@@ -324,7 +324,7 @@ set_up() {
         return
     fi
     find_python
-    # Others may use what root sets up, whatever root's umask: the directory of the checkout decides.
+    # Others may use what root sets up, whatever root's umask. The checkout's directory decides.
     local mask
     mask=$(umask)
     umask "$(printf '%o' $((8#$mask & 8#722)))"
