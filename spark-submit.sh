@@ -238,6 +238,9 @@ compose_command() {
     command=("${SPARK_HOME:-}/bin/spark-submit" --properties-file "$properties"
         --conf spark.python.daemon.module=winnow.worker.daemon)
     if [[ $library != elsewhere ]]; then command+=(--conf spark.executorEnv.PYTHONSAFEPATH=1); fi
+    # Every user of this machine can connect to Spark's ports, and would read keys there. For a
+    # cluster, Spark needs a secret that only its owner can choose.
+    case $master in '' | local | 'local['*) command+=(--conf spark.authenticate=true) ;; esac
     case $library in
         here)
             command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib")

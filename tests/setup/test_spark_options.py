@@ -168,6 +168,15 @@ def test_executors_with_winnow_installed_are_sent_nothing(machine: Path) -> None
     assert f"spark.pyspark.driver.python={machine}/tree/.venv/bin/python" in line
 
 
+def test_other_users_are_kept_from_the_ports_of_a_local_spark(machine: Path) -> None:
+    setting = "spark.authenticate=true"
+    assert setting in dry(machine, "plan", "/k")
+    for master in ("local", "local[2]"):
+        assert setting in dry(machine, "--master", master, "plan", "/k")
+    for master in ("local-cluster[2,1,1024]", "yarn"):
+        assert setting not in dry(machine, "--master", master, "plan", "/k")
+
+
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]", "local"])
 def test_local_master_sends_nothing(machine: Path, master: str) -> None:
     line = dry(machine, "clean", "/k", "--master", master)

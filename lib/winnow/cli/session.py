@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -144,6 +145,7 @@ def _settings() -> SparkConf:
     for line in resource("conf/spark-defaults.conf").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             settings.setIfMissing(*line.split(maxsplit=1))
+    authenticate(settings)
     place = run_directory()
     short = len(os.fsencode(place)) <= _SOCKET_BYTES
     settings.set(f"{_SOCKETS}.dir", place).set(f"{_SOCKETS}.enabled", str(short).lower())
@@ -244,6 +246,14 @@ def _name_user() -> None:
         users: Any = SparkContext._jvm  # noqa: SLF001 - as pyspark itself calls Java
         users = users.org.apache.hadoop.security.UserGroupInformation
         users.setLoginUser(users.createRemoteUser(name))
+
+
+def authenticate(settings: SparkConf) -> None:
+    """Let Spark make a secret for its ports on this machine, as `spark-submit.sh` does. Every user
+    can connect to them, and would read keys there. On a cluster only its owner can choose a secret.
+    """
+    if re.match(r"local($|\[)", settings.get("spark.master", "")):
+        settings.setIfMissing("spark.authenticate", "true")
 
 
 def check_sockets(settings: SparkConf) -> None:

@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 
-from winnow.cli.session import check_sockets, end_of_jvm
+from winnow.cli.session import authenticate, check_sockets, end_of_jvm
 from winnow.errors import UsageError
 
 
@@ -47,3 +47,23 @@ def test_lost_jvm_is_told_from_other_errors(
     process.communicate()
     assert "the JVM, which runs Spark, has ended before the run" in str(end_of_jvm(error))
     assert end_of_jvm(ValueError("no")) is None
+
+
+@pytest.mark.parametrize(
+    ("master", "given", "used"),
+    [
+        ("local[*,4]", None, "true"),
+        ("local", None, "true"),
+        ("local[2]", "false", "false"),
+        ("local-cluster[2,1,1024]", None, "none"),
+        ("yarn", None, "none"),
+    ],
+)
+def test_other_users_are_kept_from_the_ports_of_a_local_spark(
+    master: str, given: str | None, used: str
+) -> None:
+    conf = SparkConf(loadDefaults=False).set("spark.master", master)
+    if given is not None:
+        conf.set("spark.authenticate", given)
+    authenticate(conf)
+    assert conf.get("spark.authenticate", "none") == used
