@@ -9,14 +9,11 @@ from datetime import UTC, datetime
 _STEP = 1024
 _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _SECONDS = 10
+_URL = re.compile(r"""(?<=[A-Za-z0-9+.-])://[^\s"'<>]*""")
 # A secret may contain slashes, as S3 secrets do. A number and a slash after the colon are a port.
-_USER_AND_SECRET = re.compile(
-    r"""([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@:"'<>]*:(?![0-9]+/)[^\s@"'<>]*|[^\s/@"'<>]+)@"""
-)
-_SECRET_PARAMETER = re.compile(
-    r"""([?&][^\s=&"'<>]*(?:passw|token|secret|signature|credential|apikey|api_key|api-key)[^\s=&"'<>]*=)[^\s&"'<>]+""",
-    re.IGNORECASE,
-)
+_USER_AND_SECRET = re.compile("://(?:[^/@:]*:(?![0-9]+/)[^@]*|[^/@]+)@")
+_PARAMETER = re.compile(r"""[?&][^\s&"'<>]*""")
+_SECRET = re.compile("passw|token|secret|signature|credential|api[_-]?key", re.IGNORECASE)
 
 
 def size(count: int | None) -> str:
@@ -69,7 +66,22 @@ def redacted(text: str) -> str:
     """Remove the credentials from URLs: `s3a://***@bucket`, `?token=***`. Keep all other text."""
     if "://" not in text:
         return text
-    return _SECRET_PARAMETER.sub(r"\1***", _USER_AND_SECRET.sub(r"\1***@", text))
+    return _PARAMETER.sub(_without_secret, _URL.sub(_without_user, text))
+
+
+# Names from files may be long and contain anything: both functions take linear time.
+
+
+def _without_user(url: re.Match[str]) -> str:
+    before, at, rest = url[0].rpartition("@")
+    return _USER_AND_SECRET.sub("://***@", before + at) + rest
+
+
+def _without_secret(parameter: re.Match[str]) -> str:
+    text = parameter[0]
+    secret = _SECRET.search(text)
+    value = text.find("=", secret.end()) + 1 if secret else 0
+    return f"{text[:value]}***" if 0 < value < len(text) else text
 
 
 def escaped(character: str) -> str:

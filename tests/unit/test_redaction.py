@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ URL = "s3a://KEY:SEC/RET@bucket/ledger"
             "http://***@host:9091/metrics and http://***@h/",
         ),
         ("https://h/x?a=1&X-Amz-Signature=abc&b=2", "https://h/x?a=1&X-Amz-Signature=***&b=2"),
+        ("https://h/x?my=1?access_token=a=b", "https://h/x?my=1?access_token=***"),
         ("https://h/x?access_token=abc", "https://h/x?access_token=***"),
         ("('s3://K:S@b')", "('s3://***@b')"),
         *(
@@ -53,6 +55,18 @@ URL = "s3a://KEY:SEC/RET@bucket/ledger"
 def test_only_credentials_are_redacted(text: str, shown: str) -> None:
     assert redacted(text) == shown
     assert redacted(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "a://", "a://b:", "a@b://c:", "@", "1", "?a", "?passw", "?passw=", "passw", "&key=:"],
+)
+def test_long_names_take_no_long_time(piece: str) -> None:
+    began = time.monotonic()
+    redacted("x://?" + piece * 10_000)
+    redacted("x://y:" + piece * 10_000)
+    lock._SECRET.sub("", piece * 700 + "secret" * 700)  # of a command line, 4 KiB are read
+    assert time.monotonic() - began < 2
 
 
 def test_errors_have_no_credentials_in_any_text() -> None:

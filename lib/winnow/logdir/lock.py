@@ -28,7 +28,7 @@ from winnow.storage.urls import is_remote
 from winnow.words import redacted
 
 _SECRET = re.compile(
-    r"(\S*(?:secret|password|passwd|token|credential|api.?key)[\w.-]*[= ])\S+", re.IGNORECASE
+    r"((?:secret|password|passwd|token|credential|api.?key)[\w.-]*[= ])\S+", re.IGNORECASE
 )
 """A setting or an option of another process that must not be shown."""
 _FLOCK = struct.Struct("hhqqi4x")
