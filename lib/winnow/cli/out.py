@@ -151,8 +151,8 @@ class Errors:
         self._console = _console(self._stream, None)
 
     def line(self, text: str) -> None:
-        """Print a message of Winnow, which may have several lines."""
-        self._write(f"winnow: {text}\n")
+        """Print a message as one line: a name in it could end the line and forge another."""
+        self.lines([f"winnow: {text}"])
 
     def lines(self, lines: Iterable[str]) -> None:
         self._write("".join(f"{one_line(line)}\n" for line in lines))

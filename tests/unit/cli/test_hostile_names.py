@@ -160,8 +160,9 @@ def test_progress_and_errors_have_no_control_characters() -> None:
     except ValueError:
         errors.traceback()
     errors.lines([f"{OSC}{FORGED}"])
+    errors.line(f"note: /logs/t{FORGED}-0 is skipped")
     assert printable(out.getvalue()) == out.getvalue()
-    assert not [line for line in out.getvalue().splitlines() if line == FORGED.strip()]
+    assert not [line for line in out.getvalue().splitlines() if line.startswith(FORGED.strip())]
 
 
 def test_hostile_option_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
