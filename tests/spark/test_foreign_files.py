@@ -76,3 +76,15 @@ def test_every_verb_leaves_outside_files_untouched(
     assert cleaned["sound-0"].actions == ("compacted",)
     assert UNREADABLE not in told
     assert state_of(tmp_path / "outside") == before
+
+
+def test_linked_partition_is_no_defect_for_a_run_that_keeps_what_it_replaces(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = new_log_dir(tmp_path / "logs")
+    add_partition(path, "sound-0", "c-tomb-0")
+    (path / "linked-0").symlink_to(path / "sound-0")
+    cleaned = by_name(run(clean, spark, path, sets=SETS, keep_replaced=True))
+    assert cleaned["sound-0"].actions == ("compacted",)
+    assert "symbolic link" in cleaned["linked-0"].reason
+    assert not [record for record in caplog.records if record.exc_info]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import chain
 
 from winnow.cleaning.request import Request
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import FAILS_ONE_PARTITION, WinnowError
 from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.commit.journal import Journal, write_journal
 from winnow.logdir.commit.keeping import begin_keeping, end_keeping
@@ -125,6 +125,7 @@ def kept_bytes(request: Request, directory: str, *, run_id: str) -> int | None:
         if not request.storage.exists(kept_path(directory, run_id)):
             return 0
         return read_kept(request.storage, directory, run_id).bytes
-    except FAILS_ONE_PARTITION:
-        _log.warning("could not read what was kept in %s", directory, exc_info=True)
+    except FAILS_ONE_PARTITION as error:
+        known = isinstance(error, WinnowError | OSError)
+        _log.warning("could not read what was kept in %s: %s", directory, error, exc_info=not known)
         return None
