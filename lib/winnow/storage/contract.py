@@ -137,8 +137,9 @@ class Storage(Protocol):
     def unlink(self, path: str) -> None: ...
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut a file to its first `size` bytes. CorruptLogError if it has fewer. OSError where
-        files can't be cut: in object stores and HDFS.
+        """Cut a file to its first `size` bytes. CorruptLogError if it has fewer, or another name,
+        which may be outside of the log directory. OSError where files can't be cut: in object
+        stores and HDFS.
         """
 
     def fsync_file(self, path: str) -> None: ...

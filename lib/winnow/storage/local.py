@@ -119,16 +119,26 @@ class LocalStorage:
 
     def truncate(self, path: str, size: int) -> None:
         with held(open_file(path, os.O_RDWR), path) as fd:
-            found = os.fstat(fd).st_size
-            if found < size:
+            status = os.fstat(fd)
+            if status.st_size < size:
                 raise CorruptLogError(
                     "a file is shorter than what must stay of it",
                     expected=f"at least {size} bytes",
-                    found=f"{found} bytes",
+                    found=f"{status.st_size} bytes",
                     where=path,
                     hint="Something else is writing to this directory. Stop it and run again.",
                 )
-            os.ftruncate(fd, size)
+            if status.st_nlink > 1:
+                raise CorruptLogError(
+                    "a file that must be cut has other names, perhaps in a backup by hard links",
+                    expected="one name",
+                    found=f"{status.st_nlink} names",
+                    where=path,
+                    hint="Replace it with a copy of its own: cp -p FILE FILE.copy, then mv "
+                    "FILE.copy FILE.",
+                )
+            if size < status.st_size:
+                os.ftruncate(fd, size)
 
     def fsync_file(self, path: str) -> None:
         with held(open_file(path), path) as fd:

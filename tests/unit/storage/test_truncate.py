@@ -29,3 +29,11 @@ def test_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError):
         LocalStorage().truncate(f"{tmp_path}/log", 2)
     assert (tmp_path / "target").read_bytes() == b"abcdef"
+
+
+def test_file_with_another_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "backup").write_bytes(b"abcdef")
+    (tmp_path / "log").hardlink_to(tmp_path / "backup")
+    with pytest.raises(CorruptLogError, match="found 2 names"):
+        LocalStorage().truncate(f"{tmp_path}/log", 2)
+    assert (tmp_path / "backup").read_bytes() == b"abcdef"

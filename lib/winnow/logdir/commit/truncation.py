@@ -116,6 +116,8 @@ def truncate_log(
 
     Hold the lock. May be interrupted at any point; then plan and run it again.
     """
+    for cut in change.cuts:  # a log that must not be cut is refused before it is copied
+        storage.truncate(_log(directory, cut), cut.before)
     there = files_in(storage, directory)
     if change.leader_epochs is not None:
         model = _model(storage, directory, LEADER_EPOCHS)
@@ -125,10 +127,7 @@ def truncate_log(
     aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
     kept = keep_cut and (
         bool(change.removed)
-        or any(
-            not _is_zero(storage, f"{directory}/{segment_file(cut.base_offset, LOG)}", cut)
-            for cut in change.cuts
-        )
+        or any(not _is_zero(storage, _log(directory, cut), cut) for cut in change.cuts)
     )
     if kept:
         storage.ensure_dir(aside)
@@ -157,7 +156,7 @@ def _cut(
         _remove_segment(storage, directory, segment, there=there, aside=aside)
         on_cut(segment)
     for cut in change.cuts:
-        log = f"{directory}/{segment_file(cut.base_offset, LOG)}"
+        log = _log(directory, cut)
         if aside is not None:
             _keep_tail(storage, log, cut, aside)
         storage.truncate(log, cut.size)
@@ -226,6 +225,10 @@ def _remove_segment(
     if aside is not None:
         storage.fsync_dir(aside)
     storage.fsync_dir(directory)
+
+
+def _log(directory: str, cut: LogCut) -> str:
+    return f"{directory}/{segment_file(cut.base_offset, LOG)}"
 
 
 def _is_zero(storage: Storage, log: str, cut: LogCut) -> bool:
