@@ -35,10 +35,9 @@ from winnow.policy.keys import (
     unknown_topic_key,
 )
 
-_SECTION = re.compile(
-    r"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$"
-)
-_ONE_LINE = re.compile(r"Configs\s+for\s+(?P<entity>.+?)\s+are\b:?\s*(?P<pairs>.*)$")
+_ENTITY = r"(?P<entity>\S++(?:\s++\S++)*?)\s++are"  # word by word: takes linear time
+_SECTION = re.compile(rf"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+{_ENTITY}:?$")
+_ONE_LINE = re.compile(rf"Configs\s+for\s+{_ENTITY}\b:?\s*(?P<pairs>.*)$")
 _ENTRY = re.compile(
     r"(?P<key>[^=\s]+)=(?P<value>.*?) sensitive=(?:true|false) synonyms=\{(?P<synonyms>.*)\}\s*$"
 )

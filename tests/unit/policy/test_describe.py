@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -205,3 +207,16 @@ def test_repeated_equal_value_is_accepted() -> None:
     assert values(parse_topic_configs("a retention.ms=1\na retention.ms=1"), "a") == {
         "retention.ms": 1
     }
+
+
+@pytest.mark.parametrize("piece", [" ", "a ", " are", " are:", ", ", "} "])
+def test_long_line_takes_no_long_time(piece: str) -> None:
+    began = time.monotonic()
+    for begin in (
+        "Dynamic configs for",
+        "Configs for topic t are a=b",
+        "Dynamic configs for topic",
+    ):
+        with suppress(UsageError):
+            parse_topic_configs(f"{begin}{piece * 10_000}x")
+    assert time.monotonic() - began < 2
