@@ -4,6 +4,7 @@
 # several times as long. Sets up like spark-submit.sh, plus requirements-dev.txt. Tests that need
 # Kafka's jars fetch them.
 set -euo pipefail
+unset CDPATH # with it, cd may go elsewhere, and prints where
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 if [[ ${1:-} == --boundscheck ]]; then

@@ -2,6 +2,7 @@
 # Update the hashes in requirements*.txt. Change a version there by hand, then run this script.
 # It includes every file that is published for a version: wheels of all platforms and the source.
 set -euo pipefail
+unset CDPATH
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 work=$(mktemp -d)

@@ -299,3 +299,17 @@ def test_class_archive_is_made_again_in_a_moved_checkout(machine: Path) -> None:
 
     assert is_there(tree)
     assert not is_there(tree.rename(machine / "moved"))
+
+
+def test_cdpath_does_not_matter(machine: Path) -> None:
+    (machine / "elsewhere" / "tree").mkdir(parents=True)
+    ended = subprocess.run(
+        ["bash", "tree/spark-submit.sh", "plan", "/k"],
+        cwd=machine,
+        env={"PATH": str(machine / "bin"), "CDPATH": f"{machine}/elsewhere:.", "WINNOW_DRY": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert f"{machine}/tree/jobs/winnow_job.py" in ended.stdout.splitlines(), ended.stderr
