@@ -27,3 +27,11 @@ def split_off(url: str) -> tuple[str, dict[str, str]]:
         return bare, {}
     user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return bare, {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
+
+
+def parse_url(text: str, *, option: str) -> str:
+    """Return a path or a URL. Raises UsageError for a malformed URL."""
+    del option
+    if "://" in text:
+        split_off(text)
+    return text

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
-from typing import Annotated
+from types import EllipsisType
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +17,10 @@ from winnow.cli.explain import ExplainOptions, run_explain
 from winnow.cli.history import HistoryOptions, run_history
 from winnow.cli.inspect import InspectOptions, run_inspect
 from winnow.cli.line.command import Command
+from winnow.cli.line.declare import GROUPS, OUTPUT, SAFETY, SPACE
 from winnow.cli.line.saved import DECIDE
-from winnow.cli.line.takes import FIELDS, SETTINGS, takes
+from winnow.cli.line.takes import takes
+from winnow.cli.options import names_of
 from winnow.cli.out import Paper, tell
 from winnow.cli.package import PackageOptions, run_package
 from winnow.cli.recover import RecoverOptions, run_recover
@@ -53,71 +57,62 @@ def _globals(
     pass  # the callback of --version has already run
 
 
-def _add(name: str, verb: Callable[..., int], own: type | None, names: Sequence[str]) -> None:
+def _add(
+    name: str, verb: Callable[..., int], own: type[Any] | None, *names: str | EllipsisType
+) -> None:
+    """Add a verb with these options, in the order of its help. `...` stands for its own ones."""
+    mine = () if own is None else tuple(one.name for one in fields(own))
+    listed = [each for one in names for each in (mine if isinstance(one, EllipsisType) else (one,))]
     app.command(
         name,
         help=LESSONS[name].short,
         epilog=epilog(name),
         cls=Command,
-        no_args_is_help=not {"log_dirs", "plan", "paths"}.isdisjoint(names),
-    )(takes(verb, own, names))
+        no_args_is_help=not {"log_dirs", "plan", "paths"}.isdisjoint(listed),
+    )(takes(verb, own, listed))
 
 
+_SETTINGS = (
+    *("topic_configs", "server_properties", "allow_other_broker"),
+    *("sets", "topic_sets", "kafka_version"),
+)
 _LAST = ("quiet", "profile", "json")
-_RUN = [*(one for one in FIELDS if one not in _LAST), "dry_run", *_LAST]
-_OF_PLANS = ("log_dirs", "now", "detailed_exitcode", "estimate", "out")
-_ELSEWHERE = ("output", "begin_again", "work_dir", "work_space")
-_CARRY_OUT = [one for one in FIELDS if one not in {*DECIDE, *_OF_PLANS, *_ELSEWHERE, *_LAST}]
+_CARRY_OUT = [
+    name
+    for name in names_of(SAFETY, SPACE, OUTPUT)
+    if name not in {*DECIDE, "detailed_exitcode", "out"}
+]
 """Options that only concern how a plan is carried out, and what is told about it."""
 
 for _name in ("plan", "clean"):  # the same options, so a user only has to change one word
-    _add(_name, partial(run_or_plan, _name), RunOptions, _RUN)
-_add("apply", run_apply, ApplyOptions, ["plan", *_CARRY_OUT, *_LAST])
+    _add(_name, partial(run_or_plan, _name), RunOptions, "log_dirs", *names_of(*GROUPS), ...)
+_add("apply", run_apply, ApplyOptions, ..., *_CARRY_OUT)
 _add(
     "erase",
     run_erase,
     EraseOptions,
-    [
-        *("log_dirs", "key", "keys", "keys_hex", "keys_delta", "certificate", "topics"),
-        *(*SETTINGS, "timeout", "ledger", "no_ledger", "dry_run", *_LAST),
-    ],
+    *("log_dirs", ..., "topics", *_SETTINGS, "timeout", "ledger", "no_ledger", *_LAST),
 )
 _add(
     "explain",
     run_explain,
     ExplainOptions,
-    [
-        *("log_dirs", "partition", "offset", "key", "key_hex"),
-        *(*SETTINGS, "now", "only", "unclean_shutdown", "quiet", "json"),
-    ],
+    *("log_dirs", ..., *_SETTINGS, "now", "only", "unclean_shutdown", "quiet", "json"),
 )
-_add(
-    "verify",
-    run_verify,
-    VerifyOptions,
-    ["log_dirs", "compare", "key_hash", "hash_key", "topics", "ledger", *_LAST],
-)
+_add("verify", run_verify, VerifyOptions, "log_dirs", ..., "topics", "ledger", *_LAST)
 _add(
     "doctor",
     run_doctor,
     DoctorOptions,
-    ["log_dirs", "topics", *SETTINGS, "now", "deep", "quiet", "json"],
+    *("log_dirs", "topics", *_SETTINGS, "now", ..., "quiet", "json"),
 )
-_add("history", run_history, HistoryOptions, ["ledger", "since", "topics", "quiet", "json"])
-_add("demo", run_demo, None, ["json"])
+_add("history", run_history, HistoryOptions, "ledger", ..., "topics", "quiet", "json")
+_add("demo", run_demo, None, "json")
 _add(
     "recover",
     run_recover,
     RecoverOptions,
-    [
-        *("log_dirs", "topics", "undo", "purge", "dry_run", "truncate", "discard_cut"),
-        *(*SETTINGS, "now", "quiet", "json"),
-    ],
+    *("log_dirs", "topics", ..., *_SETTINGS, "now", "quiet", "json"),
 )
-_add(
-    "inspect",
-    run_inspect,
-    InspectOptions,
-    ["paths", "offset", "timestamp", "records", "quiet", "json"],
-)
-_add("package", run_package, PackageOptions, ["archive", "offline", "quiet", "json"])
+_add("inspect", run_inspect, InspectOptions, ..., "quiet", "json")
+_add("package", run_package, PackageOptions, ..., "quiet", "json")

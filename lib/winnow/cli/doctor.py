@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from winnow.cleaning.result import TOMBSTONE_AGES
-from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings, switch
+from winnow.cli.line.declare import OTHER
+from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
 from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, version_keys, wrapped
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
@@ -34,7 +35,7 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
-    deep: bool = switch(
+    deep: bool = OTHER.switch(
         "Also read all records of compacted topics: report records without a key, and tombstones."
     )
 

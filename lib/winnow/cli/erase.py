@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from winnow.cli.line.declare import KEY, OTHER, SAFETY
+from winnow.cli.line.units import parse_key
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
     ledger_of,
-    option,
     parse_settings,
     stop_of,
-    switch,
 )
 from winnow.cli.out import Paper, complain, picked, tell, tell_json, version_keys
 from winnow.cli.profile import Clock
@@ -39,22 +39,19 @@ NONE_FOUND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseOptions:
-    key: Sequence[str] = option(
+    key: Sequence[str] = OTHER.several(
         "A key as UTF-8 text, hex:6B6579 or base64:a2V5; text: before a key that begins like that. "
         "Repeatable. The shell's history and `ps` show it; --keys does not.",
-        metavar="KEY",
-        default=(),
+        KEY,
     )
-    keys: str | None = option("The keys: one per line, as UTF-8 text.", metavar="FILE")
-    keys_hex: str | None = option("The same, each in hexadecimal.", metavar="FILE")
-    keys_delta: str | None = option(
-        "A Delta table with the keys in its column `key`.", metavar="URL"
-    )
-    certificate: str | None = option(
+    keys: str | None = OTHER.option("The keys: one per line, as UTF-8 text.", "FILE")
+    keys_hex: str | None = OTHER.option("The same, each in hexadecimal.", "FILE")
+    keys_delta: str | None = OTHER.option("A Delta table with the keys in its column `key`.", "URL")
+    certificate: str | None = OTHER.option(
         "Write a certificate there that others can check: HTML, JSON and its hash key.",
-        metavar="DIRECTORY",
+        "DIRECTORY",
     )
-    dry_run: bool = switch("Only count; change nothing.")
+    dry_run: bool = SAFETY.switch("Only count; change nothing.")
 
 
 def run_erase(request: CommandLine, own: EraseOptions) -> int:
@@ -133,7 +130,6 @@ def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
         )
     from winnow.cli.keys import (  # noqa: PLC0415 - it loads Arrow
         delta_keys,
-        parse_keys,
         read_hex_keys,
         read_keys,
         with_blanks,
@@ -143,7 +139,7 @@ def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
         url = keys.keys_delta
         return lambda spark: delta_keys(spark, url)
     if keys.key:
-        typed = parse_keys(keys.key)
+        typed = [parse_key(text, option="--key") for text in keys.key]
         return lambda _: typed
     if keys.keys is None:
         found = read_hex_keys(keys.keys_hex or "")

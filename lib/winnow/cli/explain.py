@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import CommandLine, check_log_dirs, now_of, option, parse_settings
+from winnow.cli.line.declare import HEX, OTHER, value_of
+from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
 from winnow.cli.out import Paper, by_the_rules, complain, picked, tell, tell_json, version_keys
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
@@ -44,12 +45,12 @@ _VERDICTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainOptions:
-    partition: str = option(
-        "The name of the partition's directory.", metavar="TOPIC-PARTITION", default=MISSING
+    partition: str = OTHER.option(
+        "The name of the partition's directory.", "TOPIC-PARTITION", default=MISSING
     )
-    offset: int | None = option("The record at this offset.", metavar="N", min=0)
-    key: str | None = option("All records with this key, as UTF-8.", metavar="TEXT")
-    key_hex: str | None = option("The same, in hexadecimal.", metavar="HEX")
+    offset: int | None = OTHER.option("The record at this offset.", "N", min=0)
+    key: str | None = OTHER.option("All records with this key, as UTF-8.", "TEXT")
+    key_hex: str | None = OTHER.option("The same, in hexadecimal.", HEX)
 
 
 def run_explain(request: CommandLine, asked: ExplainOptions) -> int:
@@ -101,14 +102,10 @@ def key_bytes(asked: ExplainOptions) -> bytes | None:
         raise UsageError(
             "more than one question", expected="one of --offset, --key and --key-hex", found=words
         )
-    if asked.key_hex is None:
-        return None if asked.key is None else asked.key.encode("utf-8", "surrogateescape")
-    try:
-        return bytes.fromhex(asked.key_hex)
-    except ValueError:
-        raise UsageError(
-            "--key-hex can't be read", expected="pairs of hexadecimal digits", found=asked.key_hex
-        ) from None
+    if asked.key is not None:
+        return asked.key.encode("utf-8", "surrogateescape")
+    found: bytes | None = value_of(asked, "key_hex")
+    return found
 
 
 def to_json(found: Explanation) -> dict[str, Any]:

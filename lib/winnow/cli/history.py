@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from winnow.cli.line.units import parse_now
-from winnow.cli.options import CommandLine, option
+from winnow.cli.line.declare import NOW, OTHER, value_of
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, Row, aligned, fitted, tell, tell_json, wrapped
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
@@ -44,17 +44,18 @@ _NEEDED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOptions:
-    since: str | None = option("Only runs that ended then or later.", metavar="MS|ISO-8601")
+    since: str | None = OTHER.option("Only runs that ended then or later.", NOW)
 
 
 def run_history(request: CommandLine, own: HistoryOptions) -> int:
     def work() -> int:
         where = default_ledger(os.environ) if request.ledger is None else request.ledger
         check_ledger(where, ())
-        since = own.since
-        begin = None if since is None else parse_now(since, option="--since")
+        begin = value_of(own, "since")
         if begin is not None and begin > now_ms():
-            raise UsageError("--since is in the future", expected="a time in the past", found=since)
+            raise UsageError(
+                "--since is in the future", expected="a time in the past", found=own.since
+            )
         with spark_session(quiet=request.quiet) as spark:
             from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
 

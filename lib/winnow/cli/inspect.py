@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from winnow.cli.line.units import parse_time
-from winnow.cli.options import CommandLine, argument, option, switch
+from winnow.cli.line.declare import OTHER, TIME, argument, value_of
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Contents, is_terminal, tell
 from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
@@ -23,13 +23,13 @@ SOUND, DAMAGED = 0, 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectOptions:
     paths: Sequence[str] = argument("Files, partition directories, log directories.", "PATH")
-    offset: int | None = option(
-        "Show how a partition is searched for this offset.", metavar="N", min=0
+    offset: int | None = OTHER.option(
+        "Show how a partition is searched for this offset.", "N", min=0
     )
-    timestamp: str | None = option(
-        "Show how a partition is searched for this timestamp.", metavar="MS|ISO-8601"
+    timestamp: str | None = OTHER.option(
+        "Show how a partition is searched for this timestamp.", TIME
     )
-    records: bool = switch("Show every record of each batch.")
+    records: bool = OTHER.switch("Show every record of each batch.")
 
 
 def run_inspect(request: CommandLine, own: InspectOptions) -> int:
@@ -41,8 +41,7 @@ def run_inspect(request: CommandLine, own: InspectOptions) -> int:
         from winnow.storage.places import Places  # noqa: PLC0415
         from winnow.verbs.inspect.directories import describe_target, find_position, find_target  # noqa: PLC0415
 
-        storage, offset, timestamp = Places(), own.offset, own.timestamp
-        at = None if timestamp is None else parse_time(timestamp, option="--timestamp")
+        storage, offset, at = Places(), own.offset, value_of(own, "timestamp")
         targets = [find_target(storage, path) for path in own.paths]
         asked = [{"offset": offset}] * (offset is not None) + [{"timestamp": at}] * (at is not None)
         positions = [

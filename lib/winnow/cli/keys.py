@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,38 +57,6 @@ def read_hex_keys(file: str) -> Any:  # noqa: ANN401
                 where=f"{file}, line {number}",
             ) from None
     return pa.array(keys, pa.large_binary())
-
-
-def parse_keys(typed: Sequence[str]) -> Any:  # noqa: ANN401
-    """Return keys that were typed: text, or `hex:`, `base64:` or `text:` and the key.
-
-    Raises UsageError for an empty key, and for one that its prefix does not fit.
-    """
-    return pa.array([_typed_key(text) for text in typed], pa.large_binary())
-
-
-def _typed_key(text: str) -> bytes:
-    prefix, colon, rest = text.partition(":")
-    try:
-        if colon and prefix == "hex":
-            key = bytes.fromhex(rest)
-        elif colon and prefix == "base64":
-            key = base64.b64decode(rest, validate=True)
-        else:
-            key = (rest if colon and prefix == "text" else text).encode()
-    except ValueError as error:
-        raise UsageError(
-            "--key can't be read",
-            expected="text in UTF-8, hex:6B6579 or base64:a2V5",
-            found=f"{prefix}: {error}" if colon else "bytes that are not UTF-8",
-        ) from error
-    if not key:
-        raise UsageError(
-            "--key is empty",
-            expected="a key",
-            hint="Is a variable of the shell empty? For the empty key use the Python API.",
-        )
-    return key
 
 
 def delta_keys(spark: SparkSession, url: str) -> DataFrame:

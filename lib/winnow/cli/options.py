@@ -6,14 +6,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
-
-import typer
 
 from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
-from winnow.cli.line.units import parse_duration, parse_now
+from winnow.cli.line.declare import (
+    DURATION,
+    ELSEWHERE,
+    GOAL,
+    NOW,
+    OUTPUT,
+    RATE,
+    SAFETY,
+    SET,
+    SETTINGS,
+    SIZE,
+    SPACE,
+    TARGET,
+    TOPIC_SET,
+    URL,
+    VERSION,
+    WHAT,
+    Group,
+    argument,
+    value_of,
+)
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
@@ -26,188 +43,163 @@ from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
 
-def option(
-    words: str,
-    *names: str,
-    default: Any = None,  # noqa: ANN401 - that of the field
-    **more: Any,  # noqa: ANN401 - what typer takes
-) -> Any:  # noqa: ANN401
-    """Return a field that an option of the command line sets. `words`: its help. Without `names`,
-    the option has the field's name.
-    """
-
-    def made(field_name: str) -> Any:  # noqa: ANN401 - typer's
-        dashed = f"--{field_name.replace('_', '-')}"
-        return typer.Option(*(names or (dashed,)), help=words, **more)
-
-    return field(default=default, metadata={"typer": made})
-
-
-def switch(words: str) -> Any:  # noqa: ANN401 - as above
-    """Return a field that is False without its option."""
-    return option(words, default=False)
-
-
-def argument(words: str, metavar: str, **default: Any) -> Any:  # noqa: ANN401 - as above
-    """Return a field that the words without an option set. They are always needed."""
-    return field(
-        **default, metadata={"typer": lambda _: typer.Argument(metavar=metavar, help=words)}
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLine:
-    """The request as typed. Fields are in the order of `--help`. Scripts depend on the names of the
-    options: do not change them.
+    """The request as typed, for all verbs. Fields are in the order of `--help`, group by group.
+    Scripts depend on the names of the options: do not change them.
     """
 
     log_dirs: Sequence[str] = argument(
         "Directories of a stopped broker's log.dirs.", "LOG_DIR", default=()
     )
-    topics: Sequence[str] = option(
-        "Only topics that match; repeatable.", metavar="GLOB", default=()
+
+    topics: Sequence[str] = WHAT.several("Only topics that match; repeatable.", "GLOB")
+    exclude: Sequence[str] = WHAT.several(
+        "Not topics that match, even if --topics does; repeatable.", "GLOB"
     )
-    exclude: Sequence[str] = option(
-        "Not topics that match, even if --topics does; repeatable.", metavar="GLOB", default=()
+    only: Only | None = WHAT.option(  # noqa: RUF009 - a field
+        "Run only this one of the two."
     )
-    topic_configs: str | None = option(
-        "Topic configs: lines `topic key=value`, or the output of kafka-configs --describe.",
-        metavar="FILE",
+    now: str | None = WHAT.option(
+        "The time that all decisions use; default: the current time.", NOW
     )
-    server_properties: Sequence[str] = option(
-        "The broker's server.properties, unchanged; repeatable, one for each broker.",
-        metavar="FILE",
-        default=(),
-    )
-    allow_other_broker: bool = switch(
-        "Accept a server.properties whose node.id or log.dirs are those of another broker."
-    )
-    sets: Sequence[str] = option(
-        "A broker-level default; repeatable.", "--set", metavar="KEY=VALUE", default=()
-    )
-    topic_sets: Sequence[str] = option(
-        "A config for topics that match; repeatable, the last one wins.",
-        "--topic-set",
-        metavar="GLOB:KEY=VALUE",
-        default=(),
-    )
-    kafka_version: str | None = option(
-        "The version of Kafka whose rules apply, for example 3.9 or 3.9.1; default: what the log "
-        "directory tells.",
-        metavar="X.Y",
-    )
-    now: str | None = option(
-        "The time that all decisions use; default: the current time.", metavar="MS|ISO-8601"
-    )
-    only: Only | None = option("Run only this one of the two.")  # noqa: RUF009 - a field
-    unclean_shutdown: UncleanShutdown = option(  # noqa: RUF009 - a field
+    unclean_shutdown: UncleanShutdown = WHAT.option(  # noqa: RUF009 - a field
         "After a broker crashed: read what a broker would recover, and clean up to the end that "
         "this finds; refuse to change anything; or read nothing, and clean only below the "
         "recovery point.",
         default="read",
     )
-    keep_replaced: bool = switch(
-        "Keep replaced and deleted segments for `recover --undo`. This frees no space until "
-        "`recover --purge`."
-    )
-    yes: bool = switch(
-        "Let --set and --topic-set delete more than the topics' own settings without asking."
-    )
-    timeout: str | None = option(
-        "Start no new work after this time, for example 90s, 15m, 2h.", metavar="DURATION"
-    )
-    on_corrupt: OnCorrupt = option(  # noqa: RUF009 - a field
+    on_corrupt: OnCorrupt = WHAT.option(  # noqa: RUF009 - a field
         "Leave damaged partitions unchanged; or fail, before any change if possible; or move "
         "damaged batches out of the log, into .winnow-quarantine-RUN_ID beside it.",
         default="leave",
     )
-    max_extra_space: str | None = option(
-        "Use at most this much extra space at a time, for example 10GiB; default: all free space.",
-        metavar="SIZE",
-    )
-    keep_free: str | None = option(
-        "Leave this much free on each disk, for example 0 or 10GiB; default: 64KiB.", metavar="SIZE"
-    )
-    free_at_least: str | None = option(
-        "Only delete segments, the oldest first, and only those that retention allows, until this "
-        "much is freed. Needs no free space.",
-        metavar="SIZE",
-    )
-    throttle: str | None = option(
-        "Read and write at most this much per second, all tasks together, for example 50MiB; "
-        "default: log.cleaner.io.max.bytes.per.second.",
-        metavar="RATE",
-    )
-    ledger: str | None = option(
-        "The Delta table that records runs; default: $WINNOW_LEDGER, or "
-        "~/.local/state/winnow/ledger.",
-        metavar="DIR|URL",
-    )
-    no_ledger: bool = switch("Do not record the run.")
-    read_everything: bool = switch(
-        "Read also segments that are known from an earlier run and have no key of a new record."
-    )
-    detailed_exitcode: bool = switch("For plan: exit with 10 instead of 0 if there is work to do.")
-    summary: bool = switch(
-        "Show only one line: what was done, what it freed, what was left alone and why."
-    )
-    log_file: str | None = option(
-        "Append what is shown on stderr to this file as well, each line with its time.",
-        metavar="FILE",
-    )
-    all: bool = switch(
-        "Show each partition. By default, above 20 with work, only the largest and counts."
-    )
-    report: str | None = option(
-        "Write the run's HTML page to this file; default: clean writes one in "
-        "~/.local/state/winnow/reports, plan writes none.",
-        metavar="FILE|none",
-    )
-    result: str | None = option(
-        "Write the JSON object of --json to this file as well.", metavar="FILE"
-    )
-    metrics: str | None = option(
-        "Write metrics of a clean to a file for node_exporter's textfile collector, or push them "
-        "to a Prometheus Pushgateway.",
-        metavar="FILE.prom|URL",
-    )
-    openlineage: str | None = option(
-        "Append OpenLineage events of a clean to a file, or post them to a URL.", metavar="FILE|URL"
-    )
-    output: Sequence[str] = option(
-        "Write the complete cleaned log directory here, and only read the original; repeatable, "
-        "one for each LOG_DIR.",
-        metavar="DIR|URL",
-        default=(),
-    )
-    begin_again: bool = switch("First remove what an unfinished run left at --output.")
-    work_dir: str | None = option(
-        "Where to clean partitions of a remote LOG_DIR or for an --output; default: $TMPDIR.",
-        metavar="DIR",
-    )
-    work_space: str | None = option(
-        "Fetch at most this much there at once; default: half of the free space.", metavar="SIZE"
-    )
-    estimate: bool = switch(
+    estimate: bool = WHAT.switch(
         "For plan: read all records and report exactly what compaction would keep."
     )
-    out: str | None = option("For plan: save the plan in this file, for `apply`.", metavar="FILE")
-    config: str | None = option(
+
+    server_properties: Sequence[str] = SETTINGS.several(
+        "The broker's server.properties, unchanged; repeatable, one for each broker.", "FILE"
+    )
+    topic_configs: str | None = SETTINGS.option(
+        "Topic configs: lines `topic key=value`, or the output of kafka-configs --describe.", "FILE"
+    )
+    topic_sets: Sequence[str] = SETTINGS.several(
+        "A config for topics that match; repeatable, the last one wins.",
+        TOPIC_SET,
+        name="--topic-set",
+    )
+    sets: Sequence[str] = SETTINGS.several("A broker-level default; repeatable.", SET, name="--set")
+    kafka_version: str | None = SETTINGS.option(
+        "The version of Kafka whose rules apply, for example 3.9 or 3.9.1; default: what the log "
+        "directory tells.",
+        VERSION,
+    )
+    allow_other_broker: bool = SETTINGS.switch(
+        "Accept a server.properties whose node.id or log.dirs are those of another broker."
+    )
+    config: str | None = SETTINGS.option(
         "Options from this file in TOML. Those on the command line override it, --no-X a switch "
         "--X. Default: $WINNOW_CONFIG, or none.",
-        metavar="FILE",
+        "FILE",
     )
-    environment: str | None = option(
-        "The environment of the file of --config; default: $WINNOW_ENVIRONMENT, or none.",
-        metavar="NAME",
+    environment: str | None = SETTINGS.option(
+        "The environment of the file of --config; default: $WINNOW_ENVIRONMENT, or none.", "NAME"
     )
-    quiet: bool = switch("Show no progress on stderr, only notes and errors.")
-    profile: bool = switch(
+
+    yes: bool = SAFETY.switch(
+        "Let --set and --topic-set delete more than the topics' own settings without asking."
+    )
+    keep_replaced: bool = SAFETY.switch(
+        "Keep replaced and deleted segments for `recover --undo`. This frees no space until "
+        "`recover --purge`."
+    )
+    timeout: str | None = SAFETY.option(
+        "Start no new work after this time, for example 90s, 15m, 2h.", DURATION
+    )
+
+    free_at_least: str | None = SPACE.option(
+        "Only delete segments, the oldest first, and only those that retention allows, until this "
+        "much is freed. Needs no free space.",
+        GOAL,
+    )
+    max_extra_space: str | None = SPACE.option(
+        "Use at most this much extra space at a time, for example 10GiB; default: all free space.",
+        SIZE,
+    )
+    keep_free: str | None = SPACE.option(
+        "Leave this much free on each disk, for example 0 or 10GiB; default: 64KiB.", SIZE
+    )
+    throttle: str | None = SPACE.option(
+        "Read and write at most this much per second, all tasks together, for example 50MiB; "
+        "default: log.cleaner.io.max.bytes.per.second.",
+        RATE,
+    )
+    read_everything: bool = SPACE.switch(
+        "Read also segments that are known from an earlier run and have no key of a new record."
+    )
+
+    output: Sequence[str] = ELSEWHERE.several(
+        "Write the complete cleaned log directory here, and only read the original; repeatable, "
+        "one for each LOG_DIR.",
+        "DIR|URL",
+    )
+    begin_again: bool = ELSEWHERE.switch("First remove what an unfinished run left at --output.")
+    work_dir: str | None = ELSEWHERE.option(
+        "Where to clean partitions of a remote LOG_DIR or for an --output; default: $TMPDIR.", "DIR"
+    )
+    work_space: str | None = ELSEWHERE.option(
+        "Fetch at most this much there at once; default: half of the free space.", SIZE
+    )
+
+    all: bool = OUTPUT.switch(
+        "Show each partition. By default, above 20 with work, only the largest and counts."
+    )
+    summary: bool = OUTPUT.switch(
+        "Show only one line: what was done, what it freed, what was left alone and why."
+    )
+    detailed_exitcode: bool = OUTPUT.switch(
+        "For plan: exit with 10 instead of 0 if there is work to do."
+    )
+    log_file: str | None = OUTPUT.option(
+        "Append what is shown on stderr to this file as well, each line with its time.", "FILE"
+    )
+    json: bool = OUTPUT.switch("Print one JSON object on stdout instead of the table.")
+    quiet: bool = OUTPUT.switch("Show no progress on stderr, only notes and errors.")
+    report: str | None = OUTPUT.option(
+        "Write the run's HTML page to this file; default: clean writes one in "
+        "~/.local/state/winnow/reports, plan writes none.",
+        "FILE|none",
+    )
+    result: str | None = OUTPUT.option(
+        "Write the JSON object of --json to this file as well.", "FILE"
+    )
+    out: str | None = OUTPUT.option("For plan: save the plan in this file, for `apply`.", "FILE")
+    ledger: str | None = OUTPUT.option(
+        "The Delta table that records runs; default: $WINNOW_LEDGER, or "
+        "~/.local/state/winnow/ledger.",
+        "DIR|URL",
+    )
+    no_ledger: bool = OUTPUT.switch("Do not record the run.")
+    metrics: str | None = OUTPUT.option(
+        "Write metrics of a clean to a file for node_exporter's textfile collector, or push them "
+        "to a Prometheus Pushgateway.",
+        TARGET,
+    )
+    openlineage: str | None = OUTPUT.option(
+        "Append OpenLineage events of a clean to a file, or post them to a URL.", URL
+    )
+    profile: bool = OUTPUT.switch(
         "Show on stderr where the time went: seconds, tasks and bytes of each phase."
     )
-    json: bool = switch("Print one JSON object on stdout instead of the table.")
+
     origins: Mapping[str, str] = field(default_factory=dict)
     """Fields that were not typed but come from the file of --config -> the file and its table."""
+
+
+def names_of(*groups: Group) -> tuple[str, ...]:
+    """Return the options of these groups, in the order of `--help`."""
+    return tuple(one.name for one in fields(CommandLine) if one.metadata.get("group") in groups)
 
 
 def key_summaries_of(request: CommandLine, ledger: str | None) -> str | None:
@@ -238,13 +230,13 @@ def ledger_of(request: CommandLine) -> str | None:
 
 def now_of(request: CommandLine) -> int:
     """Return the time that all decisions use, in ms since the epoch. Raises as `parse_now`."""
-    return now_ms() if request.now is None else parse_now(request.now)
+    now: int | None = value_of(request, "now")
+    return now_ms() if now is None else now
 
 
 def stop_of(request: CommandLine) -> Stop:
     """Return the stop with the time limit. Raises UsageError if --timeout can't be understood."""
-    limit = request.timeout
-    return Stop(timeout_s=None if limit is None else parse_duration(limit, option="--timeout"))
+    return Stop(timeout_s=value_of(request, "timeout"))
 
 
 def read_bytes(file: str, *, option: str) -> bytes:

@@ -16,6 +16,7 @@ from winnow.cli.out import as_json, complain, copying_errors
 from winnow.cli.text.json_output import failure_to_json, running_to_json
 from winnow.clock import now_ms
 from winnow.errors import NoSpaceError, UsageError, WinnowError
+from winnow.metrics.prometheus import check_target, tell_prometheus
 from winnow.runtime.session import WithContext
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file
@@ -34,8 +35,6 @@ Complain = Callable[[str], None]
 
 def check_outlets(request: CommandLine) -> None:
     """Raise UsageError for an invalid target, before the run begins."""
-    from winnow.metrics.prometheus import check_target  # noqa: PLC0415 - rarely needed
-
     for option, path in (
         ("--metrics", request.metrics),
         ("--openlineage", request.openlineage),
@@ -160,8 +159,6 @@ class Outlets:
         )
 
     def _tell_metrics(self, gauges: Sequence[Metric]) -> None:
-        from winnow.metrics.prometheus import tell_prometheus  # noqa: PLC0415
-
         target = self._request.metrics
         if target is not None:
             self._tell(lambda: tell_prometheus(gauges, target))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from winnow.cli.options import CommandLine, option, switch
+from winnow.cli.line.declare import OTHER
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
@@ -14,13 +15,13 @@ from winnow.words import size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageOptions:
-    archive: str = option(
+    archive: str = OTHER.option(
         "The archive to write; its name ends in .tar.gz.",
-        "--output",
-        metavar="FILE",
+        "FILE",
+        name="--output",
         default="winnow.tar.gz",
     )
-    offline: bool = switch("Pack all that sets up a host without a network instead.")
+    offline: bool = OTHER.switch("Pack all that sets up a host without a network instead.")
 
 
 def run_package(line: CommandLine, own: PackageOptions) -> int:

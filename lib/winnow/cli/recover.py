@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import CommandLine, check_log_dirs, now_of, option, parse_settings, switch
+from winnow.cli.line.declare import OTHER, SAFETY
+from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
 from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, version_keys
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverOptions:
-    undo: str | None = option(
-        "Restore what this run of clean --keep-replaced replaced.", metavar="RUN_ID"
+    undo: str | None = OTHER.option(
+        "Restore what this run of clean --keep-replaced replaced.", "RUN_ID"
     )
-    purge: str | None = option("Delete what this run kept, or what all kept.", metavar="RUN_ID|all")
-    dry_run: bool = switch("Show what would be done; change nothing.")
-    truncate: bool = switch(
+    purge: str | None = OTHER.option("Delete what this run kept, or what all kept.", "RUN_ID|all")
+    dry_run: bool = SAFETY.switch("Show what would be done; change nothing.")
+    truncate: bool = OTHER.switch(
         "After an unclean shutdown: cut the logs, rebuild indexes and snapshots, and write the "
         "marker. A broker then starts without recovery."
     )
-    discard_cut: bool = switch(
+    discard_cut: bool = OTHER.switch(
         "With --truncate: do not keep the bytes that are cut. Needs no free space."
     )
 

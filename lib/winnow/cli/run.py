@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any
 from winnow.cleaning.request import Request, Seen
 from winnow.cleaning.result import NONE, RunResult
 from winnow.cli.confirm import ahead_of, confirm, confirm_time
+from winnow.cli.line.declare import SAFETY, argument, value_of
 from winnow.cli.line.saved import Saving, load
-from winnow.cli.line.units import parse_goal, parse_rate, parse_size
 from winnow.cli.options import (
     CommandLine,
-    argument,
     check_log_dirs,
     key_summaries_of,
     ledger_of,
     now_of,
     parse_settings,
     stop_of,
-    switch,
 )
 from winnow.cli.out import Errors, Paper, complain, picked, tell, tell_json
 from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
@@ -48,21 +46,14 @@ if TYPE_CHECKING:
 
 WORK = 10
 """The exit code of `plan --detailed-exitcode` if there is work to do and nothing else to report."""
-_LIMITS = {
-    "max_extra_space": parse_size,
-    "keep_free": parse_size,
-    "free_at_least": parse_goal,
-    "work_space": parse_size,
-    "throttle": parse_rate,
-}
-"""Options that limit the run -> what reads them."""
+_LIMITS = ("max_extra_space", "keep_free", "free_at_least", "work_space", "throttle")
 INTERRUPTED = 130
 """The exit code that a shell reports for a command ended by Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    dry_run: bool = switch("Change nothing: the same as plan.")
+    dry_run: bool = SAFETY.switch("Change nothing: the same as plan.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,12 +156,8 @@ def prepare(
     check_log_dirs((*request.log_dirs, *filter(None, [request.work_dir])))
     for path in filter(is_remote, request.output):
         open_tree(path)  # checks the URL without a request
-    limits: dict[str, Any] = {
-        name: parse(text, option=f"--{name.replace('_', '-')}")
-        for name, parse in _LIMITS.items()
-        if (text := getattr(request, name)) is not None
-    }
-    throttle = limits.pop("throttle", None)
+    limits = {name: value_of(request, name) for name in _LIMITS}
+    throttle = limits.pop("throttle")
     ledger = ledger_of(request)
 
     def call(spark: WithContext) -> RunResult:

@@ -8,14 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import (
-    CommandLine,
-    check_log_dirs,
-    key_summaries_of,
-    ledger_of,
-    option,
-    switch,
-)
+from winnow.cli.line.declare import OTHER
+from winnow.cli.options import CommandLine, check_log_dirs, key_summaries_of, ledger_of
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
@@ -30,16 +24,16 @@ if TYPE_CHECKING:
 class VerifyOptions:
     """The options that only `verify` has. By default everything is read."""
 
-    compare: bool = switch(
+    compare: bool = OTHER.switch(
         "Compare the replicas in directories of several brokers with each other."
     )
-    key_hash: str | None = option(
+    key_hash: str | None = OTHER.option(
         "Only look for erased keys, by their hashes: the certificate of an erasure, or its run in "
         "the ledger.",
-        metavar="FILE|RUN_ID",
+        "FILE|RUN_ID",
     )
-    hash_key: str | None = option(
-        "The hash key of that erasure. Default: the file beside the certificate.", metavar="FILE"
+    hash_key: str | None = OTHER.option(
+        "The hash key of that erasure. Default: the file beside the certificate.", "FILE"
     )
 
 

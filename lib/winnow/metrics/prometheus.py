@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from winnow.basic_auth import split_off
+from winnow.basic_auth import parse_url, split_off
 from winnow.errors import UsageError, WinnowError
 from winnow.extras import METRICS, how_to_install
 from winnow.storage.output_file import READABLE, OutputFile, read_output
@@ -23,19 +23,23 @@ _SUFFIX = ".prom"
 _URLS = ("http://", "https://")
 
 
-def check_target(target: str) -> None:
-    """Check where metrics go.
-
-    Raises UsageError for a target that is neither a URL nor a file that the collector would read,
-    and if the library is missing.
+def parse_target(text: str, *, option: str = "--metrics") -> str:
+    """Return where metrics go. Raises UsageError for what is neither a URL nor a file that the
+    collector would read.
     """
-    if not target.startswith(_URLS) and not target.endswith(_SUFFIX):
+    if not text.startswith(_URLS) and not text.endswith(_SUFFIX):
         raise UsageError(
             "the target of the metrics is invalid",
             expected=f"a file that ends in {_SUFFIX}, which node_exporter requires, or the URL of "
             "a Pushgateway",
-            found=target,
+            found=text,
         )
+    return parse_url(text, option=option)
+
+
+def check_target(target: str) -> None:
+    """Raise UsageError as `parse_target`, and if the library is missing."""
+    parse_target(target)
     if importlib.util.find_spec("prometheus_client") is None:
         raise UsageError("metrics need prometheus-client", hint=f"Run {how_to_install(METRICS)}")
 

@@ -66,11 +66,11 @@ class TopicSet:
     entry: Entry
 
 
-def parse_set(text: str) -> Entry:
+def parse_set(text: str, *, option: str = "--set") -> Entry:
     """Parse `KEY=VALUE` of --set: a broker's name of a key. UsageError for any other key, and for a
     topic's name: whoever types one may mean all topics or only their defaults.
     """
-    where = f"--set {text}"
+    where = f"{option} {text}"
     key, value = _split(text, where)
     parsed = parse_broker_value(key, value, where=where)
     if parsed is not None:
@@ -97,9 +97,9 @@ def parse_set(text: str) -> Entry:
     raise unknown_key(key, [*BY_BROKER_NAME, *CLEANER_TUNING], where=where)
 
 
-def parse_topic_set(text: str) -> TopicSet:
+def parse_topic_set(text: str, *, option: str = "--topic-set") -> TopicSet:
     """Parse `GLOB:KEY=VALUE` of --topic-set: a topic's name of a key. UsageError for any other."""
-    where = f"--topic-set {text}"
+    where = f"{option} {text}"
     glob, colon, pair = text.partition(":")
     if not colon or not glob or "=" in glob:
         raise UsageError(

@@ -363,9 +363,9 @@ class KnownVersion:
 ANY_VERSION = KnownVersion()
 
 
-def asked_version(text: str | None, *, where: str = "--kafka-version") -> KnownVersion:
+def asked_version(text: str | None, *, option: str = "--kafka-version") -> KnownVersion:
     """Return the version that was asked for. UsageError if it can't be understood."""
     if text is None:
         return ANY_VERSION
-    version = KafkaVersion.parse(text, where=where)
-    return KnownVersion(version, version, where)
+    version = KafkaVersion.parse(text, where=option)
+    return KnownVersion(version, version, option)

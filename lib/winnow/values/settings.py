@@ -53,7 +53,7 @@ def parse_sources(
             parse_server_properties_file(_read(file), file=file)
             for file in names(server_properties or (), "server_properties")
         ),
-        kafka=asked_version(kafka_version, where="kafka_version"),
+        kafka=asked_version(kafka_version, option="kafka_version"),
     )
 
 

@@ -61,34 +61,46 @@ def written(text: str) -> list[str]:
     return ["--config", "w.toml"]
 
 
+SAMPLES = {
+    "DURATION": "12s",
+    "FILE.prom|URL": "winnow.prom",
+    "GLOB:KEY=VALUE": "t:retention.ms=1",
+    "HEX": "12",
+    "KEY=VALUE": "log.retention.ms=1",
+    "MS|ISO-8601": "1795300000000",
+    "RATE": "12MiB",
+    "SIZE": "12MiB",
+    "X.Y": "3.9",
+}
+
+
 def sample(one: Any) -> tuple[Any, list[str]]:
     """A value for a file, and the same as words."""
     if getattr(one, "is_flag", False):
         return True, []
-    if one.nargs == -1:
-        return ["one", "two"], ["one", "two"]
     choices = one.type_descriptor.choices
     if choices:
         return choices[-1], [choices[-1]]
-    if one.multiple:
-        return ["one", "two"], ["one", "two"]
-    return (3, ["3"]) if one.type_descriptor.annotation == int | None else ("12", ["12"])
+    word = SAMPLES.get(one.metavar, "12")
+    if one.nargs == -1 or one.multiple:
+        return [word, word], [word, word]
+    return (3, ["3"]) if one.type_descriptor.annotation == int | None else (word, [word])
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_means_in_a_file_what_it_means_on_the_command_line(verb: str) -> None:
     needed = NEEDED.get(verb, [])
     for name, key in VERBS[verb].items():
-        value, words = sample(key)
-        if key.param_type_name == "option":
-            option = key.opts[0]
+        value, words = sample(key.parameter)
+        if key.parameter.param_type_name == "option":
+            option = key.parameter.opts[0]
             words = [option, *words[:1], *(word for one in words[1:] for word in (option, one))]
         others = [] if words[:1] == needed[:1] else needed
         dirs = ["d"] if "log-dir" in VERBS[verb] and name != "log-dir" else []
         file = written(f"[{verb}]\n{name} = {json.dumps(value)}\n")
         in_file = options(verb, *dirs, *others, *file)
         typed = options(verb, *dirs, *others, *words)
-        parameter = key.name
+        parameter = key.parameter.name
         assert in_file[parameter] == typed[parameter], name
         assert list(in_file["origins"]) == [parameter]
 
@@ -164,6 +176,9 @@ WRONG = {
     "list of numbers": ("topics = [1]", "a list of texts"),
     "list of lists": ("topics = [['x']]", "a list of texts"),
     "no choice": ("[plan]\nonly = 'all'", "[plan]"),
+    "no choice of another verb": ("[explain]\nonly = 'all'", "[explain]"),
+    "no number of another verb": ("[inspect]\noffset = -1", "[inspect]"),
+    "empty value of another verb": ("[verify]\nhash-key = ''", "--hash-key is empty"),
     "config in a config": ("config = 'other.toml'", "no option"),
     "no TOML": ("quiet true", "a file in TOML"),
     "the same key twice": ("quiet = true\nquiet = true", "a file in TOML"),
@@ -183,19 +198,58 @@ def test_wrong_file_is_refused_whatever_the_verb_needs(
     assert json.loads(out)["status"] == "failed"
 
 
-def test_values_are_read_by_the_parsers_of_the_options(
-    capsys: pytest.CaptureFixture[str],
+NO_VALUES = {
+    ("clean", "timeout"): "--timeout can't be understood",
+    ("clean", "max-extra-space"): "--max-extra-space can't be understood",
+    ("clean", "keep-free"): "--keep-free can't be understood",
+    ("clean", "free-at-least"): "--free-at-least can't be understood",
+    ("clean", "work-space"): "--work-space can't be understood",
+    ("clean", "throttle"): "--throttle can't be understood",
+    ("clean", "now"): "--now can't be understood",
+    ("clean", "set"): "a setting that can't be understood",
+    ("clean", "topic-set"): "a setting that can't be understood",
+    ("clean", "kafka-version"): "a version of Kafka that can't be understood",
+    ("clean", "metrics"): "the target of the metrics is invalid",
+    ("clean", "openlineage"): "the URL can't be understood",
+    ("erase", "key"): "--key can't be read",
+    ("explain", "key-hex"): "--key-hex can't be read",
+    ("history", "since"): "--since can't be understood",
+    ("inspect", "timestamp"): "--timestamp can't be understood",
+}
+"""Options that are read by a parser -> what it says of a value that means nothing."""
+
+
+def test_every_option_with_a_parser_is_known_here() -> None:
+    parsed = {one for keys in VERBS.values() for one, key in keys.items() if key.parse}
+    assert parsed == {option for _, option in NO_VALUES}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("environment", ["", "environment.test."])
+@pytest.mark.parametrize(("of_verb", "option"), NO_VALUES)
+def test_value_that_means_nothing_ends_every_verb(
+    verb: str, environment: str, of_verb: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for text, words in {
-        "keep-free = 20": "--keep-free can't be understood",
-        "now = 'soon'": "--now can't be understood",
-        "set = ['retention.ms=1']": "a setting of topics",
-        "timeout = '5'": "--timeout can't be understood",
-    }.items():
-        assert run(["plan", ".", *written(text)]) == 2
-        err = capsys.readouterr().err
-        assert words in err
-        assert f"note: from w.toml: --{text.split()[0]}" in err
+    value = {"key": "hex:2 hourz", "openlineage": "http://[2 hourz"}.get(option, "2 hourz")
+    table = f"[{environment}{of_verb}]"
+    file = written(f"{table}\n{option} = {json.dumps(value)}\n")
+    assert run([verb, *NEEDED.get(verb, []), *file]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert NO_VALUES[of_verb, option] in err
+    assert f"w.toml, {table}" in err
+
+
+def test_value_outside_of_all_tables_is_read_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", ".", *written("keep-free = 20")]) == 2
+    assert "--keep-free can't be understood" in capsys.readouterr().err
+    assert run(["verify", ".", *written("set = ['retention.ms=1']")]) == 2
+    assert "found retention.ms=1 (w.toml)" in capsys.readouterr().err
+    assert run(["verify", ".", *written("set = ['x=1']")]) == 2
+    assert "(--set x=1, in w.toml)" in capsys.readouterr().err
+
+
+def test_time_of_a_file_may_stand_without_quotes() -> None:
     now = options("plan", "d", *written("now = 2026-11-21T22:26:40Z"))["now"]
     assert now == "2026-11-21T22:26:40+00:00"
 

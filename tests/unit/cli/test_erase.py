@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from winnow.cli.erase import to_json
-from winnow.cli.keys import parse_keys, read_hex_keys, read_keys
+from winnow.cli.keys import read_hex_keys, read_keys
+from winnow.cli.line.units import parse_key
 from winnow.cli.text.erase import lines
 from winnow.errors import NoSpaceError, UsageError, VerificationError
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, Proof
@@ -142,7 +143,7 @@ def test_missing_keys_file_and_empty_one_are_refused(tmp_path: Path) -> None:
 
 def test_typed_keys_are_text_unless_a_prefix_says_otherwise() -> None:
     typed = ["k17", "hex:6B31", "base64:azE=", "text:hex:6B31", "user:17", "K\u00f6ln"]
-    assert parse_keys(typed).to_pylist() == [
+    assert [parse_key(text, option="--key") for text in typed] == [
         b"k17",
         b"k1",
         b"k1",
@@ -157,7 +158,7 @@ def test_typed_keys_are_text_unless_a_prefix_says_otherwise() -> None:
 )
 def test_typed_key_that_cant_be_read_is_refused_without_showing_it(typed: str) -> None:
     with pytest.raises(UsageError) as told:
-        parse_keys([typed])
+        parse_key(typed, option="--key")
     rest = typed.partition(":")[2]
     assert "--key" in str(told.value)
     assert len(rest) < 4 or rest not in str(told.value)

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from typer.core import TyperCommand
-from typer.exceptions import TyperException
 
 from winnow.cli.line.config import Given, keys_of, options_of_file
+from winnow.cli.line.declare import GROUPS, OTHER
+from winnow.cli.options import names_of
 from winnow.cli.out import complain
 from winnow.errors import UsageError
 
@@ -23,48 +23,7 @@ _MAY_BE_EMPTY = {("explain", "key"), ("explain", "key_hex"), ("erase", "key")}
 
 MOST_UNGROUPED = 16
 """A verb with more options shows them in groups."""
-GROUPS = MappingProxyType(
-    {
-        "What to clean": (
-            "topics",
-            "exclude",
-            "only",
-            "now",
-            "unclean_shutdown",
-            "on_corrupt",
-            "estimate",
-        ),
-        "Settings": (
-            *("server_properties", "topic_configs", "topic_sets", "sets", "kafka_version"),
-            *("allow_other_broker", "config", "environment"),
-        ),
-        "Safety": ("dry_run", "yes", "keep_replaced", "timeout"),
-        "Space and speed": (
-            *("free_at_least", "max_extra_space", "keep_free", "throttle", "read_everything"),
-        ),
-        "Cleaning into another place": ("output", "begin_again", "work_dir", "work_space"),
-        "Output": (
-            *(
-                "all",
-                "summary",
-                "detailed_exitcode",
-                "log_file",
-                "json",
-                "quiet",
-                "report",
-                "result",
-                "out",
-                "ledger",
-                "no_ledger",
-                "metrics",
-            ),
-            *("openlineage", "profile"),
-        ),
-    }
-)
-"""Names of parameters by title, the common ones first."""
-
-
+_ORDER = names_of(*GROUPS)
 _OPPOSITES = {"ledger": "no_ledger", "no_ledger": "ledger"}
 """Options of which a typed one overrides the other in the file."""
 
@@ -111,28 +70,26 @@ class Command(TyperCommand):
         found = options_of_file(path, verb=self.name or "", environment=environment, verbs=verbs)
         overridden = {name for name, value in typed.items() if value not in (None, [], ())}
         overridden |= {_OPPOSITES[name] for name in overridden & _OPPOSITES.keys()}
-        given = {one.name: one for one in found if one.name not in overridden}
-        for parameter in self.get_params(ctx):
-            if parameter.name in given:
-                _check(parameter, given[parameter.name], ctx)
-        return given
+        return {one.name: one for one in found if one.name not in overridden}
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's
-        options = [one for one in self.get_params(ctx) if one.param_type_name == "option"]
+        options: list[Any] = [
+            one for one in self.get_params(ctx) if one.param_type_name == "option"
+        ]
         if len(options) <= MOST_UNGROUPED:
             super().format_options(ctx, formatter)
             return
         arguments = [one for one in self.get_params(ctx) if one not in options]
-        rows = {str(one.name): one.get_help_record(ctx) for one in options}
-        parts = {"Arguments": [one.get_help_record(ctx) for one in arguments]}
-        parts |= {
-            title: [rows.pop(name) for name in names if name in rows]
-            for title, names in GROUPS.items()
-        }
-        for title, part in (parts | {"Other": list(rows.values())}).items():
-            if any(part):
+        # The verb's own options come first in their group.
+        options.sort(key=lambda one: _ORDER.index(one.name) if one.name in _ORDER else -1)
+        parts: dict[str, list[Any]] = {"Arguments": arguments, **{one.title: [] for one in GROUPS}}
+        for one in options:
+            parts[one.rich_help_panel or OTHER.title].append(one)
+        for title, part in parts.items():
+            rows = [row for one in part if (row := one.get_help_record(ctx)) is not None]
+            if rows:
                 with formatter.section(title):
-                    formatter.write_dl([row for row in part if row is not None])
+                    formatter.write_dl(rows)
 
 
 def _check_typed(command: Any, ctx: Any, typed: Mapping[str, Any], order: Sequence[Any]) -> None:  # noqa: ANN401
@@ -150,21 +107,6 @@ def _check_typed(command: Any, ctx: Any, typed: Mapping[str, Any], order: Sequen
         once = one.param_type_name == "option" and not (one.multiple or one.is_flag)
         if once and order.count(one) > 1:
             raise UsageError(f"{name} is given {order.count(one)} times", expected="it once")
-
-
-def _check(parameter: Any, given: Given, ctx: Any) -> None:  # noqa: ANN401 - click's
-    """Raise UsageError, with the file's table, for a value that the option does not take."""
-    if given.value == "" or (isinstance(given.value, list) and "" in given.value):
-        raise UsageError(f"{given.option} is empty", expected="a value", where=given.where)
-    try:
-        parameter.process_value(ctx, given.value)
-    except TyperException as error:
-        raise UsageError(
-            f"the value of {given.option} can't be understood",
-            found=error.message,
-            where=given.where,
-            hint=f"`--help` lists what {given.option} takes.",
-        ) from None
 
 
 def origins_of(ctx: Any) -> dict[str, str]:  # noqa: ANN401 - click's context

@@ -26,6 +26,9 @@ from dataclasses import dataclass, fields
 from datetime import date, datetime
 from typing import Any
 
+from typer.exceptions import TyperException
+
+from winnow.cli.line.declare import Parse
 from winnow.cli.options import CommandLine
 from winnow.errors import UsageError
 from winnow.storage.output_file import read_output
@@ -38,8 +41,17 @@ _SHARED = {one.name for one in fields(CommandLine)}
 """Options of several verbs. Only these may be outside of a verb's table."""
 
 
-Keys = Mapping[str, Any]
-"""The options of a verb as a file names them, as click's parameters."""
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An option of a verb, as a file names it."""
+
+    parameter: Any
+    """typer's."""
+    parse: Parse | None
+    """Reads one value. None: it is taken as it is."""
+
+
+Keys = Mapping[str, Key]
 
 
 def keys_of(command: Any) -> Keys:  # noqa: ANN401 - typer's
@@ -48,7 +60,7 @@ def keys_of(command: Any) -> Keys:  # noqa: ANN401 - typer's
         key = one.opts[0].lstrip("-") if one.param_type_name == "option" else None
         key = _ARGUMENTS.get(one.name) if key is None else key
         if key is not None and key not in _NOT_IN_FILES:
-            found[key] = one
+            found[key] = Key(one, command.callback.parsers.get(one.name))
     return found
 
 
@@ -67,7 +79,7 @@ def options_of_file(
     path: str, *, verb: str, environment: str | None, verbs: Mapping[str, Keys]
 ) -> list[Given]:
     """Return the options that a file gives to a verb. Raises UsageError for anything in the whole
-    file that no verb would understand, and for an environment that it does not have.
+    file that a verb would not understand, and for an environment that it does not have.
     """
     whole = _read(path)
     found: dict[str, Given] = {}
@@ -91,9 +103,10 @@ def options_of_file(
                 inner, title = table[of_verb], [*title, of_verb]
             if title:
                 where = f"{path}, [{'.'.join(title)}]"
-            given = [*_given(inner, of_verb, verbs, where, top=of_environment is None)]
-            if wanted:
-                found |= {one.name: one for user, one in given if user == verb}
+            for user, key, one in _given(inner, of_verb, verbs, where, top=of_environment is None):
+                _check(key, one)
+                if wanted and user == verb:
+                    found[one.name] = one
     return [*found.values()]
 
 
@@ -111,8 +124,8 @@ def _environments(whole: Mapping[str, Any], path: str) -> Mapping[str, Mapping[s
 
 def _given(
     table: object, of_verb: str | None, verbs: Mapping[str, Keys], where: str, *, top: bool
-) -> Iterator[tuple[str, Given]]:
-    """Yield each option of one table for each verb that takes it, and check all of them."""
+) -> Iterator[tuple[str, Key, Given]]:
+    """Yield each option of one table for each verb that takes it."""
     if not isinstance(table, dict):
         raise UsageError(
             "the options of a verb can't be understood",
@@ -127,13 +140,37 @@ def _given(
         takers = {
             name: keys[key]
             for name, keys in verbs.items()
-            if key in keys and (of_verb == name or (of_verb is None and keys[key].name in _SHARED))
+            if key in keys
+            and (of_verb == name or (of_verb is None and keys[key].parameter.name in _SHARED))
         }
         if not takers:
             raise _unknown(key, of_verb, verbs, where, others)
         for name, known in takers.items():
-            option = known.opts[0] if known.opts[0][:1] == "-" else "LOG_DIR"
-            yield name, Given(known.name, option, _typed(key, value, known, where), where)
+            one = known.parameter
+            option = one.opts[0] if one.opts[0][:1] == "-" else "LOG_DIR"
+            yield name, known, Given(one.name, option, _typed(key, value, one, where), where)
+
+
+def _check(key: Key, given: Given) -> None:
+    """Raise UsageError, with the file's table, for a value that the option does not take."""
+    words = given.value if isinstance(given.value, list) else [given.value]
+    if "" in words:
+        raise UsageError(f"{given.option} is empty", expected="a value", where=given.where)
+    try:
+        key.parameter.process_value(None, given.value)
+        if key.parse is not None:
+            for one in words:
+                key.parse(str(one), option=given.option)
+    except TyperException as error:
+        raise UsageError(
+            f"the value of {given.option} can't be understood",
+            found=error.message,
+            where=given.where,
+            hint=f"`--help` lists what {given.option} takes.",
+        ) from None
+    except UsageError as error:
+        where = given.where if error.where is None else f"{error.where}, in {given.where}"
+        raise error.at(where) from None
 
 
 def _unknown(

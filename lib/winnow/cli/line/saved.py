@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from winnow.cli.options import CommandLine, read_bytes
+from winnow.cli.line.declare import SETTINGS, WHAT
+from winnow.cli.options import CommandLine, names_of, read_bytes
 from winnow.cli.out import complain
 from winnow.errors import UsageError, WinnowError
 from winnow.storage.output_file import OutputFile, read_output
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from winnow.cleaning.result import RunResult
     from winnow.storage.own_json import Value
 
+_DOES_NOT_DECIDE = {"now", "estimate", "config", "environment"}
 DECIDE = (
-    *("topics", "exclude", "topic_configs", "server_properties", "allow_other_broker"),
-    *("sets", "topic_sets", "kafka_version", "only", "unclean_shutdown", "on_corrupt"),
+    *(name for name in names_of(WHAT, SETTINGS) if name not in _DOES_NOT_DECIDE),
     "free_at_least",
 )
 """Options that decide what is done, besides the clock. A saved plan has them; `apply` takes none of

@@ -13,18 +13,11 @@ import typer
 from typer.models import ArgumentInfo
 
 from winnow.cli.line.command import origins_of
+from winnow.cli.line.declare import parsers_of
 from winnow.cli.options import CommandLine
 
 EVERYWHERE = ("config", "environment")
 """Options that every verb takes."""
-SETTINGS = (
-    "topic_configs",
-    "server_properties",
-    "allow_other_broker",
-    "sets",
-    "topic_sets",
-    "kafka_version",
-)
 
 
 def takes(
@@ -50,6 +43,9 @@ def takes(
 
     command.__annotations__ = {one.name: one.annotation for one in listed} | {"return": int}
     command.__signature__ = Signature(listed)  # type: ignore[attr-defined]
+    # typer keeps what a function has: `config` checks whole files with it.
+    parsers = parsers_of(CommandLine) | ({} if own is None else parsers_of(own))
+    command.parsers = parsers  # type: ignore[attr-defined]
     return command
 
 
@@ -70,5 +66,3 @@ def _parameters(line: type[Any]) -> dict[str, Parameter]:
 
 
 _SHARED = _parameters(CommandLine)
-FIELDS = tuple(_SHARED)
-"""The options of `CommandLine`, in its order."""

@@ -1,7 +1,8 @@
-"""Times, durations, sizes and rates, as they are typed."""
+"""Times, durations, sizes, rates and keys, as they are typed."""
 
 from __future__ import annotations
 
+import base64
 import re
 from datetime import datetime
 from decimal import Decimal
@@ -77,3 +78,40 @@ def parse_goal(text: str, *, option: str) -> int:
 def parse_rate(text: str, *, option: str) -> int:
     """Return the bytes per second of `50MiB` or `50MiB/s`. Raises UsageError for anything else."""
     return parse_goal(text.removesuffix("/s"), option=option)
+
+
+def parse_hex(text: str, *, option: str) -> bytes:
+    """Return the bytes of pairs of hexadecimal digits. Raises UsageError for anything else."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} can't be read", expected="pairs of hexadecimal digits", found=text
+        ) from None
+
+
+def parse_key(text: str, *, option: str) -> bytes:
+    """Return a key: text, or `hex:`, `base64:` or `text:` and the key. Raises UsageError for an
+    empty key, and for one that its prefix does not fit.
+    """
+    prefix, colon, rest = text.partition(":")
+    try:
+        if colon and prefix == "hex":
+            key = bytes.fromhex(rest)
+        elif colon and prefix == "base64":
+            key = base64.b64decode(rest, validate=True)
+        else:
+            key = (rest if colon and prefix == "text" else text).encode()
+    except ValueError as error:
+        raise UsageError(
+            f"{option} can't be read",
+            expected="text in UTF-8, hex:6B6579 or base64:a2V5",
+            found=f"{prefix}: {error}" if colon else "bytes that are not UTF-8",
+        ) from error
+    if not key:
+        raise UsageError(
+            f"{option} is empty",
+            expected="a key",
+            hint="Is a variable of the shell empty? For the empty key use the Python API.",
+        )
+    return key
