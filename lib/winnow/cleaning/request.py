@@ -31,25 +31,35 @@ Seen = Callable[[Sequence[Any], "Request"], None]
 """Receives the basis of all decisions before anything is done. An exception ends the run."""
 
 
-class LookOptions(TypedDict, total=False):
-    """Options of every verb that decides: settings, clock, and how far to trust a log."""
+class Trust(TypedDict, total=False):
+    """Options of every verb that decides, in notebooks too."""
 
-    settings: Required[Settings]
-    now: Required[int]
-    """The clock of every decision, ms since the epoch."""
     only: Only | None
     unclean_shutdown: UncleanShutdown
-    progress: Progress | None
 
 
-class RunOptions(LookOptions, total=False):
-    """Options of `plan` and `clean`. The fields of `Request` describe them."""
+class Scope(TypedDict, total=False):
+    """Options of `plan` and `clean`, in notebooks too. The fields of `Request` describe them."""
 
     topics: str | Sequence[str]
     exclude: str | Sequence[str]
     on_corrupt: OnCorrupt
     max_extra_space: int | None
     keep_free: int | None
+
+
+class LookOptions(Trust, total=False):
+    """Options of every verb that decides: settings, clock, and how far to trust a log."""
+
+    settings: Required[Settings]
+    now: Required[int]
+    """The clock of every decision, ms since the epoch."""
+    progress: Progress | None
+
+
+class RunOptions(LookOptions, Scope, total=False):
+    """Options of `plan` and `clean`. The fields of `Request` describe them."""
+
     free_at_least: int | None
     throttle: float | None
     estimate: bool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow import api
 from winnow.arguments import checked, flag, names
-from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
+from winnow.cleaning.request import Scope, Trust
 from winnow.clock import now_ms
 from winnow.ledger.place import default_ledger
 from winnow.policy.sources import Settings
@@ -42,23 +42,16 @@ class SourceOptions(TypedDict, total=False):
     """The version of Kafka whose rules apply, such as `3.9`. None: what the log directory tells."""
 
 
-class LookOptions(SourceOptions, total=False):
+class LookOptions(SourceOptions, Trust, total=False):
     """What every verb decides by."""
 
     now: int | None
     """In ms since the epoch. None: the current time."""
-    only: Only | None
-    unclean_shutdown: UncleanShutdown
 
 
-class RunOptions(LookOptions, total=False):
+class RunOptions(LookOptions, Scope, total=False):
     """Options of `plan` and `clean`, with the meaning that they have in `winnow.api`."""
 
-    topics: str | Sequence[str]
-    exclude: str | Sequence[str]
-    on_corrupt: OnCorrupt
-    max_extra_space: int | None
-    keep_free: int | None
     progress: Progress | None
 
 
