@@ -17,10 +17,9 @@ from winnow.cli.explain import ExplainOptions, run_explain
 from winnow.cli.history import HistoryOptions, run_history
 from winnow.cli.inspect import InspectOptions, run_inspect
 from winnow.cli.line.command import Command
-from winnow.cli.line.declare import GROUPS, OUTPUT, SAFETY, SPACE
 from winnow.cli.line.saved import DECIDE
 from winnow.cli.line.takes import takes
-from winnow.cli.options import names_of
+from winnow.cli.options import GROUPS, OUTPUT, SAFETY, SPACE, names_of
 from winnow.cli.out import Paper, tell
 from winnow.cli.package import PackageOptions, run_package
 from winnow.cli.recover import RecoverOptions, run_recover

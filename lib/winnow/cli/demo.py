@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 
 from winnow.cleaning.result import RunResult
+from winnow.cli.exit_codes import guarded
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell
-from winnow.cli.run import guarded, prepare, tell_report, tell_result
+from winnow.cli.run import prepare, tell_report, tell_result
 from winnow.cli.session import spark_context
 from winnow.errors import WinnowError
 from winnow.resources import resource

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from winnow.cleaning.result import TOMBSTONE_AGES
-from winnow.cli.line.declare import OTHER
-from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
+from winnow.cli.exit_codes import guarded
+from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
+from winnow.cli.options import OTHER, CommandLine
 from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, version_keys, wrapped
-from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.alike import alike
 from winnow.cli.text.next_command import command, typed

@@ -7,18 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.line.declare import KEY, OTHER, SAFETY
+from winnow.cli.exit_codes import guarded
+from winnow.cli.inputs import check_log_dirs, ledger_of, parse_settings, stop_of
 from winnow.cli.line.units import parse_key
-from winnow.cli.options import (
-    CommandLine,
-    check_log_dirs,
-    ledger_of,
-    parse_settings,
-    stop_of,
-)
+from winnow.cli.options import KEY, OTHER, SAFETY, CommandLine, dashed
 from winnow.cli.out import Paper, complain, picked, tell, tell_json, version_keys
 from winnow.cli.profile import Clock
-from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
 from winnow.errors import CorruptLogError, UsageError, WinnowError
@@ -126,7 +120,7 @@ def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
         raise UsageError(
             "give the keys in one way",
             expected="one of --key KEY, --keys FILE, --keys-hex FILE and --keys-delta URL",
-            found=" and ".join(f"--{name.replace('_', '-')}" for name in named) or "none",
+            found=" and ".join(map(dashed, named)) or "none",
         )
     from winnow.cli.keys import (  # noqa: PLC0415 - it loads Arrow
         delta_keys,

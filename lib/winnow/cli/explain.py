@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.line.declare import HEX, OTHER, value_of
-from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
+from winnow.cli.exit_codes import guarded
+from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
+from winnow.cli.options import HEX, OTHER, CommandLine, dashed, value_of
 from winnow.cli.out import Paper, by_the_rules, complain, picked, tell, tell_json, version_keys
-from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.errors import UsageError
@@ -98,9 +98,10 @@ def key_bytes(asked: ExplainOptions) -> bytes | None:
     """
     given = [name for name in ("offset", "key", "key_hex") if getattr(asked, name) is not None]
     if len(given) > 1:
-        words = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(
-            "more than one question", expected="one of --offset, --key and --key-hex", found=words
+            "more than one question",
+            expected="one of --offset, --key and --key-hex",
+            found=" and ".join(map(dashed, given)),
         )
     if asked.key is not None:
         return asked.key.encode("utf-8", "surrogateescape")

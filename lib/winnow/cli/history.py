@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from winnow.cli.line.declare import NOW, OTHER, value_of
-from winnow.cli.options import CommandLine
+from winnow.cli.exit_codes import guarded
+from winnow.cli.options import NOW, OTHER, CommandLine, value_of
 from winnow.cli.out import Paper, Row, aligned, fitted, tell, tell_json, wrapped
-from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.text.alike import alike
 from winnow.cli.text.progress import progress_on_stderr

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from winnow.cli.line.declare import OTHER, TIME, argument, value_of
-from winnow.cli.options import CommandLine
+from winnow.cli.exit_codes import guarded
+from winnow.cli.options import OTHER, TIME, CommandLine, argument, value_of
 from winnow.cli.out import Contents, is_terminal, tell
-from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
 
 if TYPE_CHECKING:

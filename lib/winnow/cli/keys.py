@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from winnow.cli.options import read_bytes
+from winnow.cli.inputs import read_bytes
 from winnow.errors import UsageError
 from winnow.ledger.place import local_path
 

@@ -1,46 +1,130 @@
-"""Parse the words of the command line into values. All mistakes in them are found here, before
-Spark starts.
+"""Options: how one is declared, and those of several verbs. An option is declared in one place, as
+a field of a frozen value, with its help, with what it takes, and with its part of the help. The
+command, the file of --config and a saved plan read the field.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
 
+import typer
+
+from winnow.basic_auth import parse_url
 from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
-from winnow.cli.line.declare import (
-    DURATION,
-    ELSEWHERE,
-    GOAL,
-    NOW,
-    OUTPUT,
-    RATE,
-    SAFETY,
-    SET,
-    SETTINGS,
-    SIZE,
-    SPACE,
-    TARGET,
-    TOPIC_SET,
-    URL,
-    VERSION,
-    WHAT,
-    Group,
-    argument,
-    value_of,
-)
-from winnow.clock import now_ms
-from winnow.errors import UsageError
-from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
-from winnow.policy.describe import Entry, parse_topic_configs_file
-from winnow.policy.server_properties import parse_server_properties_file
-from winnow.policy.sources import Settings, parse_set, parse_topic_set
+from winnow.cli.line import units
+from winnow.metrics.prometheus import parse_target
+from winnow.policy.sources import parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
-from winnow.runtime.stop import Stop
-from winnow.storage.places import Places
-from winnow.storage.urls import is_remote
+
+
+class Parse(Protocol):
+    def __call__(self, text: str, /, *, option: str) -> object:
+        """Return what the words mean. Raises UsageError, which names the option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an option takes: the word in its help, and how the value is read. None: as it is."""
+
+    metavar: str | None
+    parse: Parse | None = None
+
+
+DURATION = Kind("DURATION", units.parse_duration)
+GOAL = Kind("SIZE", units.parse_goal)
+HEX = Kind("HEX", units.parse_hex)
+KEY = Kind("KEY", units.parse_key)
+NOW = Kind("MS|ISO-8601", units.parse_now)
+RATE = Kind("RATE", units.parse_rate)
+SET = Kind("KEY=VALUE", parse_set)
+SIZE = Kind("SIZE", units.parse_size)
+TARGET = Kind("FILE.prom|URL", parse_target)
+TIME = Kind("MS|ISO-8601", units.parse_time)
+TOPIC_SET = Kind("GLOB:KEY=VALUE", parse_topic_set)
+URL = Kind("FILE|URL", parse_url)
+VERSION = Kind("X.Y", asked_version)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A part of a long help. Its methods return the fields of its options, in its order."""
+
+    title: str
+
+    def option(
+        self,
+        words: str,
+        takes: Kind | str | None = None,
+        *,
+        name: str | None = None,
+        default: Any = None,  # noqa: ANN401 - that of the field
+        **more: Any,  # noqa: ANN401 - what typer takes
+    ) -> Any:  # noqa: ANN401
+        """Return a field that an option of the command line sets.
+
+        `words`: its help. `takes`: a kind, or a word for a text that is taken as it is; None for a
+        switch and for choices. `name`: by default that of the field.
+        """
+        kind = takes if isinstance(takes, Kind) else Kind(takes)
+
+        def made(field_name: str) -> Any:  # noqa: ANN401 - typer's
+            return typer.Option(
+                name or dashed(field_name),
+                help=words,
+                metavar=kind.metavar,
+                rich_help_panel=self.title,
+                **more,
+            )
+
+        return field(default=default, metadata={"typer": made, "parse": kind.parse, "group": self})
+
+    def several(self, words: str, takes: Kind | str, *, name: str | None = None) -> Any:  # noqa: ANN401
+        """Return a field that is empty, and to which each use of its option adds a value."""
+        return self.option(words, takes, name=name, default=())
+
+    def switch(self, words: str) -> Any:  # noqa: ANN401
+        """Return a field that is False without its option."""
+        return self.option(words, default=False)
+
+
+WHAT = Group("What to clean")
+SETTINGS = Group("Settings")
+SAFETY = Group("Safety")
+SPACE = Group("Space and speed")
+ELSEWHERE = Group("Cleaning into another place")
+OUTPUT = Group("Output")
+OTHER = Group("Other")
+GROUPS = (WHAT, SETTINGS, SAFETY, SPACE, ELSEWHERE, OUTPUT, OTHER)
+"""In the order of a long help."""
+
+
+def argument(words: str, metavar: str, **default: Any) -> Any:  # noqa: ANN401 - as above
+    """Return a field that the words without an option set. They are always needed."""
+    return field(
+        **default, metadata={"typer": lambda _: typer.Argument(metavar=metavar, help=words)}
+    )
+
+
+def dashed(name: str) -> str:
+    """Return the option of a field that has no other name."""
+    return f"--{name.replace('_', '-')}"
+
+
+def value_of(line: Any, name: str) -> Any:  # noqa: ANN401 - as its kind reads it
+    """Return what was typed for a field, as its kind reads it. None if it was not given. Raises
+    UsageError for a value that can't be understood.
+    """
+    text = getattr(line, name)
+    return None if text is None else parsers_of(line)[name](text, option=dashed(name))
+
+
+def parsers_of(line: Any) -> dict[str, Parse]:  # noqa: ANN401 - a class of fields, or a value
+    """Return what reads the values of the fields, by their names, for those that are not taken as
+    they are.
+    """
+    return {one.name: one.metadata["parse"] for one in fields(line) if one.metadata.get("parse")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,110 +284,3 @@ class CommandLine:
 def names_of(*groups: Group) -> tuple[str, ...]:
     """Return the options of these groups, in the order of `--help`."""
     return tuple(one.name for one in fields(CommandLine) if one.metadata.get("group") in groups)
-
-
-def key_summaries_of(request: CommandLine, ledger: str | None) -> str | None:
-    """Return the directory for what is known of segments: in the ledger's, if that is here, or in
-    that of the default ledger. None: everything is read.
-    """
-    if request.read_everything or request.output:
-        return None
-    local = None if ledger is None else local_path(ledger)
-    try:
-        return f"{local or default_ledger({**os.environ, 'WINNOW_LEDGER': ''})}/{KEY_SUMMARIES}"
-    except UsageError:  # a user without a home
-        return None
-
-
-def ledger_of(request: CommandLine) -> str | None:
-    """Return where `clean` records the run; None: nowhere. Raises UsageError for a place where a
-    ledger is not allowed.
-    """
-    if request.no_ledger and request.ledger is not None:
-        raise UsageError("--ledger and --no-ledger together", expected="one of them, or neither")
-    if request.no_ledger:
-        return None
-    ledger = default_ledger(os.environ) if request.ledger is None else request.ledger
-    check_ledger(ledger, (*request.log_dirs, *request.output))
-    return ledger
-
-
-def now_of(request: CommandLine) -> int:
-    """Return the time that all decisions use, in ms since the epoch. Raises as `parse_now`."""
-    now: int | None = value_of(request, "now")
-    return now_ms() if now is None else now
-
-
-def stop_of(request: CommandLine) -> Stop:
-    """Return the stop with the time limit. Raises UsageError if --timeout can't be understood."""
-    return Stop(timeout_s=value_of(request, "timeout"))
-
-
-def read_bytes(file: str, *, option: str) -> bytes:
-    """Return the content of the file that an option names. Raises UsageError if it can't be
-    read.
-    """
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        raise _unreadable(file, option, error.strerror) from error
-
-
-def read_text(file: str, *, option: str) -> str:
-    """Return the text of the file that an option names. Raises UsageError if it can't be read."""
-    try:
-        return read_bytes(file, option=option).decode().replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError as error:
-        raise _unreadable(file, option, str(error)) from error
-
-
-def _unreadable(file: str, option: str, found: str | None) -> UsageError:
-    return UsageError(
-        f"can't read the file of {option}",
-        found=found,
-        where=file,
-        expected="a file that can be read, in UTF-8",
-    )
-
-
-def parse_settings(request: CommandLine) -> Settings:
-    """Parse all settings. Raises UsageError for anything that can't be understood."""
-    sets = tuple(map(parse_set, request.sets))
-    topic_sets = tuple(map(parse_topic_set, request.topic_sets))
-    if "sets" in request.origins:
-        sets = tuple(_in_file(one, request.origins["sets"]) for one in sets)
-    if "topic_sets" in request.origins:
-        where = request.origins["topic_sets"]
-        topic_sets = tuple(replace(one, entry=_in_file(one.entry, where)) for one in topic_sets)
-    return Settings(
-        sets=sets,
-        topic_sets=topic_sets,
-        topic_configs=None
-        if request.topic_configs is None
-        else parse_topic_configs_file(
-            read_text(request.topic_configs, option="--topic-configs"), file=request.topic_configs
-        ),
-        server_properties=tuple(
-            parse_server_properties_file(read_bytes(file, option="--server-properties"), file=file)
-            for file in request.server_properties
-        ),
-        allow_other_broker=request.allow_other_broker,
-        kafka=asked_version(request.kafka_version),
-    )
-
-
-def _in_file(entry: Entry, file: str) -> Entry:
-    return replace(entry, where=f"{entry.where}, in {file}")
-
-
-def check_log_dirs(log_dirs: Sequence[str]) -> None:
-    """Find a mistyped name at once. Whether it is a Kafka log directory is checked later."""
-    for log_dir in log_dirs:
-        if is_remote(log_dir):
-            Places().canonical(log_dir)  # checks the URL without a request
-        elif not Path(log_dir).is_dir():
-            raise UsageError(
-                "no such directory",
-                where=log_dir,
-                hint="Give the directories of the broker's log.dirs.",
-            )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from winnow.cli.line.declare import OTHER
-from winnow.cli.options import CommandLine
+from winnow.cli.exit_codes import guarded
+from winnow.cli.options import OTHER, CommandLine
 from winnow.cli.out import Paper, tell, tell_json
-from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.words import size
 

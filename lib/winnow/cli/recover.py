@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.line.declare import OTHER, SAFETY
-from winnow.cli.options import CommandLine, check_log_dirs, now_of, parse_settings
+from winnow.cli.exit_codes import guarded
+from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
+from winnow.cli.options import OTHER, SAFETY, CommandLine
 from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, version_keys
-from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.progress import progress_on_stderr

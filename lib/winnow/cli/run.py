@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
-from errno import EFBIG, EIO
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from winnow.cleaning.request import Request, Seen
 from winnow.cleaning.result import NONE, RunResult
 from winnow.cli.confirm import ahead_of, confirm, confirm_time
-from winnow.cli.line.declare import SAFETY, argument, value_of
-from winnow.cli.line.saved import Saving, load
-from winnow.cli.options import (
-    CommandLine,
+from winnow.cli.exit_codes import guarded
+from winnow.cli.inputs import (
     check_log_dirs,
     key_summaries_of,
     ledger_of,
@@ -25,18 +21,19 @@ from winnow.cli.options import (
     parse_settings,
     stop_of,
 )
-from winnow.cli.out import Errors, Paper, complain, picked, tell, tell_json
+from winnow.cli.line.saved import Saving, load
+from winnow.cli.options import SAFETY, CommandLine, argument, value_of
+from winnow.cli.out import Paper, complain, picked, tell, tell_json
 from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
 from winnow.cli.profile import Clock
-from winnow.cli.session import end_of_jvm, spark_context
-from winnow.cli.signals import Ended, Signals
-from winnow.cli.text.json_output import failure_to_json, to_json
+from winnow.cli.session import spark_context
+from winnow.cli.signals import Signals
+from winnow.cli.text.json_output import to_json
 from winnow.cli.text.table import show, summary
 from winnow.clock import now_ms
-from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError, failure_of
+from winnow.errors import UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
-from winnow.storage.permissions import user_name
 from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
 from winnow.words import one_line
@@ -47,8 +44,6 @@ if TYPE_CHECKING:
 WORK = 10
 """The exit code of `plan --detailed-exitcode` if there is work to do and nothing else to report."""
 _LIMITS = ("max_extra_space", "keep_free", "free_at_least", "work_space", "throttle")
-INTERRUPTED = 130
-"""The exit code that a shell reports for a command ended by Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,82 +288,3 @@ def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
         complain(f"report: {path}")
     else:
         tell(lambda: Paper().print(f"\nReport: {one_line(str(path))}"))
-
-
-def guarded(
-    work: Callable[[], int],
-    *,
-    json: bool,
-    now: Callable[[], int | None] = lambda: None,
-    failed: Callable[[str, int | None, int], None] | None = None,
-    exit_code: Callable[[int], int] = lambda code: code,
-) -> int:
-    """Return the exit code of `work`, or of the error that it raised. Errors are printed on stderr
-    and, if requested, as JSON on stdout.
-
-    `failed` gets the message, the time that all decisions use, and the exit code of an error.
-    `exit_code` makes the exit code of an error, or of a stop, that of the process.
-    """
-    try:
-        return work()
-    except WinnowError as error:
-        message, code = str(error), error.exit_code
-    except Ended as error:
-        message, code = str(error), error.exit_code
-    except KeyboardInterrupt:
-        message, code = "interrupted", INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - every error must be reported and have an exit code
-        message, code = _understood(error)
-        if not message:
-            message = f"unexpected {type(error).__name__}: {error}".partition("\n")[0]
-            Errors().traceback()
-    code = exit_code(code)
-    complain(message)
-    if failed is not None:
-        failed(message, now(), code)
-    if json:
-        with suppress(WinnowError):  # the message is on stderr
-            tell_json(failure_to_json(message, now=now(), exit_code=code))
-    return code
-
-
-def _understood(error: Exception) -> tuple[str, int]:
-    """Return the message and the exit code of an error. The message is empty if the error is a
-    surprise.
-    """
-    if ended := end_of_jvm(error):
-        return str(ended), ended.exit_code
-    return _of_the_system(error) if isinstance(error, OSError) else (_of_spark(error), 1)
-
-
-def _of_spark(error: Exception) -> str:
-    """Return the message of an error that Spark reports. It is empty if the error is a surprise, as
-    one of Python in a task is.
-    """
-    if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
-        return ""
-    if "Traceback (most recent call last)" in str(error):
-        return ""
-    from winnow.runtime.failed_job import failed_job  # noqa: PLC0415 - Spark is loaded now
-
-    return failed_job(error).message
-
-
-def _of_the_system(error: OSError) -> tuple[str, int]:
-    """Return the message and the exit code of an error that the system reports. The message is
-    empty if the error is a surprise.
-    """
-    if error.errno in NO_SPACE:
-        where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
-        return f"not enough space{where}: {error}", NoSpaceError.exit_code
-    if is_remote(str(error.filename or "")):
-        where = f"{error.strerror} ({error.filename})"
-        return f"a place can't be reached, read or written: {where}", 1
-    if error.errno == EFBIG:
-        return f"a file may not grow further: {error}. Raise the limit of file sizes (ulimit -f)", 1
-    if error.errno == EIO:
-        return failure_of(error), 1
-    if isinstance(error, PermissionError):
-        user = user_name(os.geteuid())
-        return f"user {user} may not read or change {error.filename}: run as its owner", 1
-    return "", 1

@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.line.declare import OTHER
-from winnow.cli.options import CommandLine, check_log_dirs, key_summaries_of, ledger_of
+from winnow.cli.exit_codes import guarded
+from winnow.cli.inputs import check_log_dirs, key_summaries_of, ledger_of
+from winnow.cli.options import OTHER, CommandLine
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
-from winnow.cli.run import guarded
 from winnow.cli.session import spark_context, spark_session
 from winnow.errors import UsageError, WinnowError
 

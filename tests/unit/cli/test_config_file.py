@@ -12,10 +12,11 @@ import typer.main
 
 from tests.pages import DOCS, blocks
 from winnow.cli.app import app
+from winnow.cli.inputs import parse_settings
 from winnow.cli.line.config import keys_of
 from winnow.cli.line.takes import origins_of
 from winnow.cli.main import run
-from winnow.cli.options import CommandLine, parse_settings
+from winnow.cli.options import CommandLine
 from winnow.errors import UsageError
 
 GROUP: Any = typer.main.get_command(app)

@@ -7,9 +7,10 @@ import pytest
 
 from tests.unit.cli.results import left_alone, partition, run_of
 from winnow.cli import demo
+from winnow.cli.exit_codes import guarded
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
-from winnow.cli.run import guarded, tell_result
+from winnow.cli.run import tell_result
 from winnow.cli.signals import Ended
 from winnow.errors import (
     CorruptLogError,

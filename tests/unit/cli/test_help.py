@@ -11,8 +11,8 @@ import pytest
 import typer.main
 
 from winnow.cli.app import app
-from winnow.cli.line.declare import GROUPS
 from winnow.cli.main import run
+from winnow.cli.options import GROUPS
 from winnow.cli.text.lessons import IN_SHORT, LESSONS
 
 VERBS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]

@@ -17,7 +17,8 @@ from winnow.cli.history import (
     show,
     to_json,
 )
-from winnow.cli.options import CommandLine, ledger_of
+from winnow.cli.inputs import ledger_of
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper
 from winnow.errors import UsageError
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun

@@ -2,12 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from winnow.cli.inputs import check_log_dirs, parse_settings
 from winnow.cli.line.units import parse_duration, parse_now, parse_rate, parse_size
-from winnow.cli.options import (
-    CommandLine,
-    check_log_dirs,
-    parse_settings,
-)
+from winnow.cli.options import CommandLine
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
 

@@ -11,8 +11,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from winnow.cli.line.config import Given, keys_of, options_of_file
-from winnow.cli.line.declare import GROUPS, OTHER
-from winnow.cli.options import names_of
+from winnow.cli.options import GROUPS, OTHER, names_of
 from winnow.cli.out import complain
 from winnow.errors import UsageError
 

@@ -28,8 +28,7 @@ from typing import Any
 
 from typer.exceptions import TyperException
 
-from winnow.cli.line.declare import Parse
-from winnow.cli.options import CommandLine
+from winnow.cli.options import CommandLine, Parse
 from winnow.errors import UsageError
 from winnow.storage.output_file import read_output
 

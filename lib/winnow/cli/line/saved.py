@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from winnow.cli.line.declare import SETTINGS, WHAT
-from winnow.cli.options import CommandLine, names_of, read_bytes
+from winnow.cli.inputs import read_bytes
+from winnow.cli.options import SETTINGS, WHAT, CommandLine, names_of
 from winnow.cli.out import complain
 from winnow.errors import UsageError, WinnowError
 from winnow.storage.output_file import OutputFile, read_output

@@ -13,8 +13,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from winnow.cli.line.command import origins_of
-from winnow.cli.line.declare import parsers_of
-from winnow.cli.options import CommandLine
+from winnow.cli.options import CommandLine, parsers_of
 
 EVERYWHERE = ("config", "environment")
 """Options that every verb takes."""

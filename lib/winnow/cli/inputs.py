@@ -1,0 +1,129 @@
+"""What a command line names, as values: times, settings, files, directories. All mistakes in it are
+found here, before Spark starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from winnow.cli.options import CommandLine, value_of
+from winnow.clock import now_ms
+from winnow.errors import UsageError
+from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
+from winnow.policy.describe import Entry, parse_topic_configs_file
+from winnow.policy.server_properties import parse_server_properties_file
+from winnow.policy.sources import Settings, parse_set, parse_topic_set
+from winnow.policy.versions import asked_version
+from winnow.runtime.stop import Stop
+from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
+
+
+def key_summaries_of(request: CommandLine, ledger: str | None) -> str | None:
+    """Return the directory for what is known of segments: in the ledger's, if that is here, or in
+    that of the default ledger. None: everything is read.
+    """
+    if request.read_everything or request.output:
+        return None
+    local = None if ledger is None else local_path(ledger)
+    try:
+        return f"{local or default_ledger({**os.environ, 'WINNOW_LEDGER': ''})}/{KEY_SUMMARIES}"
+    except UsageError:  # a user without a home
+        return None
+
+
+def ledger_of(request: CommandLine) -> str | None:
+    """Return where `clean` records the run; None: nowhere. Raises UsageError for a place where a
+    ledger is not allowed.
+    """
+    if request.no_ledger and request.ledger is not None:
+        raise UsageError("--ledger and --no-ledger together", expected="one of them, or neither")
+    if request.no_ledger:
+        return None
+    ledger = default_ledger(os.environ) if request.ledger is None else request.ledger
+    check_ledger(ledger, (*request.log_dirs, *request.output))
+    return ledger
+
+
+def now_of(request: CommandLine) -> int:
+    """Return the time that all decisions use, in ms since the epoch. Raises as `parse_now`."""
+    now: int | None = value_of(request, "now")
+    return now_ms() if now is None else now
+
+
+def stop_of(request: CommandLine) -> Stop:
+    """Return the stop with the time limit. Raises UsageError if --timeout can't be understood."""
+    return Stop(timeout_s=value_of(request, "timeout"))
+
+
+def read_bytes(file: str, *, option: str) -> bytes:
+    """Return the content of the file that an option names. Raises UsageError if it can't be
+    read.
+    """
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise _unreadable(file, option, error.strerror) from error
+
+
+def read_text(file: str, *, option: str) -> str:
+    """Return the text of the file that an option names. Raises UsageError if it can't be read."""
+    try:
+        return read_bytes(file, option=option).decode().replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        raise _unreadable(file, option, str(error)) from error
+
+
+def _unreadable(file: str, option: str, found: str | None) -> UsageError:
+    return UsageError(
+        f"can't read the file of {option}",
+        found=found,
+        where=file,
+        expected="a file that can be read, in UTF-8",
+    )
+
+
+def parse_settings(request: CommandLine) -> Settings:
+    """Parse all settings. Raises UsageError for anything that can't be understood."""
+    sets = tuple(map(parse_set, request.sets))
+    topic_sets = tuple(map(parse_topic_set, request.topic_sets))
+    if "sets" in request.origins:
+        sets = tuple(_in_file(one, request.origins["sets"]) for one in sets)
+    if "topic_sets" in request.origins:
+        where = request.origins["topic_sets"]
+        topic_sets = tuple(replace(one, entry=_in_file(one.entry, where)) for one in topic_sets)
+    return Settings(
+        sets=sets,
+        topic_sets=topic_sets,
+        topic_configs=None
+        if request.topic_configs is None
+        else parse_topic_configs_file(
+            read_text(request.topic_configs, option="--topic-configs"), file=request.topic_configs
+        ),
+        server_properties=tuple(
+            parse_server_properties_file(read_bytes(file, option="--server-properties"), file=file)
+            for file in request.server_properties
+        ),
+        allow_other_broker=request.allow_other_broker,
+        kafka=asked_version(request.kafka_version),
+    )
+
+
+def _in_file(entry: Entry, file: str) -> Entry:
+    return replace(entry, where=f"{entry.where}, in {file}")
+
+
+def check_log_dirs(log_dirs: Sequence[str]) -> None:
+    """Find a mistyped name at once. Whether it is a Kafka log directory is checked later."""
+    for log_dir in log_dirs:
+        if is_remote(log_dir):
+            Places().canonical(log_dir)  # checks the URL without a request
+        elif not Path(log_dir).is_dir():
+            raise UsageError(
+                "no such directory",
+                where=log_dir,
+                hint="Give the directories of the broker's log.dirs.",
+            )
