@@ -102,10 +102,9 @@ def options_of_file(
                 inner, title = table[of_verb], [*title, of_verb]
             if title:
                 where = f"{path}, [{'.'.join(title)}]"
-            for user, key, one in _given(inner, of_verb, verbs, where, top=of_environment is None):
-                _check(key, one)
-                if wanted and user == verb:
-                    found[one.name] = one
+            given = [*_given(inner, of_verb, verbs, where, top=of_environment is None)]
+            if wanted:
+                found |= {one.name: one for user, one in given if user == verb}
     return [*found.values()]
 
 
@@ -123,8 +122,8 @@ def _environments(whole: Mapping[str, Any], path: str) -> Mapping[str, Mapping[s
 
 def _given(
     table: object, of_verb: str | None, verbs: Mapping[str, Keys], where: str, *, top: bool
-) -> Iterator[tuple[str, Key, Given]]:
-    """Yield each option of one table for each verb that takes it."""
+) -> Iterator[tuple[str, Given]]:
+    """Yield each option of one table for each verb that takes it, and check all of them."""
     if not isinstance(table, dict):
         raise UsageError(
             "the options of a verb can't be understood",
@@ -147,19 +146,21 @@ def _given(
         for name, known in takers.items():
             one = known.parameter
             option = one.opts[0] if one.opts[0][:1] == "-" else "LOG_DIR"
-            yield name, known, Given(one.name, option, _typed(key, value, one, where), where)
+            given = Given(one.name, option, _typed(key, value, one, where), where)
+            _check(given, known)
+            yield name, given
 
 
-def _check(key: Key, given: Given) -> None:
+def _check(given: Given, known: Key) -> None:
     """Raise UsageError, with the file's table, for a value that the option does not take."""
     words = given.value if isinstance(given.value, list) else [given.value]
     if "" in words:
         raise UsageError(f"{given.option} is empty", expected="a value", where=given.where)
     try:
-        key.parameter.process_value(None, given.value)
-        if key.parse is not None:
+        known.parameter.process_value(None, given.value)
+        if known.parse is not None:
             for one in words:
-                key.parse(str(one), option=given.option)
+                known.parse(str(one), option=given.option)
     except TyperException as error:
         raise UsageError(
             f"the value of {given.option} can't be understood",
