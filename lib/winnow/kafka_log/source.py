@@ -102,7 +102,12 @@ class KafkaLogSource(DataSource):
         )
 
     def writer(self, *_: object, **__: object) -> NoReturn:
-        raise UsageError("kafka-log only reads: nothing may write segments but a broker")
+        raise UsageError(
+            "kafka-log only reads: nothing may write segments but a broker",
+            expected="spark.read",
+            found="a write",
+            hint="Write to a topic with Spark's own source, format('kafka').",
+        )
 
 
 class KafkaLogReader(DataSourceReader):
