@@ -23,7 +23,6 @@ from winnow.cleaning.request import LookOptions, Request, RunOptions
 from winnow.cleaning.result import RunResult
 from winnow.cleaning.run import new_run_id, opened
 from winnow.clock import now_ms
-from winnow.errors import UsageError
 from winnow.ledger.append import append, recorded
 from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.rows import cleaning, who
@@ -143,11 +142,6 @@ def clean(
     output = places.get("output") or ()
     if ledger is not None:
         check_ledger(ledger, (*log_dirs, *output))
-    if output and (request.keep_replaced or request.free_at_least is not None):
-        raise UsageError(
-            "with an output, a run neither replaces nor frees anything in the log directory",
-            hint="Leave out keep_replaced and free_at_least, or the output.",
-        )
     elsewhere = elsewhere_of(log_dirs, **places)
     started = now_ms()
     result = run_anywhere(elsewhere, spark, log_dirs, request)

@@ -14,6 +14,7 @@ import pytest
 from tests.compare import assert_same_dump
 from tests.fixtures.data import TOPIC_CONFIGS, copy_tree
 from tests.kafka.judge.judge import Kafka
+from tests.pages import run_here
 from tests.spark.runs import (
     NOW,
     AtStage,
@@ -165,6 +166,16 @@ def test_stop_between_waves_leaves_the_rest_for_the_next_run(
 
 
 def test_kept_segments_free_no_space_for_a_second_wave(one: Path, spark: SparkSession) -> None:
-    result = run(clean, spark, one, sets=SETS, max_extra_space=5_000, keep_replaced=True)
-    assert result.exit_code == NoSpaceError.exit_code
+    for verb in (plan, clean):
+        result = run(verb, spark, one, sets=SETS, max_extra_space=5_000, keep_replaced=True)
+        assert result.exit_code == NoSpaceError.exit_code
     assert stray_files(one) == []
+
+
+def test_plan_counts_no_space_that_kept_segments_would_free(spark: SparkSession, one: Path) -> None:
+    limits = ("--max-extra-space", "5000B", "--now", str(NOW), "--topic-set", SETS[0])
+    limits += ("--topic-configs", str(TOPIC_CONFIGS))
+    assert run_here(spark, ["plan", str(one), *limits])[0] == 0
+    assert (
+        run_here(spark, ["plan", str(one), *limits, "--keep-replaced"])[0] == NoSpaceError.exit_code
+    )

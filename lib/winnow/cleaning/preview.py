@@ -35,7 +35,7 @@ def preview(
 
     Does not predict how overflowing segments split (S6.5), nor what follows from that.
     """
-    freed = _freed_first(prepared)
+    freed = Counter[Hashable]() if request.keep_replaced else _freed_first(prepared)
 
     def free(directory: str) -> int:
         spare = free_bytes(directory, keep_free=request.keep_free)

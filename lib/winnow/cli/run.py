@@ -179,9 +179,10 @@ def prepare(
             if verb == "clean" and not request.yes and not request.output:
                 pause = getattr(progress, "paused", nullcontext)
                 checks.append(partial(confirm, pause=pause))
-            more = picked(request, "only", "on_corrupt", "output", "work_dir") | limits
+            asked = ("only", "on_corrupt", "keep_replaced", "output", "work_dir")
+            more = picked(request, *asked) | limits
             if verb == "clean":
-                more |= picked(request, "keep_replaced", "begin_again")
+                more |= picked(request, "begin_again")
                 more |= {"ledger": ledger, "key_summaries": key_summaries_of(request, ledger)}
             else:
                 more |= picked(request, "estimate")

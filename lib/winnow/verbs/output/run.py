@@ -48,6 +48,11 @@ def run_anywhere(
     """Call `run` in place or on private copies."""
     if elsewhere is None:
         return run(spark, log_dirs, request)
+    if request.keep_replaced or request.free_at_least is not None:
+        raise UsageError(
+            "with an output, a run neither replaces nor frees anything in the log directory",
+            hint="Leave out keep_replaced and free_at_least, or the output.",
+        )
     if request.seen is not None:
         raise UsageError(
             "a Plan of the notebook API can't have an output",
