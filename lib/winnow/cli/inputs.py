@@ -18,6 +18,7 @@ from winnow.policy.server_properties import parse_server_properties_file
 from winnow.policy.sources import Settings, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
 from winnow.runtime.stop import Stop
+from winnow.storage.input_file import read_input
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
@@ -64,7 +65,7 @@ def read_bytes(file: str, *, option: str) -> bytes:
     read.
     """
     try:
-        return Path(file).read_bytes()
+        return read_input(file)
     except OSError as error:
         raise _unreadable(file, option, error.strerror) from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from winnow.arguments import names, refused
@@ -12,6 +11,7 @@ from winnow.policy.describe import parse_topic_configs_file
 from winnow.policy.server_properties import parse_server_properties_file
 from winnow.policy.sources import Settings, TopicSet, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
+from winnow.storage.input_file import read_input
 
 T = TypeVar("T")
 Value = str | int | float | bool
@@ -88,7 +88,7 @@ def _values(found: Mapping[str, T], name: str, expected: str) -> Mapping[str, T]
 
 def _read(file: str) -> bytes:
     try:
-        return Path(file).read_bytes()
+        return read_input(file)
     except OSError as error:
         raise _unreadable(file, error) from error
 
