@@ -57,7 +57,7 @@ def test_machine_without_proc_is_refused(machine: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a:b", "a#b", "a%20b", "a?b", "a\nb"])
-def test_path_of_the_checkout_that_spark_would_misread_is_refused(machine: Path, name: str) -> None:
+def test_checkout_path_with_special_characters_is_an_error(machine: Path, name: str) -> None:
     (machine / "tree").rename(machine / name)
     (machine / "tree").symlink_to(machine / name)
     ended = start(machine, "demo")
@@ -186,7 +186,7 @@ def test_set_up_is_readable_for_others_whatever_the_umask(machine: Path) -> None
     assert [oct(path.stat().st_mode & 0o777) for path in made] == ["0o755"] * 3 + ["0o644"]
 
 
-def test_packages_are_installed_into_the_environment_whatever_pips_settings(machine: Path) -> None:
+def test_pip_settings_do_not_redirect_the_packages(machine: Path) -> None:
     calls = set_up_calls(machine, PIP_USER="1")
     assert all("--no-user" in call for call in calls if " pip install " in call)
 

@@ -189,7 +189,7 @@ def test_driver_on_the_cluster_gets_no_executor_settings(machine: Path) -> None:
     assert not any(word.startswith(("spark.executorEnv", "spark.pyspark")) for word in line)
 
 
-def test_conf_without_a_value_is_refused(machine: Path) -> None:
+def test_conf_option_without_a_value_is_an_error(machine: Path) -> None:
     ended = start(machine, "plan", "/k", "--conf", "spark.ui.enabled")
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         2,

@@ -225,7 +225,7 @@ def test_machine_without_loopback_gets_one_sentence(entry: list[str], tmp_path: 
     assert "bring up the loopback interface (ip link set lo up)" in sentence
 
 
-def test_name_of_the_host_need_not_be_known(tmp_path: Path) -> None:
+def test_run_succeeds_where_the_host_name_does_not_resolve(tmp_path: Path) -> None:
     alone = ["unshare", "--net", "--uts"]
     if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no namespaces can be made here")

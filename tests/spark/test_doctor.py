@@ -215,7 +215,7 @@ def test_every_command_on_the_page_frees_what_it_promises(tmp_path: Path, comman
     assert "nothing: the topics' settings allow none" in out
 
 
-def test_read_only_disk_is_named_and_no_command_that_changes_it(
+def test_doctor_reports_a_read_only_disk_and_suggests_no_change(
     tmp_path: Path, command: Command
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])

@@ -163,7 +163,7 @@ def _carry_out_portion(
 def _walked(
     sc: SparkContext, portion: Mapping[int, Prepared], request: Request
 ) -> dict[int, Prepared | PartitionResult]:
-    """Walk the partitions that need it. Return all of them; if that fails, the results of these."""
+    """Walk the partitions that need it, and return all. If the walk fails, these have failed."""
     ready = dict[int, Prepared | PartitionResult](portion)
     works = {
         number: item

@@ -61,9 +61,7 @@ def stop_of(request: CommandLine) -> Stop:
 
 
 def read_bytes(file: str, *, option: str) -> bytes:
-    """Return the content of the file that an option names. Raises UsageError if it can't be
-    read.
-    """
+    """Read the file that an option names. Raises UsageError if that fails."""
     try:
         return read_input(file)
     except OSError as error:
@@ -71,7 +69,7 @@ def read_bytes(file: str, *, option: str) -> bytes:
 
 
 def read_text(file: str, *, option: str) -> str:
-    """Return the text of the file that an option names. Raises UsageError if it can't be read."""
+    """Read the file that an option names, as UTF-8. Raises UsageError if that fails."""
     try:
         return read_bytes(file, option=option).decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:

@@ -49,7 +49,7 @@ VERSION = Kind("X.Y", asked_version)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A part of a long help. Its methods return the fields of its options, in its order."""
+    """A section of a long `--help`. Its methods declare options; the help keeps their order."""
 
     title: str
 
@@ -62,7 +62,7 @@ class Group:
         default: Any = None,  # noqa: ANN401 - that of the field
         **more: Any,  # noqa: ANN401 - what typer takes
     ) -> Any:  # noqa: ANN401
-        """Return a field that an option of the command line sets.
+        """Declare an option, and return the field that it sets.
 
         `words`: its help. `takes`: a kind, or a word for a text that is taken as it is; None for a
         switch and for choices. `name`: by default that of the field.
@@ -81,11 +81,11 @@ class Group:
         return field(default=default, metadata={"typer": made, "parse": kind.parse, "group": self})
 
     def several(self, words: str, takes: Kind | str, *, name: str | None = None) -> Any:  # noqa: ANN401
-        """Return a field that is empty, and to which each use of its option adds a value."""
+        """Declare an option that may be repeated. The field has all values."""
         return self.option(words, takes, name=name, default=())
 
     def switch(self, words: str) -> Any:  # noqa: ANN401
-        """Return a field that is False without its option."""
+        """Declare an option that takes no value. The field is True if it is given."""
         return self.option(words, default=False)
 
 

@@ -151,7 +151,9 @@ class Errors:
         self._console = _console(self._stream, None)
 
     def line(self, text: str) -> None:
-        """Print a message as one line: a name in it could end the line and forge another."""
+        """Print a message on one line. Line breaks are escaped: a name with one could look like a
+        second message.
+        """
         self.lines([f"winnow: {text}"])
 
     def lines(self, lines: Iterable[str]) -> None:

@@ -86,7 +86,7 @@ def erasure(
         "keys_hash": hashes.together,
         "partitions": [
             *(_of_partition(partition) for partition in result.partitions),
-            # Without a column of its own: Delta would refuse such rows in older tables.
+            # As an error, not in a new column: Delta would refuse it in older tables.
             *({"error": f"not searched: {directory}"} for directory in result.not_searched),
         ],
     }

@@ -20,7 +20,7 @@ def test_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
             read_input(path, most=5)
 
 
-def test_pipe_of_a_shell_is_read_to_its_end(tmp_path: Path) -> None:
+def test_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"k" * 100_000,))
