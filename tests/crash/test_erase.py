@@ -25,6 +25,7 @@ from tests.crash.small_log import (
 )
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
+from tests.unit.policy.states import config
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup, swap_group
@@ -40,30 +41,26 @@ KEYS = frozenset([b"b", b"j", b"k", b"r"])
 """These keys empty the batch with a producer id and a whole segment. One segment has none of them.
 """
 SET = key_set_of(sorted(KEYS), (1, 2))
-UNLIMITED = 2**31 - 9
 
 
 def stage(directory: Path) -> list[StagedGroup]:
     """Every closed segment that holds one of the keys, rewritten, as the tasks of a run do it."""
     staging = directory / ".winnow-run"
     staging.mkdir(exist_ok=True)
-    segments = list_segments(STORAGE, str(directory)).segments
+    works = [
+        SegmentWork(
+            directory=str(directory),
+            staging=str(staging),
+            segment=segment,
+            end_offset=following.base_offset,
+            config=config(index_interval_bytes=INTERVAL_BYTES),
+        )
+        for segment, following in pairwise(list_segments(STORAGE, str(directory)).segments)
+    ]
     return [
-        rewrite_segment(
-            SegmentWork(
-                directory=str(directory),
-                staging=str(staging),
-                segment=segment,
-                end_offset=following.base_offset,
-                index_interval_bytes=INTERVAL_BYTES,
-                max_decompressed_bytes=UNLIMITED,
-            ),
-            SET,
-        ).staged
-        for segment, following in pairwise(segments)
-        if scan_segment(
-            str(directory), segment, SET, max_decompressed_bytes=UNLIMITED
-        ).matches.records
+        rewrite_segment(work, SET).staged
+        for work in works
+        if scan_segment(work, SET).matches.records
     ]
 
 

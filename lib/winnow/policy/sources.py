@@ -28,7 +28,7 @@ and needs no default. Within one source a broker's synonyms are looked up in Kaf
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from winnow.errors import UsageError
@@ -209,6 +209,17 @@ class Settings:
             if self.metadata is None and not named:
                 raise
             return Unknown(str(error))
+
+    def resolve_for_any_policy(
+        self, topic: str, *, node_id: int | None = None
+    ) -> TopicConfig | Unknown:
+        """As `resolve`, for verbs that apply no policy: they need not know it."""
+        found = self.resolve(topic, node_id=node_id)
+        assumed = (
+            parse_topic_set(f"*:{one}") for one in ("cleanup.policy=delete", "retention.ms=-1")
+        )
+        lenient = replace(self, topic_sets=(*assumed, *self.topic_sets))
+        return lenient.resolve(topic, node_id=node_id) if isinstance(found, Unknown) else found
 
     def _why_not(self, entry: Entry) -> str | None:
         """Return why the broker's version would not accept this value, or None."""

@@ -23,6 +23,7 @@ from tests.unit.cleaning.partitions import (
     record,
     segments_of,
 )
+from tests.unit.policy.states import config
 from tests.unit.wire.logs import random_log
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
@@ -41,25 +42,26 @@ from winnow.wire.plain import Record
 
 LATER = 10**6
 """Offsets from a segment to the next."""
-UNLIMITED = 2**31 - 9
 SAME = (
     *("base_offset", "last_offset", "leader_epoch", "producer_id", "producer_epoch"),
     *("base_sequence", "magic"),
 )  # fmt: skip
 
 
-def rewritten(directory: Path, *keys: bytes) -> RewrittenSegment:
-    (directory / ".winnow-run").mkdir()
+def work_on(directory: Path) -> SegmentWork:
     segment, following = segments_of(directory)[:2]
-    work = SegmentWork(
+    return SegmentWork(
         directory=str(directory),
         staging=str(directory / ".winnow-run"),
         segment=segment,
         end_offset=following.base_offset,
-        index_interval_bytes=INTERVAL,
-        max_decompressed_bytes=UNLIMITED,
+        config=config(index_interval_bytes=INTERVAL),
     )
-    return rewrite_segment(work, key_set_of(keys, SECRET))
+
+
+def rewritten(directory: Path, *keys: bytes) -> RewrittenSegment:
+    (directory / ".winnow-run").mkdir()
+    return rewrite_segment(work_on(directory), key_set_of(keys, SECRET))
 
 
 def staged(result: RewrittenSegment, suffix: str) -> bytes:
@@ -118,12 +120,7 @@ def test_each_batch_loses_only_records_of_the_erased_keys(seed: int, choice: int
     base = int(decode_batch(batches[0], 0)[0]["base_offset"])
     with tempfile.TemporaryDirectory() as scratch:
         directory = partition(Path(scratch) / "t-0", *batches, base=base)
-        found = scan_segment(
-            str(directory),
-            segments_of(directory)[0],
-            key_set_of([*keys], SECRET),
-            max_decompressed_bytes=UNLIMITED,
-        )
+        found = scan_segment(work_on(directory), key_set_of([*keys], SECRET))
         result = rewritten(directory, *keys)
         log = staged(result, LOG)
         assert staged(result, INDEX) == indexes(log, base)[INDEX]

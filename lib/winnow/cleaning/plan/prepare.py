@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -28,6 +28,8 @@ from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.earlier_listing import read_earlier
 from winnow.logdir.names import PARTITION_METADATA
 from winnow.logdir.survey import LogDir
+from winnow.policy.config import TopicConfig
+from winnow.policy.sources import Settings, Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
 from winnow.storage.places import learn, read_ahead
@@ -65,11 +67,16 @@ def decide_without_walk(
     return decided
 
 
-def requested(log_dirs: Sequence[LogDir], request: Request) -> list[LeftAlone | Known]:
+def requested(
+    log_dirs: Sequence[LogDir],
+    request: Request,
+    *,
+    resolve: Callable[..., TopicConfig | Unknown] = Settings.resolve,
+) -> list[LeftAlone | Known]:
     """Return every requested partition with its settings, or why it is skipped."""
     found: list[LeftAlone | Known] = []
     for log_dir in log_dirs:
-        config_of = cache(partial(request.settings.resolve, node_id=log_dir.meta.node_id))
+        config_of = cache(partial(resolve, request.settings, node_id=log_dir.meta.node_id))
         places = [
             place_of(log_dir, topic_partition, request)
             for topic_partition in log_dir.partitions

@@ -11,14 +11,13 @@ would bring erased records back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.request import Request
@@ -27,13 +26,12 @@ from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError
 from winnow.logdir.commit.kept import close_kept
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import swap_group
-from winnow.logdir.names import LOG, STAGING_PREFIX
+from winnow.logdir.names import LOG
 from winnow.logdir.survey import LogDir
-from winnow.runtime.failed_job import failed_job
-from winnow.runtime.failure import Failure, failure
+from winnow.runtime.cancel import attempted
+from winnow.runtime.failure import Failure, all_or_failure, failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
-from winnow.state import Segment
 from winnow.verbs.erase.keys import searchable
 from winnow.verbs.erase.proof import hash_file, prove
 from winnow.verbs.erase.segment import (
@@ -43,7 +41,7 @@ from winnow.verbs.erase.segment import (
     rewrite_segment,
     scan_segment,
 )
-from winnow.verbs.erase.targets import Target, find_targets, is_wanted
+from winnow.verbs.erase.targets import Target, find_targets, of_users
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, RewrittenFile
 from winnow.wire.key_search import KeySet
 from winnow.words import counted
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SharedKeys: TypeAlias = "Broadcast[KeySet]"
-_P = ParamSpec("_P")
 
 NO_CLOCK = -1
 """For `Request.now`. Nothing here depends on the time, so an erasure does not continue an
@@ -66,22 +63,34 @@ class _Partition:
     """A partition, what the scan found in it, and what was done to it so far."""
 
     target: Target
-    found: Sequence[SegmentMatches] | None = None
+    works: list[SegmentWork]
+    """One for each segment."""
+    found: list[SegmentMatches] | None = None
     """By segment; None if one of them can't be read."""
     why: Failure | None = None
     """Why it is not erased, or not completely."""
-    replaced: list[tuple[str, int, int]] = field(default_factory=list)
-    """Directory, base offset and bytes of each segment that was replaced."""
+    replaced: list[SegmentWork] = field(default_factory=list)
     done: dict[str, Any] = field(default_factory=dict)
     """What was done, as fields of PartitionErasure."""
 
-    def to_rewrite(self) -> list[tuple[Segment, int, SegmentMatches]]:
-        """Return the segments to rewrite, each with its end and what was found in it."""
-        by_base = {found.base_offset: found for found in self.found or ()}
-        reached = [
-            (segment, end, by_base[segment.base_offset]) for segment, end in self.target.reached()
-        ]
-        return [each for each in reached if each[2].matches.records]
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Fail only this partition. The first reason is kept."""
+        try:
+            yield
+        except FAILS_ONE_PARTITION as error:
+            self.why = self.why or failure(error)
+
+    def to_rewrite(self) -> list[SegmentWork]:
+        """Return the segments to rewrite, each with the disk space that it may need."""
+        works = []
+        for work, found in zip(self.works, self.found or (), strict=False):
+            if work.reached and found.matches.records:
+                segments = (work.segment,)
+                log = most_log_bytes(segments, {work.segment.base_offset} if found.legacy else ())
+                most = log + most_index_bytes(segments, log, work.config)
+                works.append(replace(work, most_bytes=most))
+        return works
 
     def result(self) -> PartitionErasure:
         result = replace(self.target.result(), **self.done)
@@ -91,28 +100,15 @@ class _Partition:
             result = replace(result, error=self.why.message, error_code=self.why.exit_code)
         if self.found is None:
             return result
-        reached = {segment.base_offset for segment, _ in self.target.reached()}
-        places = [Amount(), Amount(), Amount()]
-        for found in self.found:
-            active = found.base_offset == self.target.state.active.base_offset
-            where = 2 if active else int(found.base_offset not in reached)
-            places[where] += found.matches
-        return replace(
-            result,
-            closed=places[0],
-            above_high_watermark=places[1],
-            active=places[2],
-            segments_with_matches=len(self.to_rewrite()),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """One segment of one partition, and the disk space it may need."""
-
-    partition: _Partition
-    segment: SegmentWork
-    most_bytes: int
+        places: dict[str, Any] = {
+            "closed": Amount(),
+            "above_high_watermark": Amount(),
+            "active": Amount(),
+        }
+        for work, found in zip(self.works, self.found, strict=True):
+            unreached = "active" if work is self.works[-1] else "above_high_watermark"
+            places["closed" if work.reached else unreached] += found.matches
+        return replace(result, **places, segments_with_matches=len(self.to_rewrite()))
 
 
 def erase_from(
@@ -137,7 +133,11 @@ def erase_from(
             found="none",
             hint="Kafka's own topics are searched if --topics names them without a wildcard.",
         )
-    partitions = [_Partition(target) for target in targets if isinstance(target, Target)]
+    partitions = [
+        _Partition(target, [*target.works(run_id)])
+        for target in targets
+        if isinstance(target, Target)
+    ]
     shared = sc.broadcast(searchable(keys))
     seen = np.zeros(len(keys), np.bool_)
     try:
@@ -167,7 +167,7 @@ def erase_from(
 def _not_searched(log_dirs: Sequence[LogDir], request: Request) -> Iterator[str]:
     for log_dir in log_dirs:
         for one in log_dir.skipped:
-            if one.has_records and (one.topic is None or is_wanted(one.topic, request)):
+            if one.has_records and (one.topic is None or of_users(request).wants(one.topic)):
                 yield f"{log_dir.path}/{one.name}: {one.why}"
 
 
@@ -176,22 +176,18 @@ def _scan(
 ) -> None:
     outcomes = spread_grouped(
         sc,
-        lambda item: scan_segment(item[0], item[1], keys.value, max_decompressed_bytes=item[2]),
-        [
-            [
-                (target.state.directory, segment, target.config.max_decompressed_message_bytes)
-                for segment in target.state.segments
-            ]
-            for target in (partition.target for partition in partitions)
-        ],
-        weight=lambda item: item[1].log_bytes,
+        lambda work: scan_segment(work, keys.value),
+        [partition.works for partition in partitions],
+        weight=lambda work: work.segment.log_bytes,
         name=f"looking for the keys in {counted(len(partitions), 'partition')}",
         progress=progress,
     )
-    for partition, found in zip(partitions, outcomes, strict=True):
-        partition.why = next((one for one in found if isinstance(one, Failure)), None)
-        if partition.why is None:
-            partition.found = [one for one in found if isinstance(one, SegmentMatches)]
+    for partition, outcome in zip(partitions, outcomes, strict=True):
+        found = all_or_failure(outcome)
+        if isinstance(found, Failure):
+            partition.why = found
+        else:
+            partition.found = found
 
 
 def _erase(
@@ -202,134 +198,102 @@ def _erase(
     run_id: str,
 ) -> None:
     """Rewrite and commit as many segments at a time as there is room for."""
+    storage, why = request.storage, f"an erasure (run {run_id})"
     for partition in partitions:
-        _close_undos(partition, request, run_id)
-    works = [work for partition in partitions for work in _works(partition, run_id)]
+        partition.done["erased"] = Amount()
+        # Also where no segment has one of the keys: what was kept may have them.
+        with partition.failing():
+            closed = close_kept(storage, partition.target.state.directory, why=why)
+            partition.done["closed_undos"] = closed
+    works = [(partition, work) for partition in partitions for work in partition.to_rewrite()]
     staged: dict[str, _Partition] = {}
-    while works:
-        works = [work for work in works if work.partition.why is None]
+    while works := [(partition, work) for partition, work in works if partition.why is None]:
         wave = _fitting(works, request)
-        if works and not wave:
-            short, directory = works[0].most_bytes, works[0].segment.directory
-            room = room_for(request).at(directory)
-            works[0].partition.why = no_space(short, room, request, may_fill=False)
+        if not wave:
+            partition, work = works[0]
+            room = room_for(request).at(work.directory)
+            partition.why = no_space(work.most_bytes, room, request, may_fill=False)
             continue
         works = works[len(wave) :]
-        for work in wave:
-            if work.segment.staging not in staged:
+        for partition, work in wave:
+            if work.staging not in staged:
                 # The driver makes the directory, not the tasks: a task that runs late must not find
                 # a place to write to.
-                staged[work.segment.staging] = work.partition
-                work.partition.why = _why_failed(request.storage.mkdir, work.segment.staging)
-        wave = [work for work in wave if work.partition.why is None]
-        _commit_all(wave, _rewritten(sc, wave, request, keys), request)
-    for staging, partition in sorted(staged.items()):
-        why = _why_failed(remove_staging, request.storage, staging)
-        partition.why = partition.why or why
+                staged[work.staging] = partition
+                with partition.failing():
+                    storage.mkdir(work.staging)
+        wave = [(partition, work) for partition, work in wave if partition.why is None]
+        _commit_all(wave, _rewritten(sc, [work for _, work in wave], request, keys), request)
+    for staging, partition in sorted(staged.items(), key=lambda one: one[0]):
+        with partition.failing():
+            remove_staging(storage, staging)
 
 
-def _why_failed(do: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> Failure | None:
-    try:
-        do(*args, **kwargs)
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
-    return None
+_Waiting = tuple[_Partition, SegmentWork]
 
 
-def _close_undos(partition: _Partition, request: Request, run_id: str) -> None:
-    """Close undo for what earlier runs kept.
-
-    This is also done where no segment has one of the keys: what was kept may have them.
-    """
-    directory, why = partition.target.state.directory, f"an erasure (run {run_id})"
-    partition.done["erased"] = Amount()
-    try:
-        partition.done["closed_undos"] = close_kept(request.storage, directory, why=why)
-    except FAILS_ONE_PARTITION as error:
-        partition.why = failure(error)
-
-
-def _works(partition: _Partition, run_id: str) -> Iterator[_Work]:
-    state, config = partition.target.state, partition.target.config
-    for segment, end_offset, matches in partition.to_rewrite():
-        log_bytes = most_log_bytes((segment,), {segment.base_offset} if matches.legacy else ())
-        work = SegmentWork(
-            directory=state.directory,
-            staging=f"{state.directory}/{STAGING_PREFIX}{run_id}",
-            segment=segment,
-            end_offset=end_offset,
-            index_interval_bytes=config.index_interval_bytes,
-            max_decompressed_bytes=config.max_decompressed_message_bytes,
-            converts=config.rules.converts_old_formats,
-        )
-        yield _Work(partition, work, log_bytes + most_index_bytes((segment,), log_bytes, config))
-
-
-def _fitting(works: Sequence[_Work], request: Request) -> list[_Work]:
-    room, wave = room_for(request), list[_Work]()
-    for work in works:
-        if work.most_bytes > room.at(work.segment.directory):
-            break
-        room.take(work.segment.directory, work.most_bytes)
-        wave.append(work)
-    return wave
+def _fitting(works: Sequence[_Waiting], request: Request) -> Sequence[_Waiting]:
+    room = room_for(request)
+    for number, (_, work) in enumerate(works):
+        if work.most_bytes > room.at(work.directory):
+            return works[:number]
+        room.take(work.directory, work.most_bytes)
+    return works
 
 
 def _rewritten(
-    sc: SparkContext, wave: Sequence[_Work], request: Request, keys: SharedKeys
+    sc: SparkContext, works: Sequence[SegmentWork], request: Request, keys: SharedKeys
 ) -> Sequence[RewrittenSegment | Failure]:
-    if request.stop.reason is not None:
-        return [_stopped(request)] * len(wave)
-    try:
-        return spread(
+    done = attempted(
+        lambda: spread(
             sc,
             lambda work: rewrite_segment(work, keys.value),
-            [work.segment for work in wave],
-            weights=[work.segment.segment.log_bytes for work in wave],
-            name=f"erasing in {counted(len(wave), 'segment')}",
+            works,
+            weights=[work.segment.log_bytes for work in works],
+            name=f"erasing in {counted(len(works), 'segment')}",
             progress=request.progress,
-        )
-    except (Py4JError, PySparkException) as error:
-        return [failed_job(error)] * len(wave)
+        ),
+        request.stop,
+    )
+    return [done] * len(works) if isinstance(done, Failure) else done
 
 
 def _commit_all(
-    wave: Sequence[_Work], outcomes: Sequence[RewrittenSegment | Failure], request: Request
+    wave: Sequence[_Waiting], outcomes: Sequence[RewrittenSegment | Failure], request: Request
 ) -> None:
     """Commit several partitions at a time, the segments of each in ascending order."""
-    rewritten: dict[str, list[tuple[_Work, RewrittenSegment | Failure]]] = {}
-    for work, outcome in zip(wave, outcomes, strict=True):
-        rewritten.setdefault(work.segment.directory, []).append((work, outcome))
+    commits: dict[str, list[Callable[[], None]]] = {}
+    for (partition, work), outcome in zip(wave, outcomes, strict=True):
+        commit = partial(_commit, partition, work, outcome, request)
+        commits.setdefault(work.directory, []).append(commit)
     request.progress.stage(
-        f"committing {counted(len(rewritten), 'partition')}", total_tasks=len(rewritten)
+        f"committing {counted(len(commits), 'partition')}", total_tasks=len(commits)
     )
 
-    def commit(segments: Sequence[tuple[_Work, RewrittenSegment | Failure]]) -> None:
-        for work, outcome in segments:
-            _commit(work, outcome, request)
+    def commit_each(segments: Sequence[Callable[[], None]]) -> None:
+        for commit in segments:
+            commit()
 
     commit_several(
-        [partial(commit, segments) for segments in rewritten.values()],
-        [*rewritten],
+        [partial(commit_each, segments) for segments in commits.values()],
+        [*commits],
         done=partial(request.progress.advance, 1),
     )
 
 
-def _commit(work: _Work, outcome: RewrittenSegment | Failure, request: Request) -> None:
+def _commit(
+    partition: _Partition, work: SegmentWork, outcome: RewrittenSegment | Failure, request: Request
+) -> None:
     """Commit one segment. The first failure ends the partition."""
-    partition, directory = work.partition, work.segment.directory
     if request.stop.reason is not None:
         partition.why = partition.why or _stopped(request)
-    if partition.why is not None:
-        return
     if isinstance(outcome, Failure):
-        partition.why = outcome
-        return
-    partition.why = _why_failed(swap_group, request.storage, directory, outcome.staged)
-    if partition.why is None:
-        partition.done["erased"] += outcome.erased
-        segment = work.segment.segment
-        partition.replaced.append((directory, segment.base_offset, segment.log_bytes))
+        partition.why = partition.why or outcome
+    elif partition.why is None:
+        with partition.failing():
+            swap_group(request.storage, work.directory, outcome.staged)
+            partition.done["erased"] += outcome.erased
+            partition.replaced.append(work)
 
 
 def _prove_if_possible(
@@ -337,12 +301,10 @@ def _prove_if_possible(
 ) -> None:
     """Prove. If that fails or is stopped, each partition says so: what was erased must be told."""
     try:
-        _prove(spark, partitions, keys, request)
-    except (Py4JError, PySparkException) as error:
-        why = failed_job(error)
+        why = attempted(lambda: _prove(spark, partitions, keys, request), request.stop)
     except FAILS_ONE_PARTITION as error:
         why = failure(error)
-    else:
+    if why is None:
         return
     if request.stop.reason is not None:
         why = _stopped(request)
@@ -358,9 +320,9 @@ def _prove(
     proofs = prove(spark, [partition.target for partition in partitions], keys, request.progress)
     hashed = spread_grouped(
         spark.sparkContext,
-        lambda file: hash_file(file[0], file[1]),
+        hash_file,
         [partition.replaced for partition in partitions],
-        weight=lambda file: file[2],
+        weight=lambda work: work.segment.log_bytes,
         name=f"hashing {sum(len(one.replaced) for one in partitions)} rewritten segments",
         progress=request.progress,
     )

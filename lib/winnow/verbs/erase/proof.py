@@ -4,20 +4,20 @@ what was written, so that others can compare the files with them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from winnow.kafka_log.source import every_record
-from winnow.logdir.names import LOG, base_offset_of, segment_file
+from winnow.logdir.commit.kept import identify
+from winnow.logdir.names import base_offset_of
 from winnow.runtime.progress import Progress, watched
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
-from winnow.storage.segment_io import map_range
+from winnow.verbs.erase.segment import SegmentWork
 from winnow.verbs.erase.targets import Target
-from winnow.verbs.erase.values import Proof, RewrittenFile
+from winnow.verbs.erase.values import Proof, RewrittenFile, SegmentCheck
 from winnow.words import size
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _CHUNK_KEYS = 2**20
 _KEY_TASKS = 4
 """Most tasks per core."""
-_PIECE_BYTES = 64 << 20
 
 
 def prove(
@@ -41,41 +40,34 @@ def prove(
         return {}
     log_bytes = sum(target.state.log_bytes for target in targets)
     with watched(spark.sparkContext, progress, f"reading {size(log_bytes)} again as a proof"):
-        found = _counts(spark, targets, keys).collect()
-    reached = {
-        t.state.topic_partition: {segment.base_offset for segment, _ in t.reached()}
-        for t in targets
-    }
+        found = count_erased(_matched(spark, targets, keys))
+    reached = {target.state.topic_partition: target.reached() for target in targets}
     counts = {topic_partition: [0, 0, 0, 0] for topic_partition in reached}
-    for topic, partition, segment, problem, records, matches in found:
-        at = TopicPartition(topic, partition)
-        if at not in counts:
-            continue
-        if problem:
-            counts[at][2] += records
-            continue
-        counts[at][int(base_offset_of(segment) not in reached[at])] += matches
-        counts[at][3] += records
+    for one in found:
+        at = TopicPartition(one.topic, one.partition)
+        if at in counts:
+            unreached = one.found > 0 and base_offset_of(one.segment) not in reached[at]
+            counts[at][int(unreached)] += one.found
+            counts[at][2] += one.problems
+            counts[at][3] += one.records
     return {at: Proof(*numbers) for at, numbers in counts.items()}
 
 
-def _counts(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> DataFrame:
-    """Return rows (topic, partition, segment, is a problem, how many, how many of them with one of
-    the keys): all records, and places that can't be read.
-    """
+def _matched(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> DataFrame:
+    """Return all records, and places that can't be read. `erased`: true with one of the keys."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
 
     topics = sorted({target.state.topic_partition.topic for target in targets})
     paths = list(dict.fromkeys(target.state.log_dir for target in targets))
     records = every_record(spark, topics, paths)
     batches = [pa.record_batch([chunk], names=["key"]) for chunk in _chunks(keys)]
-    erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn("erased", f.lit(1))
+    erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn(
+        "erased", f.expr("true")
+    )
     # Spark makes a partition for every ten thousand keys. A task for each would cost more than the
     # join.
     erased = erased.coalesce(_KEY_TASKS * spark.sparkContext.defaultParallelism)
-    matched = records.join(erased, "key", "left")
-    by = ("topic", "partition", "segment", f.col("problem").isNotNull().alias("unread"))
-    return matched.groupBy(*by).agg(f.count("*"), f.count("erased"))
+    return records.join(erased, "key", "left")
 
 
 def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
@@ -83,13 +75,20 @@ def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
         yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())
 
 
-def hash_file(directory: str, base: int) -> RewrittenFile:
+def count_erased(records: DataFrame) -> list[SegmentCheck]:
+    """Count the records of each segment, and those whose column `erased` is true. `records`: of
+    `every_record`.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
+
+    problem = f.col("problem").isNotNull()
+    by = ("topic", "partition", f.coalesce("segment", f.lit("")).alias("segment"))
+    counts = f.count_if(~problem), f.count_if(f.col("erased")), f.count_if(problem)
+    rows = records.groupBy(*by).agg(*counts).collect()
+    return [SegmentCheck(*row) for row in sorted(map(tuple, rows))]
+
+
+def hash_file(work: SegmentWork) -> RewrittenFile:
     """Return the size and SHA-256 of a segment's log."""
-    name = segment_file(base, LOG)
-    path = f"{directory}/{name}"
-    size, digest = Places().entry(path).size, hashlib.sha256()
-    for start in range(0, size, _PIECE_BYTES):
-        with map_range(path, start, min(start + _PIECE_BYTES, size)) as piece:
-            digest.update(piece.data)
-            del piece
-    return RewrittenFile(f"{directory.rpartition('/')[2]}/{name}", size, digest.hexdigest())
+    found = identify(Places(), work.segment.base_offset, work.log)
+    return RewrittenFile("/".join(work.log.split("/")[-2:]), found.log_bytes, found.sha256)

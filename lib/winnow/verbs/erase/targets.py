@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.decide_listed import what_was_left
-from winnow.cleaning.plan.prepare import list_known
-from winnow.cleaning.plan.prepared import Known, LeftAlone, known_or_left_alone, place_of
+from winnow.cleaning.plan.prepare import list_known, requested
+from winnow.cleaning.plan.prepared import Known, LeftAlone
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
-from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
+from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.retention import has_remote_storage, is_tiered
-from winnow.policy.sources import Unknown, parse_topic_set
+from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
-from winnow.state import PartitionState, Segment
+from winnow.state import PartitionState
 from winnow.storage.contract import Storage
 from winnow.survey.place import Listed, Place
+from winnow.verbs.erase.segment import SegmentWork
 from winnow.verbs.erase.values import PartitionErasure
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
@@ -45,13 +48,25 @@ class Target:
     remote: bool = False
     """See `PartitionErasure.remote`."""
 
-    def reached(self) -> Iterator[tuple[Segment, int]]:
-        """Yield the segments that can be rewritten, each with its end: the base offset of the next
-        one, which is not above the high watermark.
+    def reached(self) -> dict[int, int]:
+        """Return the segments that can be rewritten: base offset -> end. It is the base offset of
+        the next one, which is not above the high watermark.
         """
-        for segment, following in zip(self.state.segments, self.state.segments[1:], strict=False):
-            if following.base_offset <= self.state.high_watermark:
-                yield segment, following.base_offset
+        bases = [segment.base_offset for segment in self.state.segments]
+        return {base: end for base, end in pairwise(bases) if end <= self.state.high_watermark}
+
+    def works(self, run_id: str) -> Iterator[SegmentWork]:
+        """Yield a piece of work for each segment."""
+        state, ends = self.state, self.reached()
+        for segment in state.segments:
+            yield SegmentWork(
+                directory=state.directory,
+                staging=f"{state.directory}/{STAGING_PREFIX}{run_id}",
+                segment=segment,
+                end_offset=ends.get(segment.base_offset, state.log_end_offset),
+                config=self.config,
+                reached=segment.base_offset in ends,
+            )
 
     def result(self) -> PartitionErasure:
         """Return a result that holds only what is known before the scan."""
@@ -69,20 +84,9 @@ def find_targets(
 ) -> list[Target | PartitionErasure]:
     """Return every partition that was requested, in the order of the log directories. A partition
     that is left unchanged has a result instead.
-
-    Kafka's own topics are included only if they are named without a wildcard.
     """
-    found: list[Known | LeftAlone] = [
-        known_or_left_alone(
-            place_of(log_dir, topic_partition, request),
-            log_dir,
-            _config_of(topic_partition.topic, log_dir, request),
-            request,
-        )
-        for log_dir in log_dirs
-        for topic_partition in log_dir.partitions
-        if is_wanted(topic_partition.topic, request)
-    ]
+    request = of_users(request)
+    found = requested(log_dirs, request, resolve=Settings.resolve_for_any_policy)
     request.stop.check()
     listed = iter(list_known(sc, [item for item in found if isinstance(item, Known)], request))
     targets: list[Target | PartitionErasure] = []
@@ -99,49 +103,33 @@ def find_targets(
     return targets
 
 
-def is_wanted(topic: str, request: Request) -> bool:
-    """Return whether a topic is searched: Kafka's own ones only if named without a wildcard."""
-    return topic in request.topics if topic in INTERNAL_TOPICS else request.wants(topic)
-
-
-def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | Unknown:
-    """Return the topic's settings. A topic of unknown policy is accepted: it can be erased from."""
-    settings, node_id = request.settings, log_dir.meta.node_id
-    config = settings.resolve(topic, node_id=node_id)
-    if not isinstance(config, Unknown):
-        return config
-    assumed = [
-        parse_topic_set(f"{topic}:{setting}")
-        for setting in ("cleanup.policy=delete", "retention.ms=-1")
-    ]
-    return replace(settings, topic_sets=(*assumed, *settings.topic_sets)).resolve(
-        topic, node_id=node_id
+def of_users(request: Request) -> Request:
+    """Return the request without Kafka's own topics, but those that it names without a wildcard."""
+    return replace(
+        request, exclude=tuple(topic for topic in INTERNAL_TOPICS if topic not in request.topics)
     )
 
 
 def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:
-    place = known.place
+    place, topic = known.place, known.place.topic_partition.topic
+    left = partial(PartitionErasure, **place.named)
     if isinstance(listed, Failure):
-        return PartitionErasure(**place.named, error=listed.message, error_code=listed.exit_code)
+        return left(error=listed.message, error_code=listed.exit_code)
     if listed.active is None:
-        return PartitionErasure(
-            **place.named, why_left_alone=what_was_left(storage, listed.listing)
-        )
-    if is_tiered(place.topic_partition.topic, known.config):
-        return PartitionErasure(**place.named, why_left_alone=_TIERED)
+        return left(why_left_alone=what_was_left(storage, listed.listing))
+    if is_tiered(topic, known.config):
+        return left(why_left_alone=_TIERED)
     state = known.state_of(listed, listed.active.next_offset)
     found = state.recovered
     if found is not None and found.why_cut is not None:
         words = _CUT.format(found.cut_segment, found.cut_position, found.why_cut)
-        return PartitionErasure(**place.named, why_left_alone=words)
+        return left(why_left_alone=words)
     copies = tuple(
         f"{place.directory}/{entry.name}"
         for entry in storage.list_dir(place.directory)
         if entry.is_dir and entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
     )
-    return Target(
-        state, known.config, copies, has_remote_storage(place.topic_partition.topic, known.config)
-    )
+    return Target(state, known.config, copies, has_remote_storage(topic, known.config))
 
 
 def skipped_besides(log_dirs: Sequence[LogDir], named: Collection[str]) -> Iterator[str]:

@@ -43,6 +43,21 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentCheck:
+    """What a reading of all records found in one segment."""
+
+    topic: str
+    partition: int
+    segment: str
+    """Name of the file; empty for a partition that can't be read at all."""
+    records: int
+    found: int
+    """Records with one of the keys."""
+    problems: int
+    """Places that can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class RewrittenFile:
     """A log that the erasure wrote, as it is on the disk."""
 

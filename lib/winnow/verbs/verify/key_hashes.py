@@ -18,24 +18,13 @@ from winnow.logdir.topic_globs import is_wanted
 from winnow.runtime.progress import Progress, watched
 from winnow.storage.places import Places
 from winnow.verbs.erase.key_hashes import ErasedKeys
+from winnow.verbs.erase.proof import count_erased
+from winnow.verbs.erase.values import SegmentCheck
 from winnow.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentCheck:
-    topic: str
-    partition: int
-    segment: str
-    """Name of the file; empty for a partition that can't be read at all."""
-    records: int
-    found: int
-    """Records with one of the keys."""
-    problems: int
-    """Places that can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +69,6 @@ def check_key_hashes(
     """Read all records of these topics, also those that no consumer sees, and count those with an
     erased key. The caller holds the locks.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
     check_paths(log_dirs)
@@ -95,20 +83,14 @@ def check_key_hashes(
         )
     records = every_record(spark, globs, log_dirs)
     is_erased = arrow_udf(_matcher(erased), "boolean")  # type: ignore[call-overload]
-    problem = f.col("problem").isNotNull()
-    counts = (
-        records.withColumn("erased", is_erased("key"))
-        .groupBy("topic", "partition", f.coalesce("segment", f.lit("")).alias("segment"))
-        .agg(f.count_if(~problem), f.count_if(f.col("erased")), f.count_if(problem))
-    )
     name = f"reading all records of {counted(len(erased.topics), 'topic')}"
     with watched(spark.sparkContext, progress, name):
-        rows = sorted(tuple(row) for row in counts.collect())
+        segments = count_erased(records.withColumn("erased", is_erased("key")))
     return KeyHashResult(
         run_id=erased.run_id,
         keys=len(erased.hashes),
         topics=erased.topics,
-        segments=tuple(SegmentCheck(*row) for row in rows),
+        segments=tuple(segments),
         not_searched=tuple(
             f"{path}/{one.name}: {one.why}"
             for path in log_dirs
