@@ -89,7 +89,8 @@ def foretell(
     ):
         if isinstance(item, LeftAlone):
             continue
-        ground, search = survey_ground(spark.sparkContext, item, request, preview=True)
+        ground = survey_ground(spark.sparkContext, item, request, preview=True)
+        search = ground.search(item.config.max_decompressed_message_bytes)
         records = [r for place in places(item) for r in find_in_segment(search, place).records]
         latest = latest_of_each_key(records, search)
         fates[str(item.place.topic_partition)] = {

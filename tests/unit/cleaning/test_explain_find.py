@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.twins.encoding import encode_batch
-from tests.unit.cleaning.partitions import SECRET, batch, make_partition, record, segments_of
+from tests.unit.cleaning.partitions import batch, make_partition, record, segments_of
 from winnow.errors import CorruptLogError
 from winnow.policy.transactions import ABORTED
 from winnow.verbs.explain.find import Found, Place, Search, find_in_segment
@@ -18,7 +18,7 @@ from winnow.wire.plain import Record
 
 
 def look(directory: Path, **wanted: object) -> Found:
-    search = Search(directory=str(directory), max_decompressed_bytes=2**20, secret=SECRET)
+    search = Search(directory=str(directory), max_decompressed_bytes=2**20)
     (segment,) = segments_of(directory)
     return find_in_segment(
         replace(search, **wanted),  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,18 +11,18 @@ from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
-from winnow.cleaning.plan.rounds import Round, make_round
+from winnow.cleaning.plan.rounds import make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.errors import UsageError
 from winnow.logdir.names import topic_partition_of
-from winnow.policy.fate import Fate, RoundFacts, Verdict
-from winnow.policy.plan import after_round
+from winnow.policy.fate import Fate, Verdict
+from winnow.policy.plan import CompactionPlan, after_round
 from winnow.policy.transactions import NOTHING_CARRIED
 from winnow.runtime.failure import Failure
 from winnow.state import PartitionState
 from winnow.verbs.explain import partition as rules
-from winnow.verbs.explain.find import Found, FoundRecord, Place, Search, UnreadableError, find
+from winnow.verbs.explain.find import Found, FoundRecord, Place, UnreadableError, find
 from winnow.verbs.explain.records import Ground, fate_of
 from winnow.verbs.explain.retained import as_grouped, deleted_segments, may_depend_on_sizes
 from winnow.verbs.explain.values import Explanation, RecordFate
@@ -106,8 +105,8 @@ def explain_partition(
         return _unchanged(item, report.left_alone(item), request, question)
     try:
         for preview in (False, True):
-            ground, search = survey_ground(sc, item, request, preview=preview)
-            searcher = _Searcher(sc, places(item), ground, search, request.progress)
+            ground = survey_ground(sc, item, request, preview=preview)
+            searcher = _Searcher(sc, item, ground, request.progress)
             records, older = searcher.answer(question)
             if not any(record.verdict is Verdict.UNDECIDED for record in records):
                 break
@@ -129,63 +128,35 @@ def explain_partition(
 
 def survey_ground(
     sc: SparkContext, item: PartitionWork, request: Request, *, preview: bool
-) -> tuple[Ground, Search]:
-    """Return the facts that decide the fates of the partition's records, and how to search for
-    records. Raises UnreadableError.
+) -> Ground:
+    """Return the facts that decide the fates of the partition's records. Raises UnreadableError.
 
     `preview`: read all records where retention depends on what a round keeps (S3.5).
     """
-    plan, now = item.plan.compaction, request.now
-    made = None if plan is None else make_round(item, plan, now=now, run_id="explain")
-    ground, search = _ground(item, made, request)
-    if made is None or ground.deleted is not None or not preview or item.overflowed:
-        return ground, search
-    (weighed,) = weigh(sc, [made.job], now=now, progress=request.progress)
-    if isinstance(weighed, Failure):
-        raise UnreadableError(weighed)
-    after = after_round(item.state, [group.segment for group in weighed], made.job.end_offset)
-    return replace(ground, deleted=deleted_segments(after, item.config, now)), search
-
-
-def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[Ground, Search]:
-    state, config, plan = item.state, item.config, item.plan.compaction
-    found = rules.cleanable(item, now=request.now, only=request.only)
-    search = Search(
-        directory=state.directory,
-        max_decompressed_bytes=config.max_decompressed_message_bytes,
-        secret=(secrets.randbits(64), secrets.randbits(64)),
-    )
-    if made is None or plan is None or found is None:
-        deleted = (
-            {} if item.plan.retention is None else deleted_segments(state, config, request.now)
-        )
-        untouched = rules.not_compacted(item, request.now, deleted=len(deleted))
-        return Ground(
-            state=state, compaction=None, untouched=untouched, source_of={}, deleted=deleted
-        ), search
-    job = made.job
-    aborted = job.aborted
+    state, config, plan, now = item.state, item.config, item.plan.compaction, request.now
+    found = rules.cleanable(item, now=now, only=request.only)
+    if plan is None or found is None:
+        deleted = {} if item.plan.retention is None else deleted_segments(state, config, now)
+        untouched = rules.not_compacted(item, now, deleted=len(deleted))
+        return Ground(state=state, now=now, untouched=untouched, deleted=deleted)
+    job = make_round(item, plan, now=now, run_id="explain").job
     ground = Ground(
         state=state,
-        compaction=RoundFacts(
-            now=request.now,
-            first_dirty_offset=job.first_dirty_offset,
-            end_offset=job.end_offset,
-            delete_retention_ms=job.delete_retention_ms,
-            last_records=job.last_records,
-            emptied_end=job.emptied_end,
-            delete_horizons=job.delete_horizons,
-            converts=job.converts,
-        ),
+        now=now,
+        job=job,
         untouched=rules.beyond_cleanable(found),
         source_of={
             source.base_offset: group[0].base_offset for group in plan.groups for source in group
         },
-        deleted=_deleted_after(item, request),
-        aborted=tuple((producer, first, last) for producer, first, last, _ in aborted.tolist()),
-        legacy_delete_horizon_ms=job.legacy_delete_horizon_ms,
+        deleted=_deleted_after(item, plan, request),
     )
-    return ground, replace(search, dirty=(job.first_dirty_offset, job.end_offset), aborted=aborted)
+    if ground.deleted is not None or not preview or item.overflowed:
+        return ground
+    (weighed,) = weigh(sc, [job], now=now, progress=request.progress)
+    if isinstance(weighed, Failure):
+        raise UnreadableError(weighed)
+    after = after_round(state, [group.segment for group in weighed], job.end_offset)
+    return replace(ground, deleted=deleted_segments(after, config, now))
 
 
 def places(item: PartitionWork) -> list[Place]:
@@ -199,12 +170,13 @@ def places(item: PartitionWork) -> list[Place]:
     ]
 
 
-def _deleted_after(item: PartitionWork, request: Request) -> dict[int, Fate] | None:
+def _deleted_after(
+    item: PartitionWork, plan: CompactionPlan, request: Request
+) -> dict[int, Fate] | None:
     """Return what retention deletes after the round. None if that depends on what the round keeps
     (S3.5).
     """
-    plan = item.plan.compaction
-    if request.only == "compaction" or plan is None:
+    if request.only == "compaction":
         return {}
     legacy = any(walk.legacy for walk in item.walks or ())
     if may_depend_on_sizes(item.state, item.config, may_grow=legacy):
@@ -215,15 +187,15 @@ def _deleted_after(item: PartitionWork, request: Request) -> dict[int, Fate] | N
     return deleted_segments(as_grouped(item.state, plan), by_start_offset, request.now)
 
 
-@dataclass(frozen=True, slots=True)
 class _Searcher:
     """Looks for records of a partition, and finds their fates."""
 
-    sc: SparkContext
-    places: Sequence[Place]
-    ground: Ground
-    search: Search
-    progress: Progress
+    def __init__(
+        self, sc: SparkContext, item: PartitionWork, ground: Ground, progress: Progress
+    ) -> None:
+        self._sc, self._ground, self._progress = sc, ground, progress
+        self._places = places(item)
+        self._search = ground.search(item.config.max_decompressed_message_bytes)
 
     def answer(self, question: Question) -> tuple[tuple[RecordFate, ...], int]:
         """Return the wanted records, and how many more there are. Raises UnreadableError."""
@@ -231,28 +203,28 @@ class _Searcher:
             return self._with_key(question.key)
         if question.offset is None:
             return (), 0
-        outside = _outside(self.ground.state, question.offset)
+        outside = _outside(self._ground.state, question.offset)
         return (outside or self._at_offset(question.offset),), 0
 
     def _find(self, doing: str, places: Sequence[Place], **wanted: Any) -> list[Found]:  # noqa: ANN401 - fields of Search
-        return find(self.sc, replace(self.search, **wanted), places, self.progress, doing)
+        return find(self._sc, replace(self._search, **wanted), places, self._progress, doing)
 
     def _with_key(self, key: bytes) -> tuple[tuple[RecordFate, ...], int]:
-        found = self._find("looking for the key", self.places, key=key, most=MOST)
+        found = self._find("looking for the key", self._places, key=key, most=MOST)
         latest = _latest_of(found)
         records = [record for one in found for record in one.records]
         older = sum(one.older for one in found) + max(len(records) - MOST, 0)
         return tuple(
-            fate_of(record, self.ground, latest=latest) for record in records[-MOST:]
+            fate_of(record, self._ground, latest=latest) for record in records[-MOST:]
         ), older
 
     def _at_offset(self, offset: int) -> RecordFate:
-        home = max(place.base_offset for place in self.places if place.base_offset <= offset)
-        there = [place for place in self.places if place.base_offset == home]
+        home = max(place.base_offset for place in self._places if place.base_offset <= offset)
+        there = [place for place in self._places if place.base_offset == home]
         found = self._find("looking for the record", there, offset=offset)
         record = next((record for one in found for record in one.records), None)
         if record is not None:
-            return fate_of(record, self.ground, latest=self._latest_of_key(record))
+            return fate_of(record, self._ground, latest=self._latest_of_key(record))
         words = (
             f"segment {home} has no record at this offset: an earlier cleaning removed it, or it "
             "never existed"
@@ -262,19 +234,14 @@ class _Searcher:
         )
 
     def _latest_of_key(self, record: FoundRecord) -> int | None:
-        compaction = self.ground.compaction
-        if (
-            compaction is None
-            or record.key is None
-            or record.control
-            or record.segment >= compaction.end_offset
-        ):
+        job = self._ground.job
+        if job is None or record.key is None or record.control or record.segment >= job.end_offset:
             return None
         dirty = [
             place
-            for place in self.places
-            if place.base_offset < compaction.end_offset
-            and rules.end_of(self.ground.state, place.base_offset) > compaction.first_dirty_offset
+            for place in self._places
+            if place.base_offset < job.end_offset
+            and rules.end_of(self._ground.state, place.base_offset) > job.first_dirty_offset
         ]
         doing = "looking for later records of its key"
         return _latest_of(self._find(doing, dirty, key=record.key, most=0))

@@ -6,6 +6,7 @@ again by slower code, and the key is compared byte by byte.
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winnow.errors import errors_inside
+from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
-from winnow.runtime.failure import Failure
+from winnow.runtime.failure import Failure, all_or_failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
-from winnow.scan.chunks import batches_of, slices_of
-from winnow.scan.cut import Split
-from winnow.storage.segment_io import Bytes, map_range
+from winnow.storage.places import Places
 from winnow.survey.gather import control_columns
-from winnow.survey.walk import walk_segment
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.key_search import NOT_FOUND, find_keys, key_set_of
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 Array = np.ndarray[Any, Any]
-
-CHUNK_BYTES = 8 * 2**20
-"""Bytes on disk of the batches that are decompressed together."""
 
 
 class UnreadableError(Exception):
@@ -108,7 +104,6 @@ class Search:
     most: int | None = None
     """Return at most this many records of a segment, the last ones; None: all."""
     max_decompressed_bytes: int
-    secret: tuple[int, int]
 
 
 def find(
@@ -118,18 +113,19 @@ def find(
 
     `doing` describes the search in the progress display.
     """
-    outcomes = spread(
-        sc,
-        partial(find_in_segment, search),
-        places,
-        weights=[place.log_bytes for place in places],
-        name=doing,
-        progress=progress,
+    found = all_or_failure(
+        spread(
+            sc,
+            partial(find_in_segment, search),
+            places,
+            weights=[place.log_bytes for place in places],
+            name=doing,
+            progress=progress,
+        )
     )
-    for outcome in outcomes:
-        if isinstance(outcome, Failure):
-            raise UnreadableError(outcome)
-    return [outcome for outcome in outcomes if isinstance(outcome, Found)]
+    if isinstance(found, Failure):
+        raise UnreadableError(found)
+    return found
 
 
 def find_in_segment(search: Search, place: Place) -> Found:
@@ -150,43 +146,42 @@ def find_in_segment(search: Search, place: Place) -> Found:
 
 def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
     path = f"{search.directory}/{segment_file(place.base_offset, LOG)}"
-    carried = place.carried
-    for split in walk_segment(search.directory, place.base_offset, place.log_bytes).splits:
-        with map_range(path, split.start, split.end) as buf, errors_inside(path, split.start):
-            rows = batches_of(buf, path, split.base_offset)
+    carried, size, least = place.carried, place.log_bytes, place.base_offset
+    for piece in read_batches(Places(), path, size=size, least_offset=least):
+        rows = piece.rows
+        with errors_inside(path, piece.start):
             discardable = np.zeros(len(rows), np.bool_)
             if (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
-                types = control_columns(buf, rows, path).type
+                types = control_columns(piece.data, rows, path).type
                 judged = judge(rows, types, aborted=search.aborted, before=carried)
                 discardable, carried = judged.discardable, judged.after
-            yield from _in_split(search, split, buf, rows, discardable)
+            yield from _in_piece(search, place, piece, discardable)
 
 
-def _in_split(
-    search: Search, split: Split, buf: Bytes, rows: Array, discardable: NDArray[np.bool_]
+def _in_piece(
+    search: Search, place: Place, piece: Piece, discardable: NDArray[np.bool_]
 ) -> Iterator[FoundRecord]:
-    first, stop = 0, len(rows)
+    rows, first, stop = piece.rows, 0, len(piece.rows)
     if search.offset is not None:
         at = int(np.searchsorted(rows["last_offset"], search.offset))
         stop = min(at + 1, len(rows))
         # The last record of a wrapper can have a higher offset than the one it was given (S2.1).
         first = at - 1 if at and int(rows["magic"][at - 1]) < MAX_MAGIC else at
-    wanted = rows[first:stop]
-    for some in slices_of(wanted, CHUNK_BYTES):
-        check_crcs(buf, wanted[some])
-        for blocks in inflate_parts(buf, wanted[some], limit=search.max_decompressed_bytes):
-            for i, record in _in_blocks(search, blocks):
-                yield FoundRecord(
-                    segment=split.base_offset,
-                    position=split.start + int(rows["position"][first + i]),
-                    batch=blocks.rows[i : i + 1].copy(),
-                    discardable=bool(discardable[first + i]),
-                    offset=record.offset,
-                    timestamp=record.timestamp,
-                    key=record.key,
-                    null_value=record.value is None,
-                )
-            first += len(blocks.rows)
+    check_crcs(piece.data, rows[first:stop])
+    limit = search.max_decompressed_bytes
+    for blocks in inflate_parts(piece.data, rows[first:stop], limit=limit):
+        for i, record in _in_blocks(search, blocks):
+            yield FoundRecord(
+                segment=place.base_offset,
+                position=piece.position(first + i),
+                batch=blocks.rows[i : i + 1].copy(),
+                discardable=bool(discardable[first + i]),
+                offset=record.offset,
+                timestamp=record.timestamp,
+                key=record.key,
+                null_value=record.value is None,
+            )
+        first += len(blocks.rows)
 
 
 def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Record]]:
@@ -194,7 +189,8 @@ def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Reco
     rows = blocks.rows
     chosen = range(len(rows))
     if search.key is not None:
-        found = find_keys(blocks, key_set_of([search.key], search.secret)).number
+        secret = secrets.randbits(64), secrets.randbits(64)
+        found = find_keys(blocks, key_set_of([search.key], secret)).number
         batch = np.repeat(np.arange(len(rows)), rows["record_count"])
         matching = np.unique(batch[found != NOT_FOUND])
         # A marker's key is not a user's key (S5.5).

@@ -118,7 +118,6 @@ def beyond_cleanable(found: CleanableRange) -> Fate:
 
 
 def segment_fates(ground: Ground, plan: CompactionPlan | None) -> tuple[SegmentFate, ...]:
-    compacted = plan is not None and ground.compaction is not None
     together = {group[0].base_offset: len(group) for group in plan.groups} if plan else {}
     fates = []
     for segment in ground.state.segments:
@@ -126,7 +125,7 @@ def segment_fates(ground: Ground, plan: CompactionPlan | None) -> tuple[SegmentF
         home = ground.source_of.get(base)
         if home is None:
             active = base == ground.state.active.base_offset
-            fate = _ACTIVE if active and compacted else ground.untouched
+            fate = _ACTIVE if active and ground.job is not None else ground.untouched
         elif together[home] == 1:
             fate = Fate(Verdict.STAYS, "S5.2", "cleaned alone")
         else:

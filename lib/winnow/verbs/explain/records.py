@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from winnow.policy.fate import (
     Fact,
@@ -14,8 +14,9 @@ from winnow.policy.fate import (
     delete_horizon,
     record_fate,
 )
+from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
-from winnow.verbs.explain.find import FoundRecord
+from winnow.verbs.explain.find import FoundRecord, Search
 from winnow.verbs.explain.retained import Deleted
 from winnow.verbs.explain.values import RecordFate
 from winnow.wire.batch import LOG_APPEND_TIME, NO_PRODUCER
@@ -25,17 +26,24 @@ from winnow.wire.control import control_type
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     state: PartitionState
-    compaction: RoundFacts | None
+    now: int
+    job: PartitionJob | None = None
     """None if there is no round."""
     untouched: Fate
     """Fate of a record that no round reaches: why there is no round, or why it ends at U'."""
-    source_of: Mapping[int, int]
+    source_of: Mapping[int, int] = field(default_factory=dict)
     """Base offset of each source segment -> base offset of the new segment."""
     deleted: Deleted | None
     """What retention deletes afterwards, by new base offsets; None if only the run can tell."""
-    aborted: tuple[tuple[int, int, int], ...] = ()
-    """Producer id, first offset and ABORT marker of the aborted transactions."""
-    legacy_delete_horizon_ms: int = 0
+
+    def search(self, max_decompressed_bytes: int) -> Search:
+        """Return a search for all records."""
+        search = Search(
+            directory=self.state.directory, max_decompressed_bytes=max_decompressed_bytes
+        )
+        if (job := self.job) is None:
+            return search
+        return replace(search, dirty=(job.first_dirty_offset, job.end_offset), aborted=job.aborted)
 
 
 def fate_of(record: FoundRecord, ground: Ground, *, latest: int | None) -> RecordFate:
@@ -57,28 +65,41 @@ def fate_of(record: FoundRecord, ground: Ground, *, latest: int | None) -> Recor
 
 
 def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> Fate:
-    compaction = ground.compaction
-    if compaction is None or record.segment >= compaction.end_offset:
+    job = ground.job
+    if job is None or record.segment >= job.end_offset:
         return ground.untouched
     segment = next(s for s in ground.state.segments if s.base_offset == record.segment)
-    producer, last = int(record.batch["producer_id"][0]), int(record.batch["last_offset"][0])
-    between = (
-        (first, marker)
-        for p, first, marker in ground.aborted
-        if p == producer and first <= last <= marker
-    )
+    last, rows = record.batch["last_offset"], job.aborted
+    between = rows[
+        (rows["producer_id"] == record.batch["producer_id"])
+        & (rows["first_offset"] <= last)
+        & (rows["last_offset"] >= last)
+    ]
+    aborted = next(iter(between[["first_offset", "last_offset"]].tolist()), None)
     facts = RecordFacts(
         offset=record.offset,
         batch=record.batch,
         null_key=record.key is None,
         null_value=record.null_value,
         latest=latest,
-        aborted=next(between, None) if record.discardable and not record.control else None,
+        aborted=aborted if record.discardable and not record.control else None,
         marker=control_type(record.key).name if record.control else None,
         emptied=record.control and record.discardable,
-        retain_legacy_deletes=segment.log_mtime_ms > ground.legacy_delete_horizon_ms,
+        retain_legacy_deletes=segment.log_mtime_ms > job.legacy_delete_horizon_ms,
     )
-    return record_fate(facts, compaction)
+    return record_fate(
+        facts,
+        RoundFacts(
+            now=ground.now,
+            first_dirty_offset=job.first_dirty_offset,
+            end_offset=job.end_offset,
+            delete_retention_ms=job.delete_retention_ms,
+            last_records=job.last_records,
+            emptied_end=job.emptied_end,
+            delete_horizons=job.delete_horizons,
+            converts=job.converts,
+        ),
+    )
 
 
 def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
