@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -36,14 +36,11 @@ if TYPE_CHECKING:
 
     from winnow.cleaning.plan.prepared import PartitionWork
 
-_AGES = len(none_of_any_age())
-_KEYLESS, _COME, _TO_COME, _NONE = range(_AGES, _AGES + 4)
-_ROWS = _AGES + 4
-
 Sums: TypeAlias = "NDArray[np.int64]"
-"""Shape (_ROWS, 2), columns records and bytes. Rows: tombstones by age, data without a key,
-tombstones by delete horizon.
+"""Columns: records and bytes. Rows: tombstones by age, data without a key, tombstones whose delete
+horizon has come, is to come, and without one.
 """
+_NOTHING: Sums = np.zeros((len(none_of_any_age()) + 4, 2), np.int64)
 
 
 def readable(state: PartitionState) -> list[Segment]:
@@ -83,45 +80,43 @@ def _sums_of_segment(now: int, work: tuple[str, Segment, int]) -> Sums:
     """
     directory, segment, most = work
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
-    sums = np.zeros((_ROWS, 2), np.int64)
+    sums = _NOTHING
     pieces = read_batches(Places(), path, size=segment.log_bytes, least_offset=segment.base_offset)
     for piece in pieces:
         with errors_inside(path, piece.start):
             check_crcs(piece.data, piece.rows)
             for blocks in inflate_parts(piece.data, piece.rows, limit=most):
-                sums += _sums(blocks, now)
+                sums = sums + _sums(blocks, now)
                 del blocks
     return sums
 
 
 def _sums(blocks: RecordBlocks, now: int) -> Sums:
     tally, rows = tally_records(blocks), blocks.rows
-    sums = np.zeros((_ROWS, 2), np.int64)
     has_horizon = (rows["magic"] == MAX_MAGIC) & ((rows["attributes"] & DELETE_HORIZON) != 0)
-    come = has_horizon & (rows["base_timestamp"] <= now)
-    kinds: tuple[tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]], ...] = (
-        (tally.keyless, tally.tombstones),
-        (tally.keyless_bytes, tally.tombstone_bytes),
-    )
-    for column, (keyless, tombstones) in enumerate(kinds):
-        sums[:_AGES, column] = by_age(rows, tombstones, now)
-        sums[_KEYLESS, column] = keyless.sum()
-        sums[_COME, column] = tombstones[come].sum()
-        sums[_TO_COME, column] = tombstones[has_horizon & ~come].sum()
-        sums[_NONE, column] = tombstones[~has_horizon].sum()
-    return sums
+    horizon = np.where(has_horizon, rows["base_timestamp"] > now, 2)
+    return np.stack(
+        [
+            [*by_age(rows, tombstones, now), keyless.sum(), *np.bincount(horizon, tombstones, 3)]
+            for keyless, tombstones in (
+                (tally.keyless, tally.tombstones),
+                (tally.keyless_bytes, tally.tombstone_bytes),
+            )
+        ],
+        axis=1,
+    ).astype(np.int64)
 
 
 def _census(item: PartitionWork, found: Sequence[Sums | Failure]) -> Census:
-    whole, nothing = all_or_failure(found), np.zeros((_ROWS, 2), np.int64)
-    sums = nothing if isinstance(whole, Failure) else sum(whole, nothing)
-    amounts = [Amount(records, size) for records, size in sums.tolist()]
+    whole = all_or_failure(found)
+    sums = _NOTHING if isinstance(whole, Failure) else sum(whole, _NOTHING)
+    *ages, keyless, come, to_come, none = (Amount(*row) for row in sums.tolist())
     return Census(
         **item.place.named,
-        keyless=amounts[_KEYLESS],
-        tombstones=tuple(amounts[:_AGES]),
-        horizon_come=amounts[_COME],
-        horizon_to_come=amounts[_TO_COME],
-        no_horizon=amounts[_NONE],
+        keyless=keyless,
+        tombstones=tuple(ages),
+        horizon_come=come,
+        horizon_to_come=to_come,
+        no_horizon=none,
         error=whole.message if isinstance(whole, Failure) else None,
     )

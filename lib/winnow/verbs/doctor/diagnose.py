@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import prepare
@@ -44,6 +46,11 @@ if TYPE_CHECKING:
 
     from winnow.logdir.survey import LogDir
 
+_Sure: TypeAlias = tuple[PartitionWork, PartitionResult]
+"""A partition that can be worked on, and what `clean` would do."""
+_Sized: TypeAlias = tuple[Prepared, int]
+"""A partition, and the bytes of its logs."""
+
 _DAY_MS = 86_400_000
 _RETENTION_SECONDS = 0.01
 """Time that retention takes for one partition: a few renames and their syncs."""
@@ -64,77 +71,48 @@ def diagnose(
     prepared = prepare(sc, log_dirs, request)
     weighing = partial(weigh, sc, now=request.now, progress=request.progress)
     expected = preview(prepared, request, weigh=weighing).partitions
-    works = [item for item in prepared if isinstance(item, PartitionWork)]
     sure = [
         (item, result)
         for item, result in zip(prepared, expected, strict=True)
         if isinstance(item, PartitionWork)
     ]
     request.progress.stage("measuring the read rate")
-    overdue = sorted(_overdue(works), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
-    held = sorted(_held_back(works), key=lambda h: (-h.held_bytes, h.topic, h.partition))
-    troubles = (
-        *(
-            Trouble(
-                **item.place.named,
-                rule=item.reason.rule,
-                reason=item.reason.words,
-                error=item.error,
-            )
-            for item in prepared
-            if isinstance(item, LeftAlone)
-        ),
-        *(
-            Trouble(
-                **item.place.named, rule=item.plan.rule, reason=item.plan.reason, error=result.error
-            )
-            for item, result in sure
-            if result.error is not None
-        ),
-    )
-    compacted = [item for item in works if item.config.cleanup_compact]
+    compacted = [item for item, _ in sure if item.config.cleanup_compact]
     # If some partitions are due for compaction, measure only those: the batches of the others have
     # not been read.
     rate = _scan_rate([item for item in compacted if item.plan.compaction is not None] or compacted)
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
     left = left_behind(sc, [item.place.directory for item in prepared], progress=request.progress)
-    gains = (*left, *_gains(sure, rate_of_all))
-    short = sum(
-        result.error is not None and result.error_code == NoSpaceError.exit_code
-        for _, result in sure
-    )
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
-    reading = Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all)
-    bytes_of = {id(item): _log_bytes(item, request) for item in prepared}
-    misplaced = tuple(map(_misplaced, misplaced_entries(log_dirs)))
-    disks = tuple(_disk(log_dir, prepared, bytes_of, request) for log_dir in log_dirs)
-    return Diagnosis(
+    sized = [(item, _log_bytes(item, request)) for item in prepared]
+    found = Diagnosis(
         now=request.now,
-        disks=disks,
-        topics=_topics(prepared, bytes_of),
-        gains=gains,
+        disks=tuple(_disk(log_dir, sized, request) for log_dir in log_dirs),
+        topics=_topics(sized),
+        gains=(*left, *_gains(sure, rate_of_all)),
         unfreed=_unfreed(sure),
-        overdue=tuple(overdue),
-        held_back=tuple(held),
-        troubles=troubles,
-        misplaced=misplaced,
-        dead_cleaner=_dead_cleaner(disks, overdue, request.now),
-        short_of_space=short,
-        advice=advise(
-            *(disks, gains, held, troubles, misplaced, None if deep else reading),
-            short_of_space=short,
-            have_broker_file=bool(request.settings.servers),
+        overdue=tuple(sorted(_overdue(sure), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))),
+        held_back=tuple(
+            sorted(_held_back(sure), key=lambda h: (-h.held_bytes, h.topic, h.partition))
         ),
-        deep=reading,
+        troubles=(*_left_alone(prepared), *_failing(sure)),
+        misplaced=tuple(map(_misplaced, misplaced_entries(log_dirs))),
+        short_of_space=sum(
+            result.error is not None and result.error_code == NoSpaceError.exit_code
+            for _, result in sure
+        ),
+        deep=Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all),
         census=take_census(sc, compacted, now=request.now, progress=request.progress)
         if deep
         else None,
         kafka=request.settings.kafka,
     )
+    advice = advise(found, have_broker_file=bool(request.settings.servers))
+    return replace(found, dead_cleaner=_dead_cleaner(found), advice=advice)
 
 
-def _overdue(items: Iterable[PartitionWork]) -> Iterable[Overdue]:
-    for item in items:
+def _overdue(sure: Iterable[_Sure]) -> Iterator[Overdue]:
+    for item, _ in sure:
         plan = item.plan
         if plan.compaction is None or plan.dirty_ratio is None or plan.first_dirty_offset is None:
             continue
@@ -151,10 +129,9 @@ def _overdue(items: Iterable[PartitionWork]) -> Iterable[Overdue]:
         )
 
 
-def _held_back(items: Iterable[PartitionWork]) -> Iterable[HeldBack]:
-    for item in items:
-        undecided = item.transactions.undecided if item.transactions else None
-        if item.transactions is None or undecided is None:
+def _held_back(sure: Iterable[_Sure]) -> Iterator[HeldBack]:
+    for item, _ in sure:
+        if item.transactions is None or (undecided := item.transactions.undecided) is None:
             continue
         state = item.state
         held = segments_between(state.segments, undecided.first_offset, state.active.base_offset)
@@ -167,6 +144,20 @@ def _held_back(items: Iterable[PartitionWork]) -> Iterable[HeldBack]:
             held_bytes=sum(segment.log_bytes for segment in held),
             words=str(undecided),
         )
+
+
+def _left_alone(prepared: Iterable[Prepared]) -> Iterator[Trouble]:
+    for item in prepared:
+        if isinstance(item, LeftAlone):
+            rule, words = item.reason.rule, item.reason.words
+            yield Trouble(**item.place.named, rule=rule, reason=words, error=item.error)
+
+
+def _failing(sure: Iterable[_Sure]) -> Iterator[Trouble]:
+    for item, result in sure:
+        if result.error is not None:
+            rule, words = item.plan.rule, item.plan.reason
+            yield Trouble(**item.place.named, rule=rule, reason=words, error=result.error)
 
 
 def _misplaced(entry: Misplaced) -> MisplacedEntry:
@@ -196,65 +187,50 @@ def _misplaced(entry: Misplaced) -> MisplacedEntry:
     )
 
 
-def _unfreed(sure: Iterable[tuple[PartitionWork, PartitionResult]]) -> tuple[Unfreed, ...]:
-    by_topic: dict[str, list[PartitionResult]] = {}
+def _unfreed(sure: Iterable[_Sure]) -> tuple[Unfreed, ...]:
+    by_topic = defaultdict[str, list[PartitionResult]](list)
     for item, result in sure:
-        by_topic.setdefault(item.place.topic_partition.topic, []).append(result)
+        by_topic[item.place.topic_partition.topic].append(result)
     found = []
     for topic, results in by_topic.items():
         if not any(result.acts or result.error is not None for result in results):
             largest = max(results, key=lambda result: result.bytes_before or 0)
             total = sum(result.bytes_before or 0 for result in results)
-            found.append(
-                Unfreed(
-                    topic=topic, partitions=len(results), log_bytes=total, reason=largest.reason
-                )
-            )
+            many, why = len(results), largest.reason
+            found.append(Unfreed(topic=topic, partitions=many, log_bytes=total, reason=why))
     return tuple(sorted(found, key=lambda one: (-one.log_bytes, one.topic)))
 
 
-def _gains(
-    sure: Sequence[tuple[PartitionWork, PartitionResult]], rate: float | None
-) -> tuple[Gain, ...]:
-    """Return what each verb would free. `rate`: bytes per second that all cores together read."""
+def _gains(sure: Sequence[_Sure], rate: float | None) -> Iterator[Gain]:
+    """Yield what each verb would free. `rate`: bytes per second that all cores together read."""
     retained = [item.plan.retention for item, _ in sure if item.plan.retention is not None]
-    gains = []
     if retained:
-        deleted_bytes = sum(segment.log_bytes for plan in retained for segment in plan.deleted)
-        gains.append(
-            Gain(
-                what="retention",
-                partitions=len(retained),
-                freed_bytes=deleted_bytes,
-                at_most=False,
-                read_bytes=0,
-                seconds=_RETENTION_SECONDS * len(retained),
-            )
+        yield Gain(
+            what="retention",
+            partitions=len(retained),
+            freed_bytes=sum(segment.log_bytes for plan in retained for segment in plan.deleted),
+            seconds=_RETENTION_SECONDS * len(retained),
         )
     compacted = [
-        (result, item.plan.compaction)
+        (result, sum(segment.log_bytes for segment in item.plan.compaction.segments))
         for item, result in sure
         if item.plan.compaction is not None and result.error is None
     ]
     if compacted and rate is not None:
-        read = sum(segment.log_bytes for _, plan in compacted for segment in plan.segments)
-        freed = sum(
-            sum(segment.log_bytes for segment in plan.segments)
-            if result.bytes_after is None
-            else (result.bytes_before or 0) - result.bytes_after
-            for result, plan in compacted
+        read = sum(cleaned for _, cleaned in compacted)
+        yield Gain(
+            what="compaction",
+            partitions=len(compacted),
+            freed_bytes=sum(
+                cleaned
+                if result.bytes_after is None
+                else (result.bytes_before or 0) - result.bytes_after
+                for result, cleaned in compacted
+            ),
+            at_most=any(result.bytes_after is None for result, _ in compacted),
+            read_bytes=read,
+            seconds=_TIMES_READ * read / rate,
         )
-        gains.append(
-            Gain(
-                what="compaction",
-                partitions=len(compacted),
-                freed_bytes=freed,
-                at_most=any(result.bytes_after is None for result, _ in compacted),
-                read_bytes=read,
-                seconds=_TIMES_READ * read / rate,
-            )
-        )
-    return tuple(gains)
 
 
 def _log_bytes(item: Prepared, request: Request) -> int:
@@ -267,16 +243,12 @@ def _log_bytes(item: Prepared, request: Request) -> int:
     return sum(entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
 
 
-def _disk(
-    log_dir: LogDir, prepared: Sequence[Prepared], bytes_of: dict[int, int], request: Request
-) -> Disk:
+def _disk(log_dir: LogDir, sized: Sequence[_Sized], request: Request) -> Disk:
     volume = request.storage.volume(log_dir.path)
     path = f"{log_dir.path}/{CLEANER_CHECKPOINT}"
     return Disk(
         log_dir=log_dir.path,
-        log_bytes=sum(
-            bytes_of[id(item)] for item in prepared if item.place.log_dir == log_dir.path
-        ),
+        log_bytes=sum(size for item, size in sized if item.place.log_dir == log_dir.path),
         free_bytes=volume.free_bytes,
         total_bytes=volume.total_bytes,
         free_files=volume.free_files,
@@ -289,41 +261,40 @@ def _disk(
     )
 
 
-def _topics(prepared: Sequence[Prepared], bytes_of: dict[int, int]) -> tuple[Topic, ...]:
-    by_topic: dict[str, list[Prepared]] = {}
-    for item in prepared:
-        by_topic.setdefault(item.place.topic_partition.topic, []).append(item)
-    found = [
-        Topic(
-            topic=topic,
-            policy=items[0].policy if isinstance(items[0], LeftAlone) else items[0].config.policy,
-            partitions=len(items),
-            segments=sum(len(item.state.segments) for item in items if item.state is not None),
-            log_bytes=sum(bytes_of[id(item)] for item in items),
+def _topics(sized: Iterable[_Sized]) -> tuple[Topic, ...]:
+    by_topic = defaultdict[str, list[_Sized]](list)
+    for item, size in sized:
+        by_topic[item.place.topic_partition.topic].append((item, size))
+    found = []
+    for topic, items in by_topic.items():
+        first, states = items[0][0], [item.state for item, _ in items if item.state is not None]
+        found.append(
+            Topic(
+                topic=topic,
+                policy=first.policy if isinstance(first, LeftAlone) else first.config.policy,
+                partitions=len(items),
+                segments=sum(len(state.segments) for state in states),
+                log_bytes=sum(size for _, size in items),
+            )
         )
-        for topic, items in by_topic.items()
-    ]
     return tuple(sorted(found, key=lambda t: (-t.log_bytes, t.topic)))
 
 
-def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -> str | None:
+def _dead_cleaner(found: Diagnosis) -> str | None:
     """Say why the broker's cleaner seems dead, or return None.
 
     A cleaner looks for work every 15 s and records each partition that it has finished. A day
     without a record is too long.
     """
-    for disk in disks:
-        waiting = [o for o in overdue if o.log_dir == disk.log_dir]
+    for disk in found.disks:
+        waiting = sum(o.log_dir == disk.log_dir for o in found.overdue)
         if not waiting:
             continue
-        where = f" in {disk.log_dir}" if len(disks) > 1 else ""
-        many = (
-            f"{counted(len(waiting), 'partition')}{where} "
-            f"{'is' if len(waiting) == 1 else 'are'} due"
-        )
+        where = f" in {disk.log_dir}" if len(found.disks) > 1 else ""
+        many = f"{counted(waiting, 'partition')}{where} {'is' if waiting == 1 else 'are'} due"
         if disk.cleaner_checkpoint_ms is None:
             return f"{many}, and no cleaner has ever finished a partition there"
-        since = now - disk.cleaner_checkpoint_ms
+        since = found.now - disk.cleaner_checkpoint_ms
         if since > _DAY_MS:
             return f"{many}, and no cleaner has finished a partition there for {duration(since)}"
     return None

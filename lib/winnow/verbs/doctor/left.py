@@ -37,8 +37,6 @@ def left_behind(
             what=what,
             partitions=len(sizes),
             freed_bytes=sum(sizes),
-            at_most=False,
-            read_bytes=0,
             seconds=_SECONDS * len(sizes),
         )
         for what, sizes in (

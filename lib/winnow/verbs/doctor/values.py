@@ -107,9 +107,9 @@ class Gain:
     """
     partitions: int
     freed_bytes: int
-    at_most: bool
+    at_most: bool = False
     """An upper limit: only a run can find how much a compaction keeps."""
-    read_bytes: int
+    read_bytes: int = 0
     seconds: float
     """Expected duration, from the rate at which this machine read a part of these logs."""
 
@@ -154,7 +154,7 @@ class Reading:
     """None if the reading speed of these logs is unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Advice:
     """A command to run next. `arguments` follow `./spark-submit.sh`."""
 
@@ -178,11 +178,11 @@ class Diagnosis:
     troubles: tuple[Trouble, ...]
     misplaced: tuple[MisplacedEntry, ...]
     """Sorted by node, then by partition."""
-    dead_cleaner: str | None
+    dead_cleaner: str | None = None
     """Why the broker's cleaner seems to be dead, in words; None if there is no sign of it."""
     short_of_space: int
     """Partitions that are due for compaction, which needs more space than is free."""
-    advice: tuple[Advice, ...]
+    advice: tuple[Advice, ...] = ()
     deep: Reading
     """What `census` costs, or has cost."""
     census: tuple[Census, ...] | None
