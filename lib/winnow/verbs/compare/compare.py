@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.lookup import Segments
+from winnow.logdir.names import PARTITION_METADATA
 from winnow.logdir.survey import LogDir, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread_grouped
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage
 from winnow.storage.places import Places
 from winnow.verbs.compare.jobs import Work, read_and_judge
-from winnow.verbs.compare.judge import MOST_REPLICAS, SAME, Suspect, Verdict
-from winnow.verbs.compare.replicas import Bounds, Home, Looked, bounds_of, home_of, look
+from winnow.verbs.compare.judge import MOST_REPLICAS, Suspect, Verdict
+from winnow.verbs.compare.replicas import Bounds, Home, bounds_of, home_of, look
 from winnow.verbs.compare.values import CompareResult, Comparison, Difference, Kind, Place
 from winnow.wire.plain import Record
 from winnow.words import counted
@@ -72,16 +72,14 @@ def compare(
         name=f"looking at {counted(sum(map(len, several)), 'replica')}",
         progress=progress,
     )
-    comparisons: list[Comparison] = []
-    works: dict[int, Work] = {}
-    for replicas, found in zip(several, looked, strict=True):
-        outcome = _begun(replicas, found)
-        if isinstance(outcome, Work):
-            works[len(comparisons)] = outcome
-        comparisons.append(outcome.comparison if isinstance(outcome, Work) else outcome)
-    for number, comparison in _read(sc, works, progress).items():
-        comparisons[number] = comparison
-    return CompareResult(comparisons=tuple(comparisons), notes=tuple(_notes(log_dirs, homes)))
+    begun = list(map(_begun, several, looked))
+    works = {number: one for number, one in enumerate(begun) if isinstance(one, Work)}
+    verdicts = read_and_judge(sc, works, progress)
+    comparisons = tuple(
+        _judged(one, verdicts[number]) if isinstance(one, Work) else one
+        for number, one in enumerate(begun)
+    )
+    return CompareResult(comparisons=comparisons, notes=tuple(_notes(log_dirs, homes)))
 
 
 def _notes(
@@ -106,24 +104,31 @@ def _notes(
             )
 
 
-def _begun(homes: Sequence[Home], looked: Sequence[Looked | Failure]) -> Comparison | Work:
+def _begun(homes: Sequence[Home], looked: Sequence[Home | Failure]) -> Comparison | Work:
     """Return what has to be read, or a result where nothing has to be read."""
+    pairs = list(zip(homes, looked, strict=True))
+    sound = tuple(found for found in looked if isinstance(found, Home))
+    at = homes[0].topic_partition
     comparison = Comparison(
-        topic=homes[0].topic_partition.topic,
-        partition=homes[0].topic_partition.partition,
+        topic=at.topic,
+        partition=at.partition,
         replicas=tuple(
-            home.replica if isinstance(found, Failure) else found.home.replica
-            for home, found in zip(homes, looked, strict=True)
+            (home if isinstance(found, Failure) else found).replica for home, found in pairs
         ),
     )
-    for home, found in zip(homes, looked, strict=True):
+    for home, found in pairs:
         if isinstance(found, Failure):
-            return _with(comparison, _unreadable(home, found))
-    sound = tuple(found for found in looked if isinstance(found, Looked))
+            return _unreadable(comparison, home, found)
     named = [found for found in sound if found.topic_id is not None]
     different = next((found for found in named if found.topic_id != named[0].topic_id), None)
     if different is not None:
-        return _with(comparison, _other_topic(named[0], different))
+        both = (named[0], different)
+        return _with(
+            comparison,
+            Kind.TOPIC,
+            f"topic ids {named[0].topic_id} and {different.topic_id}",
+            *(Place(one.replica.log_dir, f"{at}/{PARTITION_METADATA}", None) for one in both),
+        )
     bounds = bounds_of(comparison.replicas)
     if bounds.start >= bounds.end:
         return replace(comparison, why_not=_why_nothing(comparison, bounds))
@@ -133,26 +138,13 @@ def _begun(homes: Sequence[Home], looked: Sequence[Looked | Failure]) -> Compari
     return Work(comparison, sound, bounds)
 
 
-def _other_topic(one: Looked, two: Looked) -> Difference:
-    return Difference(
-        kind=Kind.TOPIC,
-        offset=None,
-        message=f"topic ids {one.topic_id} and {two.topic_id}",
-        places=tuple(
-            Place(
-                found.home.replica.log_dir, f"{found.home.topic_partition}/partition.metadata", None
-            )
-            for found in (one, two)
-        ),
-    )
-
-
-def _unreadable(home: Home, why: Failure) -> Difference:
+def _unreadable(comparison: Comparison, home: Home, why: Failure) -> Comparison:
     place = Place(home.replica.log_dir, str(home.topic_partition), None)
-    return Difference(kind=Kind.UNREADABLE, offset=None, message=why.message, places=(place,))
+    return _with(comparison, Kind.UNREADABLE, why.message, place)
 
 
-def _with(comparison: Comparison, difference: Difference) -> Comparison:
+def _with(comparison: Comparison, kind: Kind, message: str, *places: Place) -> Comparison:
+    difference = Difference(kind=kind, offset=None, message=message, places=places)
     return replace(comparison, differences=1, first=difference)
 
 
@@ -166,50 +158,31 @@ def _why_nothing(comparison: Comparison, bounds: Bounds) -> str:
     return f"a transaction is open at offset {bounds.end}, where the logs begin"
 
 
-def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> dict[int, Comparison]:
-    records: dict[int, int] = defaultdict(int)
-    verdicts: dict[int, Verdict] = defaultdict(lambda: SAME)
-    failures: dict[tuple[int, int], Failure] = {}
-    for number, outcome in read_and_judge(sc, works, progress):
-        if isinstance(outcome, Verdict):
-            verdicts[number] += outcome
-        elif isinstance(outcome, int):
-            records[number] += outcome
-        else:
-            replica, why = outcome
-            failures.setdefault((number, replica), why)
-    broken = {
-        number: (replica, why) for (number, replica), why in sorted(failures.items(), reverse=True)
-    }
-    done = {}
-    for number, work in works.items():
-        comparison = replace(work.comparison, records=records[number])
-        if number in broken:
-            replica, why = broken[number]
-            done[number] = _with(comparison, _unreadable(work.replicas[replica].home, why))
-            continue
-        verdict, homes = verdicts[number], [looked.home for looked in work.replicas]
-        at = verdict.first
-        done[number] = replace(
-            comparison,
-            differences=verdict.differences,
-            first=None if at is None else tell(Places(), at, homes[at.has], homes[at.other]),
-            undecided=verdict.undecided,
-        )
-    return done
+def _judged(work: Work, verdict: Verdict) -> Comparison:
+    comparison = replace(work.comparison, records=verdict.records)
+    if verdict.unreadable is not None:
+        replica, why = verdict.unreadable
+        return _unreadable(comparison, work.replicas[replica], why)
+    return replace(
+        comparison,
+        differences=verdict.differences,
+        first=None if verdict.first is None else _tell(verdict.first, work.replicas),
+        undecided=verdict.undecided,
+    )
 
 
-def tell(storage: Storage, suspect: Suspect, has: Home, other: Home) -> Difference:
+def _tell(suspect: Suspect, replicas: Sequence[Home]) -> Difference:
     """Look the record up again in both replicas and describe the difference.
 
     Keys and values are not shown: only which of them differ, and their lengths.
     """
-    (here, one), (there, two) = (_see(storage, home, suspect.offset) for home in (has, other))
-    both = one is not None and two is not None
-    kind = Kind.MISSING if suspect.missing and not both else Kind.CONTENT
+    has, other = replicas[suspect.has], replicas[suspect.other]
+    (here, one), (there, two) = (_see(home, suspect.offset) for home in (has, other))
+    kind = Kind.CONTENT
     if one is not None and two is not None:
         message = _what_differs(one, two)
-    elif kind is Kind.MISSING:
+    elif suspect.missing:
+        kind = Kind.MISSING
         what = "a tombstone" if one and one.value is None else "a record"
         message = (
             f"{has.replica.log_dir} has {what} at offset {suspect.offset} that "
@@ -220,24 +193,22 @@ def tell(storage: Storage, suspect: Suspect, has: Home, other: Home) -> Differen
     return Difference(kind=kind, offset=suspect.offset, message=message, places=(here, there))
 
 
-def _see(storage: Storage, home: Home, offset: int) -> tuple[Place, Record | None]:
+def _see(home: Home, offset: int) -> tuple[Place, Record | None]:
     """Return the place of a record, and the record. None if there is none, or its batch is too
     large to show.
     """
-    segments = Segments(storage, home.directory)
+    segments = Segments(Places(), home.directory)
     try:
         found = segments.find_offset(offset)
     except CorruptLogError:  # too large to show
         found = None
     if found is None:
         last = len(segments.bases) - 1
-        return _place(home, segments.path(last), segments.log_bytes(last)), None
-    record = found.record if found.record is not None and found.record.offset == offset else None
-    return _place(home, found.path, found.position), record
-
-
-def _place(home: Home, path: str, position: int) -> Place:
-    return Place(home.replica.log_dir, path.removeprefix(f"{home.replica.log_dir}/"), position)
+        path, position, record = segments.path(last), segments.log_bytes(last), None
+    else:
+        path, position, record = found.path, found.position, found.record
+    place = Place(home.replica.log_dir, path.removeprefix(f"{home.replica.log_dir}/"), position)
+    return place, record if record is not None and record.offset == offset else None
 
 
 def _what_differs(one: Record, two: Record) -> str:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.kafka_log.ranges import Range
-from winnow.runtime.failure import Failure, failure
+from winnow.runtime.failure import failure
 from winnow.runtime.meter import metered
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.throttle import in_task
 from winnow.storage.places import Places
-from winnow.verbs.compare.judge import Verdict, judge
-from winnow.verbs.compare.replicas import Bounds, Looked, to_read
+from winnow.verbs.compare.judge import SAME, Verdict, judge
+from winnow.verbs.compare.replicas import Bounds, Home, to_read
 from winnow.verbs.compare.scan import Blob, by_bucket, scan_range
 from winnow.verbs.compare.values import Comparison
 from winnow.words import counted
@@ -33,14 +33,8 @@ _TASK_BYTES = 1 << 30
 _LEAST_BYTES = 1 << 16
 """Weight of a range, even if it is empty."""
 
-Outcome = Verdict | int | tuple[int, Failure]
-"""One of three: the verdict on a bucket; the number of records in a range that was read; or, for a
-range that can't be read, the number of the replica and the reason.
-"""
 _Key = tuple[int, int]
-"""Number of a partition and of one of its buckets. The bucket is -1 for results that are passed
-through."""
-_Item = Blob | int | tuple[int, Failure]
+"""Number of a partition and of one of its buckets. The bucket is -1 for a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +42,13 @@ class Work:
     """A partition whose records have to be read. `comparison` is what is known before."""
 
     comparison: Comparison
-    replicas: tuple[Looked, ...]
+    replicas: tuple[Home, ...]
     bounds: Bounds
 
     @property
     def buckets(self) -> int:
         return 1 + min(
-            sum(looked.log_bytes for looked in self.replicas) // BUCKET_BYTES, _MOST_BUCKETS - 1
+            sum(home.log_bytes for home in self.replicas) // BUCKET_BYTES, _MOST_BUCKETS - 1
         )
 
 
@@ -71,16 +65,17 @@ class _Piece:
 
 def read_and_judge(
     sc: SparkContext, works: Mapping[int, Work], progress: Progress
-) -> list[tuple[int, Outcome]]:
-    """Return (number of the partition, outcome) pairs, in no particular order."""
+) -> Mapping[int, Verdict]:
+    """Return the verdict on each partition, by number."""
+    verdicts = dict.fromkeys(works, SAME)
     pieces = [
         _Piece(number, replica, one, work.bounds, work.buckets)
         for number, work in works.items()
-        for replica, looked in enumerate(work.replicas)
-        for one in to_read(looked, work.bounds, replica)
+        for replica, home in enumerate(work.replicas)
+        for one in to_read(home, work.bounds, replica)
     ]
     if not pieces:
-        return []
+        return verdicts
     weights = [piece.range.end_byte - piece.range.start_byte + _LEAST_BYTES for piece in pieces]
     tasks = task_count(
         sum(weights), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism
@@ -94,18 +89,23 @@ def read_and_judge(
     with watched(
         sc, progress, f"comparing {counted(len(works), 'partition')}", tasks=tasks + judges
     ):
-        return (
+        found = (
             sc.parallelize(lists, tasks)
             .mapPartitions(in_task(partial(_scan, secret)))
             .partitionBy(judges, lambda key: task_of.get(key, 0))
             .mapPartitions(metered(partial(_judge, bounds)))
             .collect()
         )
+    for number, verdict in found:
+        verdicts[number] += verdict
+    return verdicts
 
 
-def _scan(secret: tuple[int, int], tasks: Iterable[list[_Piece]]) -> Iterator[tuple[_Key, _Item]]:
+def _scan(
+    secret: tuple[int, int], tasks: Iterable[list[_Piece]]
+) -> Iterator[tuple[_Key, Blob | Verdict]]:
     for piece in (one for task in tasks for one in task):
-        records = 0
+        records, failed = 0, None
         try:
             for found in scan_range(Places(), piece.range, piece.bounds, secret):
                 if isinstance(found, int):
@@ -114,13 +114,13 @@ def _scan(secret: tuple[int, int], tasks: Iterable[list[_Piece]]) -> Iterator[tu
                 for bucket, own in by_bucket(found, piece.buckets):
                     yield (piece.partition, bucket), Blob(piece.replica, own.tobytes())
         except FAILS_ONE_PARTITION as error:
-            yield (piece.partition, -1), (piece.replica, failure(error))
-        yield (piece.partition, -1), records
+            failed = piece.replica, failure(error)
+        yield (piece.partition, -1), Verdict(records=records, unreadable=failed)
 
 
 def _judge(
-    bounds: Mapping[int, Bounds], items: Iterable[tuple[_Key, _Item]]
-) -> Iterator[tuple[int, Outcome]]:
+    bounds: Mapping[int, Bounds], items: Iterable[tuple[_Key, Blob | Verdict]]
+) -> Iterator[tuple[int, Verdict]]:
     blobs: dict[_Key, list[Blob]] = defaultdict(list)
     for key, item in items:
         if isinstance(item, Blob):

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from winnow.runtime.failure import Failure
 from winnow.verbs.compare.replicas import Bounds
 from winnow.verbs.compare.scan import ENTRY, Blob
 
@@ -43,22 +44,29 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one bucket. `first` is None if there is no difference."""
+    """The verdict on one bucket, or on several. `first` is None if there is no difference."""
 
-    differences: int
-    first: Suspect | None
-    undecided: int
+    differences: int = 0
+    first: Suspect | None = None
+    undecided: int = 0
+    records: int = 0
+    """Records that were read."""
+    unreadable: tuple[int, Failure] | None = None
+    """Number of the first replica that can't be read, and the reason."""
 
     def __add__(self, other: Verdict) -> Verdict:
-        found = [one.first for one in (self, other) if one.first is not None]
+        firsts = [one.first for one in (self, other) if one.first is not None]
+        broken = [one.unreadable for one in (self, other) if one.unreadable is not None]
         return Verdict(
             self.differences + other.differences,
-            min(found, default=None),
+            min(firsts, default=None),
             self.undecided + other.undecided,
+            self.records + other.records,
+            min(broken, key=lambda one: one[0], default=None),
         )
 
 
-SAME = Verdict(0, None, 0)
+SAME = Verdict()
 
 
 def judge(blobs: Sequence[Blob], bounds: Bounds) -> Verdict:
@@ -107,6 +115,9 @@ class _Records:
         )
         self.owner = self._owner[self.first].astype(np.int64)
 
+    def suspect(self, at: int, other: int, *, missing: bool) -> Suspect:
+        return Suspect(int(self.offset[at]), int(self.owner[at]), int(other), missing=missing)
+
     def has(self, replica: int) -> Array:
         found: Array = (self.mask >> np.uint64(replica)) & np.uint64(1) != 0
         return found
@@ -132,13 +143,7 @@ def _contents(records: _Records, below: Array) -> Verdict:
     if not len(record):
         return SAME
     at = np.lexsort((replica, records.owner[record], records.offset[record]))[0]
-    first = Suspect(
-        int(records.offset[record[at]]),
-        int(records.owner[record[at]]),
-        int(replica[at]),
-        missing=False,
-    )
-    return Verdict(len(record), first, 0)
+    return Verdict(len(record), records.suspect(record[at], replica[at], missing=False))
 
 
 def _missing(
@@ -154,11 +159,10 @@ def _missing(
     excused = bounds.compacted & ~last[suspects] & (latest > offset)
     excused |= records.tombstone[suspects] & (offset < cleaned) & nothing_below
     beyond = nothing_below & ~excused if cleaned > bounds.end else np.zeros(len(suspects), np.bool_)
-    undecided = beyond & (latest < 0)
+    undecided = int((beyond & (latest < 0)).sum())
     left = suspects[~excused & ~beyond]
     if not len(left):
-        return Verdict(0, None, int(undecided.sum()))
+        return Verdict(undecided=undecided)
     # Two keys may claim one offset.
     at = left[np.lexsort((records.owner[left], records.offset[left]))[0]]
-    first = Suspect(int(records.offset[at]), int(records.owner[at]), replica, missing=True)
-    return Verdict(len(left), first, int(undecided.sum()))
+    return Verdict(len(left), records.suspect(at, replica, missing=True), undecided)

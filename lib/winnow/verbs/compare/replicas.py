@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from winnow.kafka_log.options import MAX_LONG
 from winnow.kafka_log.ranges import Range, half_swapped, ranges_of
@@ -18,24 +19,19 @@ from winnow.verbs.compare.values import Replica
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The place of a replica, and what the checkpoints of its log directory say about it."""
+    """The place of a replica, what the checkpoints of its log directory say about it, and what
+    `look` finds there. `ranges` cover its whole log, ascending.
+    """
 
     topic_partition: TopicPartition
     replica: Replica
+    topic_id: str | None = None
+    ranges: tuple[Range, ...] = field(default=(), repr=False)
+    log_bytes: int = 0
 
     @property
     def directory(self) -> str:
         return f"{self.replica.log_dir}/{self.topic_partition}"
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """A replica as found. `ranges` cover its whole log, ascending."""
-
-    home: Home
-    topic_id: str | None
-    ranges: tuple[Range, ...] = field(repr=False)
-    log_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,7 @@ def home_of(log_dir: LogDir, topic_partition: TopicPartition) -> Home:
     )
 
 
-def look(storage: Storage, home: Home) -> Looked:
+def look(storage: Storage, home: Home) -> Home:
     """Look at one replica.
 
     Raises CorruptLogError or OSError where a consumer could not read it either.
@@ -84,40 +80,38 @@ def look(storage: Storage, home: Home) -> Looked:
         raise error
     segments = Segments(storage, home.directory)
     stable = read_stable(segments)
-    found = ranges_of(segments, home.topic_partition, 0, MAX_LONG, aborted=stable.aborted)
     log_start = max(home.replica.log_start or 0, segments.bases[0])
-    found_replica = replace(home.replica, log_start=log_start, last_stable_offset=stable.end)
-    sizes = (segments.log_bytes(number) for number in range(len(segments.bases)))
-    return Looked(
-        replace(home, replica=found_replica),
-        read_topic_id(storage, home.directory),
-        tuple(found),
-        log_bytes=sum(sizes),
+    return replace(
+        home,
+        replica=replace(home.replica, log_start=log_start, last_stable_offset=stable.end),
+        topic_id=read_topic_id(storage, home.directory),
+        ranges=tuple(
+            ranges_of(segments, home.topic_partition, 0, MAX_LONG, aborted=stable.aborted)
+        ),
+        log_bytes=sum(map(segments.log_bytes, range(len(segments.bases)))),
     )
 
 
 def bounds_of(replicas: Sequence[Replica]) -> Bounds:
     """Return the bounds on which all replicas must agree: empty if `start` is not below `end`."""
     start = max(replica.log_start or 0 for replica in replicas)
-    ends = [
+    end = min(
         min(r.high_watermark, MAX_LONG if r.last_stable_offset is None else r.last_stable_offset)
         for r in replicas
-    ]
+    )
     cleaned = tuple(replica.cleaned_to or 0 for replica in replicas)
     return Bounds(
         start=start,
-        end=min(ends),
-        every_record_from=min(max(start, *cleaned), max(start, min(ends))),
+        end=end,
+        every_record_from=min(max(start, *cleaned), max(start, end)),
         cleaned_to=cleaned,
         compacted=any(replica.cleaned_to is not None for replica in replicas),
     )
 
 
-def to_read(looked: Looked, bounds: Bounds, number: int) -> tuple[Range, ...]:
-    """Return the ranges of replica `number` that may hold offsets within the bounds."""
-    found = []
-    for at, one in enumerate(looked.ranges):
-        following = looked.ranges[at + 1].least_offset if at + 1 < len(looked.ranges) else MAX_LONG
-        if one.least_offset < bounds.read_to[number] and following > bounds.start:
-            found.append(replace(one, first=bounds.start, end=bounds.read_to[number]))
-    return tuple(found)
+def to_read(home: Home, bounds: Bounds, number: int) -> Iterator[Range]:
+    """Yield the ranges of replica `number` that may hold offsets within the bounds."""
+    end = bounds.read_to[number]
+    for one, later in zip_longest(home.ranges, home.ranges[1:]):
+        if one.least_offset < end and (later is None or later.least_offset > bounds.start):
+            yield replace(one, first=bounds.start, end=end)

@@ -33,6 +33,7 @@ ENTRY = np.dtype(
 made of its offset, so it supersedes nothing.
 """
 Entries = np.ndarray[Any, np.dtype[Any]]
+Bits = np.ndarray[Any, np.dtype[np.bool_]]
 
 _MOST = 1 << 20
 """Number of entries sent together. One batch may exceed it."""
@@ -60,24 +61,15 @@ def scan_range(
     kept: list[Entries] = []
     size = 0
     for piece in _pieces(storage, wanted):
-        for found in _of_piece(piece, wanted, secret):
-            yield int((found.offset < bounds.end).sum())
-            kept.append(_chosen(found, bounds))
+        for entries, keyless in _of_piece(piece, wanted, secret):
+            yield int((entries["offset"] < bounds.end).sum())
+            kept.append(entries[_chosen(entries, keyless, bounds)])
             size += len(kept[-1])
             if size >= _MOST:
                 yield np.concatenate(kept)
                 kept, size = [], 0
     if size:
         yield np.concatenate(kept)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    offset: Any
-    keys: Any
-    contents: Any
-    keyless: Any
-    tombstone: Any
 
 
 def _pieces(storage: Storage, wanted: Range) -> Iterator[Piece]:
@@ -88,7 +80,10 @@ def _pieces(storage: Storage, wanted: Range) -> Iterator[Piece]:
             raise
 
 
-def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[_Found]:
+def _of_piece(
+    piece: Piece, wanted: Range, secret: tuple[int, int]
+) -> Iterator[tuple[Entries, Bits]]:
+    """Yield entries of all wanted records, and which of these have no key."""
     rows = piece.rows[wanted.touched(piece.rows)]
     rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
     rows = rows[~aborted_batches(rows, wanted.aborted)]
@@ -99,27 +94,24 @@ def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[
             inside = (places.offset >= wanted.first) & (places.offset < wanted.end)
             if not inside.all():
                 places = places[np.flatnonzero(inside)]
-            keys, contents = record_digests(blocks, places, secret)
-            yield _Found(places.offset, keys, contents, places.key.size < 0, places.value.size < 0)
+            keyless = places.key.size < 0
+            entries = np.empty(len(places), ENTRY)
+            entries["key"], entries["content"] = record_digests(blocks, places, secret)
+            own = places.offset[keyless].astype(np.uint64) * _GOLDEN
+            entries["key"][keyless] = np.stack([~own, own], axis=1)
+            entries["offset"] = places.offset
+            entries["tombstone"] = (places.value.size < 0) & ~keyless
+            yield entries, keyless
             del blocks  # free it before the next part is read
 
 
-def _chosen(found: _Found, bounds: Bounds) -> Entries:
-    every = (found.offset >= bounds.every_record_from) & (found.offset < bounds.end)
-    chosen = every.copy()
-    for part in (found.offset < bounds.every_record_from, found.offset >= bounds.end):
-        chosen |= last_per_key(found.keys, part & ~found.keyless & ~every)
-    at = np.flatnonzero(chosen)
-    entries = np.empty(len(at), ENTRY)
-    entries["key"], entries["content"] = found.keys[at], found.contents[at]
-    entries["offset"], entries["tombstone"] = (
-        found.offset[at],
-        found.tombstone[at] & ~found.keyless[at],
-    )
-    keyless = np.flatnonzero(found.keyless[at])
-    own = entries["offset"][keyless].astype(np.uint64) * _GOLDEN
-    entries["key"][keyless] = np.stack([~own, own], axis=1)
-    return entries
+def _chosen(entries: Entries, keyless: Bits, bounds: Bounds) -> Bits:
+    keys, offset = np.ascontiguousarray(entries["key"]), entries["offset"]
+    before, beyond = offset < bounds.every_record_from, offset >= bounds.end
+    chosen: Bits = ~before & ~beyond
+    for part in (before, beyond):
+        chosen |= last_per_key(keys, part & ~keyless)
+    return chosen
 
 
 def by_bucket(entries: Entries, buckets: int) -> Iterator[tuple[int, Entries]]:
