@@ -21,7 +21,7 @@ from winnow.logdir.names import SWAP
 from winnow.survey.walk import TransactionsWanted, walk_segment
 from winnow.verbs.inspect.files import describe_file, list_directory
 from winnow.verbs.inspect.values import Problem
-from winnow.verbs.verify.directories import PartitionPlace, check_directory
+from winnow.verbs.verify.directories import check_directory
 from winnow.verbs.verify.findings import Scope
 from winnow.verbs.verify.segments import check_segment
 from winnow.wire.batch import BATCH
@@ -105,9 +105,7 @@ def _sweep(data: bytes) -> None:
     """Never raises for what is in a file, and finds whatever a walk would refuse."""
     scope = Scope(str(directory()), "t-0", "t", 0)
     with _Partition(_split(data)):
-        found = check_directory(
-            storage, PartitionPlace(scope=scope, log_start_offset=0, recovery_point=None)
-        )
+        found = check_directory(storage, scope)
         findings = list(found.findings)
         for log in found.logs:
             findings += check_segment(storage, log, max_decompressed_bytes=LIMIT).findings

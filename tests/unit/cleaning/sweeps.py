@@ -19,7 +19,7 @@ def swept(log_dir: Path, *, limit: int = MAX_DECOMPRESSED_BYTES) -> tuple[list[F
     for place in checked.partitions:
         directory = check_directory(storage, place)
         logs = [check_segment(storage, log, max_decompressed_bytes=limit) for log in directory.logs]
-        found += all_findings(checked, place, directory, logs)
+        found += all_findings(place, directory, logs)
         total += sum((log.checked for log in logs), Checked(partitions=1))
     return found, total
 

@@ -21,7 +21,7 @@ from winnow.storage.places import Places
 from winnow.survey.place import Place
 from winnow.survey.survey import list_partition
 from winnow.verbs.inspect.directories import describe_target, find_position, find_target
-from winnow.verbs.verify.directories import PartitionPlace, check_directory, check_log_dir
+from winnow.verbs.verify.directories import check_directory, check_log_dir
 from winnow.verbs.verify.findings import Scope
 
 STORAGE = Places()
@@ -56,9 +56,7 @@ def _plan(log_dir: Path) -> object:
 
 
 def _verify(log_dir: Path) -> object:
-    place = PartitionPlace(
-        scope=Scope(str(log_dir), "t-0", "t", 0), log_start_offset=0, recovery_point=None
-    )
+    place = Scope(str(log_dir), "t-0", "t", 0)
     return check_log_dir(STORAGE, str(log_dir), topics=()), check_directory(STORAGE, place)
 
 

@@ -4,11 +4,10 @@ partition's directory: its file names, its small files, and its logs (S1.2, S1.9
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
-from typing import TypeVar
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
@@ -18,7 +17,6 @@ from winnow.logdir.names import (
     INDEX_SUFFIXES,
     LEADER_EPOCHS,
     LOG,
-    LOG_START_CHECKPOINT,
     META_PROPERTIES,
     METADATA_SNAPSHOT,
     METADATA_TOPIC,
@@ -43,26 +41,12 @@ from winnow.storage.contract import Entry, Storage
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogFile
-from winnow.verbs.verify.segments import SegmentFiles
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionPlace:
-    scope: Scope
-    log_start_offset: int
-    """From the checkpoint; 0 if it has none."""
-    recovery_point: int | None
-    """After an unclean shutdown, where a starting broker begins to check the log (S8.2). None after
-    a clean one.
-    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryCheck:
     findings: tuple[Finding, ...]
-    logs: tuple[SegmentFiles, ...] = ()
+    logs: tuple[LogFile, ...] = ()
     """Its segments, ascending, then other files of batches."""
     segments: int = 0
     """How many of `logs` are segments."""
@@ -70,51 +54,42 @@ class DirectoryCheck:
     """True if there is a producer snapshot."""
 
 
-def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
+def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
     """Check everything except the logs and indexes. Never raises for the directory's content."""
-    scope = place.scope
+    directory = place.directory
     try:
-        entries = storage.list_dir(scope.directory)
+        entries = storage.list_dir(directory)
     except FAILS_ONE_PARTITION as error:
-        return DirectoryCheck(findings=(scope.finding(Kind.UNREADABLE, "", error),))
+        return DirectoryCheck(findings=(place.finding(Kind.UNREADABLE, "", error),))
     files = {entry.name: entry for entry in entries if entry.is_file}
-    found = list(_names(scope, entries))
-    wrong, epochs = reading(
-        scope,
-        LEADER_EPOCHS,
-        Kind.LEADER_EPOCHS,
-        partial(read_leader_epochs, storage, scope.directory),
-    )
-    found += wrong
-    found += reading(
-        scope,
-        PARTITION_METADATA,
-        Kind.PROPERTIES,
-        partial(_check_topic_id, storage, scope.directory),
-    )[0]
-    for name in sorted(files):
-        if name.endswith(SNAPSHOT):
-            read = partial(read_snapshot, storage, f"{scope.directory}/{name}")
-            found += reading(scope, name, Kind.SNAPSHOT, read)[0]
-    segments = _segments(place, files, newest_epoch=epochs[-1][0] if epochs else None)
+    snapshots = sorted(name for name in files if name.endswith(SNAPSHOT))
+    found = list(_names(place, entries))
+    epochs: Sequence[tuple[int, int]] = ()
+    with _reported(found, place, LEADER_EPOCHS, Kind.LEADER_EPOCHS):
+        epochs = read_leader_epochs(storage, directory)
+    with _reported(found, place, PARTITION_METADATA, Kind.PROPERTIES):
+        _check_topic_id(storage, directory)
+    for name in snapshots:
+        with _reported(found, place, name, Kind.SNAPSHOT):
+            read_snapshot(storage, f"{directory}/{name}")
+    segments = list(_segments(place, files, newest_epoch=epochs[-1][0] if epochs else None))
     if not segments:
-        found.append(scope.finding(Kind.MISSING, "", "expected at least one .log file, found none"))
+        found.append(place.finding(Kind.MISSING, "", "expected at least one .log file, found none"))
     return DirectoryCheck(
         findings=tuple(found),
-        logs=(*segments, *_other_logs(scope, files)),
+        logs=(*segments, *_other_logs(place, files)),
         segments=len(segments),
-        snapshots=any(name.endswith(SNAPSHOT) for name in files),
+        snapshots=bool(snapshots),
     )
 
 
-def reading(
-    scope: Scope, name: str, kind: Kind, read: Callable[[], _T]
-) -> tuple[list[Finding], _T | None]:
-    """Read a small file; return what is wrong with it, and its content."""
+@contextmanager
+def _reported(found: list[Finding], scope: Scope, name: str, kind: Kind) -> Iterator[None]:
+    """Add a finding if the file can't be read."""
     try:
-        return [], read()
+        yield
     except FAILS_ONE_PARTITION as error:
-        return [scope.finding(kind, name, error)], None
+        found.append(scope.finding(kind, name, error))
 
 
 def _names(scope: Scope, entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -150,56 +125,45 @@ def _base(name: str) -> int | None:
 
 
 def _segments(
-    place: PartitionPlace, files: dict[str, Entry], *, newest_epoch: int | None
-) -> list[SegmentFiles]:
+    place: Scope, files: Mapping[str, Entry], *, newest_epoch: int | None
+) -> Iterator[LogFile]:
     bases = sorted(
         base for name in files if name.endswith(LOG) and (base := _base(name)) is not None
     )
-    recovered_from = None
-    if place.recovery_point is not None:
-        recovered_from = max((base for base in bases if base <= place.recovery_point), default=0)
-    segments = []
+    point = place.checkpoints.get(RECOVERY_POINT_CHECKPOINT, 0)
+    first = max((base for base in bases if base <= point), default=0)
     for base, following in zip_longest(bases, bases[1:]):
-        recovered = recovered_from is not None and base >= recovered_from
-        log = LogFile(
-            scope=place.scope,
+        recovered = place.recovered and base >= first
+        yield LogFile(
+            scope=place,
             name=segment_file(base, LOG),
             size=files[segment_file(base, LOG)].size,
             base_offset=base,
             following=following,
             recovered=recovered,
             newest_epoch=None if recovered else newest_epoch,
-            log_start_offset=place.log_start_offset,
+            indexes=frozenset(
+                suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files
+            ),
         )
-        indexes = frozenset(
-            suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files
-        )
-        segments.append(SegmentFiles(log, indexes))
-    return segments
 
 
-def _other_logs(scope: Scope, files: dict[str, Entry]) -> Iterator[SegmentFiles]:
+def _other_logs(scope: Scope, files: Mapping[str, Entry]) -> Iterator[LogFile]:
     """Yield logs that a broker would swap in for others, and snapshots of cluster metadata."""
     for name, entry in files.items():
         base = _base(name) if name.endswith(LOG + SWAP) else None
         if scope.topic == METADATA_TOPIC and METADATA_SNAPSHOT.fullmatch(name):
             base = 0
         if base is not None:
-            yield SegmentFiles(LogFile(scope=scope, name=name, size=entry.size, base_offset=base))
-
-
-Offsets = dict[str, dict[TopicPartition, int]]
-"""Offsets by name of the checkpoint. Checkpoints that can't be read are missing."""
+            yield LogFile(scope=scope, name=name, size=entry.size, base_offset=base)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirCheck:
     findings: tuple[Finding, ...]
-    partitions: tuple[PartitionPlace, ...]
+    partitions: tuple[Scope, ...]
     topics: frozenset[str]
     """All topics, also those that were not asked for."""
-    checkpoints: Offsets
-    clean_shutdown: bool
     notes: tuple[str, ...]
 
 
@@ -245,20 +209,15 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
 
     Files of the log directory itself are always checked.
     """
-    scope = Scope(path)
-    clean = was_shut_down_cleanly(storage, path)
-    findings, _ = reading(
-        scope, META_PROPERTIES, Kind.PROPERTIES, partial(_check_meta, storage, path)
-    )
-    checkpoints: Offsets = {}
+    scope, clean = Scope(path), was_shut_down_cleanly(storage, path)
+    findings: list[Finding] = []
+    with _reported(findings, scope, META_PROPERTIES, Kind.PROPERTIES):
+        _check_meta(storage, path)
+    checkpoints: dict[str, Mapping[TopicPartition, int]] = {}
     for name in OFFSET_CHECKPOINTS:
-        wrong, offsets = reading(
-            scope, name, Kind.CHECKPOINT, partial(read_offset_checkpoint, storage, f"{path}/{name}")
-        )
-        findings += wrong
-        if offsets is not None:
-            checkpoints[name] = offsets
-    partitions: list[PartitionPlace] = []
+        with _reported(findings, scope, name, Kind.CHECKPOINT):
+            checkpoints[name] = read_offset_checkpoint(storage, f"{path}/{name}")
+    partitions: list[Scope] = []
     every: set[str] = set()
     notes: list[str] = []
     for entry in storage.list_dir(path):
@@ -284,21 +243,12 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
             findings.append(scope.finding(Kind.NAME, entry.name, message))
         every.add(key.topic)
         if is_wanted(key.topic, topics):
-            recovery_point = (
-                None if clean else checkpoints.get(RECOVERY_POINT_CHECKPOINT, {}).get(key, 0)
-            )
-            place = Scope(path, entry.name, key.topic, key.partition)
-            log_start = max(0, checkpoints.get(LOG_START_CHECKPOINT, {}).get(key, 0))
-            partitions.append(
-                PartitionPlace(
-                    scope=place, log_start_offset=log_start, recovery_point=recovery_point
-                )
-            )
+            own = {name: found[key] for name, found in checkpoints.items() if key in found}
+            place = Scope(path, entry.name, key.topic, key.partition, own, recovered=not clean)
+            partitions.append(place)
     return LogDirCheck(
         findings=tuple(findings),
         partitions=tuple(partitions),
         topics=frozenset(every),
-        checkpoints=checkpoints,
-        clean_shutdown=clean,
         notes=tuple(notes),
     )

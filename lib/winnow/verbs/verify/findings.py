@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 from winnow.errors import WinnowError, failure_of
+from winnow.logdir.names import LOG_START_CHECKPOINT
 from winnow.verbs.verify.kinds import Kind
 
 
@@ -43,10 +45,20 @@ class Scope:
     name: str | None = None
     topic: str | None = None
     partition: int | None = None
+    checkpoints: Mapping[str, int] = field(default_factory=dict)
+    """The offsets of the partition, by name of the checkpoint."""
+    recovered: bool = False
+    """A starting broker checks the log from its recovery point on: the shutdown was unclean (S8.2).
+    """
 
     @property
     def directory(self) -> str:
         return self.log_dir if self.name is None else f"{self.log_dir}/{self.name}"
+
+    @property
+    def log_start_offset(self) -> int:
+        """From the checkpoint; 0 if it has none."""
+        return max(0, self.checkpoints.get(LOG_START_CHECKPOINT, 0))
 
     def finding(
         self,

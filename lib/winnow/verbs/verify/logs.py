@@ -45,8 +45,8 @@ class LogFile:
     """A starting broker reads this log and truncates it at the first unsound batch (S8.2)."""
     newest_epoch: int | None = None
     """Newest epoch in the leader-epoch-checkpoint; None if there is no epoch to compare with."""
-    log_start_offset: int = 0
-    """Of the partition. A transaction aborted below it may have no index entry (S4.1)."""
+    indexes: frozenset[str] | None = None
+    """Suffixes of its index files. None for a log that has none of its own."""
 
     @property
     def path(self) -> str:
@@ -98,7 +98,7 @@ class _Reader:
         self._events: list[Array] = []
         self._events_known = True
         self._producers = False
-        self._read_bytes = self._batches = self._records = 0
+        self._checked = Checked(segments=1)
         self._next_offset = log.base_offset
         self._sound_end = 0
         """End of the last batch with the right CRC."""
@@ -151,15 +151,14 @@ class _Reader:
             self._storage, log.path, stop.position, log.size, log.base_offset, log.end_offset
         )
         if found is None:
-            left = log.size - stop.position
-            message = f"{stop.error.what}; no batch in the {left} bytes up to the end"
-            last = None if log.following is None else max(log.following - 1, least)
-            self._add(kind, message, position=stop.position, offsets=(least, last))
-            return None, least
-        message = f"{stop.error.what}; the next batch is at byte {found.position}"
-        last = max(found.offset - 1, least)
+            following = log.following
+            rest = f"no batch in the {log.size - stop.position} bytes up to the end"
+        else:
+            following, rest = found.offset, f"the next batch is at byte {found.position}"
+        last = None if following is None else max(following - 1, least)
+        message = f"{stop.error.what}; {rest}"
         self._add(kind, message, position=stop.position, offsets=(least, last))
-        return found.position, least
+        return (None if found is None else found.position), least
 
     def _piece(self, piece: Piece) -> None:
         rows = piece.rows
@@ -168,8 +167,7 @@ class _Reader:
             self._on_batch(Kind.CRC, piece, rows[i], _wrong_crc(piece, rows[i]))
         sound = np.delete(rows, bad) if bad else rows
         self._columns.append(columns_of(piece))
-        self._batches += len(rows)
-        self._read_bytes += int(rows["size"].sum())
+        self._checked += Checked(batches=len(rows), bytes=int(rows["size"].sum()))
         self._next_offset = max(self._next_offset, int(rows[-1]["last_offset"]) + 1)
         if len(sound):
             self._sound_end = piece.start + int(sound[-1]["position"] + sound[-1]["size"])
@@ -181,28 +179,21 @@ class _Reader:
         """Compare these batches with the rest of the partition. Each problem is reported once for
         each log: where it begins.
         """
-        log = self._log
-        beyond = rows["last_offset"] >= log.end_offset
-        if log.following is not None and beyond.any() and Kind.OFFSETS not in self._told:
-            row = rows[int(np.argmax(beyond))]
-            self._told.add(Kind.OFFSETS)
-            message = (
-                f"expected offsets below the next segment, {log.following}, found "
-                f"{int(row['last_offset'])}"
-            )
-            self._on_batch(Kind.OFFSETS, piece, row, message)
-        if Kind.LEADER_EPOCHS in self._told:
-            return
-        unknown = rows["leader_epoch"] < _NO_EPOCH
-        expected = f"{_NO_EPOCH} or above"
-        if not unknown.any() and log.newest_epoch is not None:
-            unknown = rows["leader_epoch"] > log.newest_epoch
-            expected = f"up to {log.newest_epoch}, as in the checkpoint"
-        if unknown.any():
-            row = rows[int(np.argmax(unknown))]
-            self._told.add(Kind.LEADER_EPOCHS)
-            message = f"expected a leader epoch {expected}, found {int(row['leader_epoch'])}"
-            self._on_batch(Kind.LEADER_EPOCHS, piece, row, message)
+        log, newest, epochs = self._log, self._log.newest_epoch, rows["leader_epoch"]
+        checks = [(epochs < _NO_EPOCH, "leader_epoch", f"a leader epoch {_NO_EPOCH} or above")]
+        if newest is not None:
+            words = f"a leader epoch up to {newest}, as in the checkpoint"
+            checks.append((epochs > newest, "leader_epoch", words))
+        if log.following is not None:
+            words = f"offsets below the next segment, {log.following}"
+            checks.insert(0, (rows["last_offset"] >= log.following, "last_offset", words))
+        for wrong, column, expected in checks:
+            kind = Kind.OFFSETS if column == "last_offset" else Kind.LEADER_EPOCHS
+            if kind not in self._told and wrong.any():
+                self._told.add(kind)
+                row = rows[int(np.argmax(wrong))]
+                message = f"expected {expected}, found {int(row[column])}"
+                self._on_batch(kind, piece, row, message)
 
     def _all_records(self, piece: Piece, rows: Rows) -> None:
         for blocks in self._inflated(piece, rows):
@@ -218,7 +209,8 @@ class _Reader:
                     error = record_error(fault, row, int(checks.position[i]))
                     self._on_batch(Kind.RECORDS, piece, row, error.what)
             readable = (checks.fault == Fault.NONE) | (checks.fault == Fault.MAX_TIMESTAMP)
-            self._records += int(blocks.rows["record_count"][readable].astype(np.int64).sum())
+            records = int(blocks.rows["record_count"][readable].sum(dtype=np.int64))
+            self._checked += Checked(records=records)
             self._gather(piece, blocks.rows[readable])
             self._events_known &= bool(readable.all())
 
@@ -244,7 +236,7 @@ class _Reader:
         log = self._log
         try:
             self._events.append(
-                events_of(piece.data, log.path, rows, log_start_offset=log.log_start_offset)
+                events_of(piece.data, log.path, rows, log_start_offset=log.scope.log_start_offset)
             )
         except CorruptLogError as error:
             if len(rows) > 1:
@@ -281,9 +273,7 @@ class _Reader:
         events = reduced(np.concatenate([np.empty(0, EVENT), *self._events]))
         return LogCheck(
             findings=tuple(self._with_torn_tail()),
-            checked=Checked(
-                segments=1, bytes=self._read_bytes, batches=self._batches, records=self._records
-            ),
+            checked=self._checked,
             next_offset=self._next_offset,
             sound_bytes=sound_bytes,
             batches=columns[columns["position"] < sound_bytes],

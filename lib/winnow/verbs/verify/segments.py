@@ -23,20 +23,8 @@ from winnow.verbs.verify.findings import Checked, Finding
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile, check_log
 
-_KIND = {INDEX: Kind.OFFSET_INDEX, TIMEINDEX: Kind.TIME_INDEX, TXNINDEX: Kind.TXN_INDEX}
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentFiles:
-    """One log and its indexes. `indexes` holds the suffixes of the index files that exist; None for
-    a log that has none of its own.
-    """
-
-    log: LogFile
-    indexes: frozenset[str] | None = None
-
-    def name(self, suffix: str) -> str:
-        return segment_file(self.log.base_offset, suffix)
+_KIND = {INDEX: Kind.OFFSET_INDEX, TIMEINDEX: Kind.TIME_INDEX}
+_ENTRY_SIZE = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,45 +42,36 @@ class SegmentCheck:
     """What its transaction index says about earlier segments; None as for `runs`."""
 
 
-def check_segment(
-    storage: Storage, segment: SegmentFiles, *, max_decompressed_bytes: int
-) -> SegmentCheck:
+def check_segment(storage: Storage, file: LogFile, *, max_decompressed_bytes: int) -> SegmentCheck:
     """Report all that is wrong with a segment, but for indexes that a broker rebuilds (S8.2)."""
-    log = check_log(storage, segment.log, max_decompressed_bytes=max_decompressed_bytes)
+    log = check_log(storage, file, max_decompressed_bytes=max_decompressed_bytes)
     found = list(log.findings)
     runs = promised = None
-    if segment.indexes is not None and not segment.log.recovered:
-        found += (
-            segment.log.scope.finding(
-                Kind.MISSING, segment.name(suffix), "expected an index, found no file"
-            )
-            for suffix in (INDEX, TIMEINDEX)
-            if suffix not in segment.indexes and segment.log.size
-        )
-        for suffix in _ENTRY_SIZE:
-            if suffix in segment.indexes:
-                found += _index(storage, segment, log, suffix)
-        runs, promised, wrong = _transactions(storage, segment, log)
+    if file.indexes is not None and not file.recovered:
+        missing = "expected an index, found no file"
+        for suffix in _KIND:
+            if suffix not in file.indexes and file.size:
+                name = segment_file(file.base_offset, suffix)
+                found.append(file.scope.finding(Kind.MISSING, name, missing))
+        for suffix in _KIND:
+            if suffix in file.indexes:
+                found += _index(storage, file, log, suffix)
+        runs, promised, wrong = _transactions(storage, file, log)
         found += wrong
     return SegmentCheck(
         findings=tuple(found),
         checked=log.checked,
         next_offset=log.next_offset,
-        complete=log.sound_bytes == segment.log.size,
+        complete=log.sound_bytes == file.size,
         producers=log.producers,
         runs=runs,
         promises=promised,
     )
 
 
-_ENTRY_SIZE = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}
-
-
-def _index(
-    storage: Storage, segment: SegmentFiles, log: LogCheck, suffix: str
-) -> Iterator[Finding]:
+def _index(storage: Storage, file: LogFile, log: LogCheck, suffix: str) -> Iterator[Finding]:
     """Yield what is wrong with an offset index or a time index."""
-    scope, name = segment.log.scope, segment.name(suffix)
+    scope, name = file.scope, segment_file(file.base_offset, suffix)
     path = f"{scope.directory}/{name}"
     try:
         data = storage.read_bytes(path)
@@ -102,7 +81,7 @@ def _index(
                 f"expected entries up to the end, found {len(data) - len(kept)} bytes of zeros"
             )
             yield scope.finding(_KIND[suffix], name, message, position=len(kept))
-        for fault in _faults(segment.log, log, suffix, kept, path):
+        for fault in _faults(file, log, suffix, kept, path):
             yield scope.finding(_KIND[suffix], name, fault)
     except FAILS_ONE_PARTITION as error:
         yield scope.finding(_KIND[suffix], name, error)
@@ -132,15 +111,13 @@ def _faults(
 
 
 def _transactions(
-    storage: Storage, segment: SegmentFiles, log: LogCheck
+    storage: Storage, file: LogFile, log: LogCheck
 ) -> tuple[SegmentRuns | None, EntryPromises | None, tuple[Finding, ...]]:
-    file, name = segment.log, segment.name(TXNINDEX)
+    base, name = file.base_offset, segment_file(file.base_offset, TXNINDEX)
     path = f"{file.scope.directory}/{name}"
     try:
-        data = storage.read_bytes(path) if TXNINDEX in (segment.indexes or ()) else b""
-        entries = decode_txn_index(
-            data, path, base_offset=file.base_offset, end_offset=file.end_offset
-        )
+        data = storage.read_bytes(path) if TXNINDEX in (file.indexes or ()) else b""
+        entries = decode_txn_index(data, path, base_offset=base, end_offset=file.end_offset)
         if log.events is None:
             return None, None, ()
         aborted = aborted_rows(entries)
@@ -148,16 +125,16 @@ def _transactions(
             log.events,
             aborted,
             high_watermark=0,
-            log_start_offset=segment.log.log_start_offset,
+            log_start_offset=file.scope.log_start_offset,
             where=(path, file.path),
         )
     except FAILS_ONE_PARTITION as error:
         return None, None, (file.scope.finding(Kind.TXN_INDEX, name, error),)
     wrong = tuple(
         txn_index_finding(file, fault)
-        for fault in entry_faults(aborted, log.events, log.batches, base_offset=file.base_offset)
+        for fault in entry_faults(aborted, log.events, log.batches, base_offset=base)
     )
-    return runs, None if wrong else promises(aborted, runs, base_offset=file.base_offset), wrong
+    return runs, None if wrong else promises(aborted, runs, base_offset=base), wrong
 
 
 def txn_index_finding(log: LogFile, fault: EntryFault) -> Finding:

@@ -16,6 +16,7 @@ from winnow.logdir.names import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     TXNINDEX,
+    segment_file,
 )
 from winnow.logdir.topic_globs import check_globs
 from winnow.policy.transaction_runs import SegmentRuns, fold
@@ -23,23 +24,12 @@ from winnow.policy.txn_entries import EntryFault, Unexplained, across, unexplain
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
-from winnow.state import TopicPartition
 from winnow.storage.places import Places
-from winnow.verbs.verify.directories import (
-    DirectoryCheck,
-    LogDirCheck,
-    PartitionPlace,
-    check_directory,
-    check_log_dir,
-)
+from winnow.verbs.verify.directories import DirectoryCheck, check_directory, check_log_dir
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
-from winnow.verbs.verify.segments import (
-    SegmentCheck,
-    SegmentFiles,
-    check_segment,
-    txn_index_finding,
-)
+from winnow.verbs.verify.logs import LogFile
+from winnow.verbs.verify.segments import SegmentCheck, check_segment, txn_index_finding
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 from winnow.words import counted
 
@@ -84,27 +74,9 @@ def sweep(
     """Sweep log directories. `log_dirs` come from `find_log_dirs`; the caller holds their locks."""
     checked = [check_log_dir(Places(), path, topics=topics) for path in log_dirs]
     places = [place for log_dir in checked for place in log_dir.partitions]
-    check_globs(
-        topics, frozenset().union(*(log_dir.topics for log_dir in checked)), option="--topics"
-    )
-    directories = _directories(sc, places, progress)
-    logs = _logs(sc, directories, max_decompressed_bytes, progress)
-    findings: list[Finding] = []
-    total = Checked(partitions=len(places))
-    of_places = zip(directories, logs, strict=True)
-    for log_dir in checked:
-        findings += log_dir.findings
-        for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
-            findings += _findings(log_dir, place, directory, found)
-            total = sum((check.checked for check in found), total)
-    notes = tuple(note for log_dir in checked for note in log_dir.notes)
-    return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
-
-
-def _directories(
-    sc: SparkContext, places: Sequence[PartitionPlace], progress: Progress
-) -> list[DirectoryCheck]:
-    checked = spread(
+    every = frozenset().union(*(log_dir.topics for log_dir in checked))
+    check_globs(topics, every, option="--topics")
+    looked = spread(
         sc,
         partial(check_directory, Places()),
         places,
@@ -112,61 +84,50 @@ def _directories(
         name=f"looking at {len(places)} partitions",
         progress=progress,
     )
-    return [
-        DirectoryCheck(findings=(_unchecked(place.scope, "", found.message),))
+    directories = [
+        DirectoryCheck(findings=(place.finding(Kind.UNREADABLE, "", found.message),))
         if isinstance(found, Failure)
         else found
-        for place, found in zip(places, checked, strict=True)
+        for place, found in zip(places, looked, strict=True)
     ]
-
-
-def _logs(
-    sc: SparkContext,
-    directories: Sequence[DirectoryCheck],
-    max_decompressed_bytes: int,
-    progress: Progress,
-) -> list[list[SegmentCheck]]:
-    """Check all logs of all directories."""
-    checked = spread_grouped(
+    read = spread_grouped(
         sc,
         partial(check_segment, Places(), max_decompressed_bytes=max_decompressed_bytes),
         [directory.logs for directory in directories],
-        weight=lambda files: files.log.size,
+        weight=lambda log: log.size,
         each=_LEAST_BYTES,
         name=f"reading {counted(sum(len(each.logs) for each in directories), 'log')}",
         progress=progress,
     )
-    return [
-        list(map(_log_check, directory.logs, found))
-        for directory, found in zip(directories, checked, strict=True)
-    ]
+    findings: list[Finding] = []
+    total = Checked(partitions=len(places))
+    of_places = zip(directories, read, strict=True)
+    for log_dir in checked:
+        findings += log_dir.findings
+        for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
+            logs = list(map(_log_check, directory.logs, found))
+            findings += _findings(place, directory, logs)
+            total = sum((check.checked for check in logs), total)
+    notes = tuple(note for log_dir in checked for note in log_dir.notes)
+    return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
 
 
-def _log_check(files: SegmentFiles, found: SegmentCheck | Failure) -> SegmentCheck:
+def _log_check(log: LogFile, found: SegmentCheck | Failure) -> SegmentCheck:
     if not isinstance(found, Failure):
         return found
-    return SegmentCheck(
-        findings=(_unchecked(files.log.scope, files.log.name, found.message),),
-        checked=Checked(),
-        next_offset=files.log.base_offset,
-    )
+    finding = log.scope.finding(Kind.UNREADABLE, log.name, found.message)
+    return SegmentCheck(findings=(finding,), checked=Checked(), next_offset=log.base_offset)
 
 
 def _findings(
-    log_dir: LogDirCheck,
-    place: PartitionPlace,
-    directory: DirectoryCheck,
-    logs: Sequence[SegmentCheck],
+    place: Scope, directory: DirectoryCheck, logs: Sequence[SegmentCheck]
 ) -> list[Finding]:
     try:
-        return list(all_findings(log_dir, place, directory, logs))
+        return list(all_findings(place, directory, logs))
     except FAILS_ONE_PARTITION as error:
         of_logs = [finding for log in logs for finding in log.findings]
-        return [*directory.findings, *of_logs, _unchecked(place.scope, "", failure_of(error))]
-
-
-def _unchecked(scope: Scope, name: str, why: str) -> Finding:
-    return scope.finding(Kind.UNREADABLE, name, why)
+        unchecked = place.finding(Kind.UNREADABLE, "", failure_of(error))
+        return [*directory.findings, *of_logs, unchecked]
 
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
@@ -176,10 +137,7 @@ a broker deletes the log.
 
 
 def all_findings(
-    log_dir: LogDirCheck,
-    place: PartitionPlace,
-    directory: DirectoryCheck,
-    logs: Sequence[SegmentCheck],
+    place: Scope, directory: DirectoryCheck, logs: Sequence[SegmentCheck]
 ) -> Iterator[Finding]:
     """Yield findings of the directory, of each of its logs (`logs`, in the order of
     `directory.logs`), and of them together.
@@ -187,61 +145,47 @@ def all_findings(
     yield from directory.findings
     for log in logs:
         yield from log.findings
-    yield from _together(log_dir, place, directory, logs[: directory.segments])
-
-
-def _together(
-    log_dir: LogDirCheck,
-    place: PartitionPlace,
-    directory: DirectoryCheck,
-    checks: Sequence[SegmentCheck],
-) -> Iterator[Finding]:
-    segments = directory.logs[: directory.segments]
+    segments, checks = directory.logs[: directory.segments], logs[: directory.segments]
     yield from _transactions(place, segments, checks)
     yield from _entries(place, segments, checks)
-    if not log_dir.clean_shutdown or not checks:
+    if place.recovered or not checks:
         return
     if not directory.snapshots and any(check.producers for check in checks):
         message = "expected a producer snapshot, because producers have written here, found none"
-        yield place.scope.finding(Kind.MISSING, "", message)
+        yield place.finding(Kind.MISSING, "", message)
     if checks[-1].complete:
-        yield from _end(log_dir, place.scope, checks[-1].next_offset)
+        yield from _end(place, checks[-1].next_offset)
 
 
-def _end(log_dir: LogDirCheck, scope: Scope, end_offset: int) -> Iterator[Finding]:
-    if scope.topic is None or scope.partition is None:
-        return
-    key = TopicPartition(scope.topic, scope.partition)
+def _end(place: Scope, end_offset: int) -> Iterator[Finding]:
     for name in _LIMITS:
-        offset = log_dir.checkpoints.get(name, {}).get(key, 0)
+        offset = place.checkpoints.get(name, 0)
         if offset > end_offset:
             message = (
                 f"expected the log to reach offset {offset}, which is in {name}, found that it "
                 f"ends at {end_offset}"
             )
-            yield scope.finding(Kind.CHECKPOINT, "", message, offsets=(end_offset, offset - 1))
+            yield place.finding(Kind.CHECKPOINT, "", message, offsets=(end_offset, offset - 1))
             return
 
 
 def _transactions(
-    place: PartitionPlace, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]
+    place: Scope, segments: Sequence[LogFile], checks: Sequence[SegmentCheck]
 ) -> Iterator[Finding]:
     """Check transactions that span segments, as far as all earlier segments are known."""
-    runs: list[SegmentRuns] = []
-    for check in checks:
-        if check.runs is None:
-            break
-        runs.append(check.runs)
+    known = takewhile(lambda runs: runs is not None, (check.runs for check in checks))
+    runs = [one for one in known if one is not None]
     at = bisect_left(
         range(len(runs)), True, key=lambda number: _fault(place, runs[: number + 1]) is not None
     )
     error = _fault(place, runs)
     if error is not None:
-        yield place.scope.finding(Kind.TXN_INDEX, segments[at].name(TXNINDEX), error)
+        name = segment_file(segments[at].base_offset, TXNINDEX)
+        yield place.finding(Kind.TXN_INDEX, name, error)
 
 
 def _entries(
-    place: PartitionPlace, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]
+    place: Scope, segments: Sequence[LogFile], checks: Sequence[SegmentCheck]
 ) -> Iterator[Finding]:
     """Check what transaction indexes say of earlier segments. Report each one's first fault."""
     known = [
@@ -257,12 +201,12 @@ def _entries(
         )
         if fault is not None and number not in reported:
             reported.add(number)
-            yield txn_index_finding(segments[number].log, fault)
+            yield txn_index_finding(segments[number], fault)
 
 
-def _looked_up(place: PartitionPlace, found: Unexplained) -> EntryFault | None:
+def _looked_up(place: Scope, found: Unexplained) -> EntryFault | None:
     try:
-        batch = Segments(Places(), place.scope.directory).find_offset(found.offset)
+        batch = Segments(Places(), place.directory).find_offset(found.offset)
     except FAILS_ONE_PARTITION:
         return None  # this is a finding of its own
     if batch is None:
@@ -275,7 +219,7 @@ def _looked_up(place: PartitionPlace, found: Unexplained) -> EntryFault | None:
     return unexplained_fault(found, begins_at=begins_at, producer=producer, data=data)
 
 
-def _fault(place: PartitionPlace, runs: Sequence[SegmentRuns]) -> CorruptLogError | None:
+def _fault(place: Scope, runs: Sequence[SegmentRuns]) -> CorruptLogError | None:
     try:
         fold(
             runs,
