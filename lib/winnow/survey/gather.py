@@ -56,6 +56,34 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
         return ControlColumns.joined(decode_control(blocks) for blocks in parts)
 
 
+def markers_of(rows: Array, columns: ControlColumns) -> dict[int, Marker]:
+    """Return what control batches say that end a transaction, by base offset. `columns`: of
+    `rows`, which are BATCH rows.
+    """
+    chosen = np.isin(columns.type, _ENDS)
+    ends = rows[chosen]
+    fields = zip(
+        ends["base_offset"].tolist(),
+        ends["producer_id"].tolist(),
+        ends["producer_epoch"].tolist(),
+        columns.coordinator_epoch[chosen].tolist(),
+        columns.timestamp[chosen].tolist(),
+        (columns.type[chosen] == int(ControlType.ABORT)).tolist(),
+        strict=True,
+    )
+    return {
+        offset: Marker(
+            offset=offset,
+            producer_id=producer,
+            producer_epoch=epoch,
+            coordinator_epoch=coordinator,
+            timestamp=timestamp,
+            aborted=aborted,
+        )
+        for offset, producer, epoch, coordinator, timestamp, aborted in fields
+    }
+
+
 class Gatherer:
     """Receives the rows of a walk (dtype BATCH), piece by piece, in order. `buf` contains their
     batches.
@@ -110,28 +138,7 @@ class Gatherer:
         if not len(self._last):
             return NO_BATCHES, {}
         ends = self._last[self._last_ends]
-        columns = control_columns(self._buf, ends, self._path)
-        fields = zip(
-            ends["base_offset"].tolist(),
-            ends["producer_id"].tolist(),
-            ends["producer_epoch"].tolist(),
-            columns.coordinator_epoch.tolist(),
-            columns.timestamp.tolist(),
-            (columns.type == int(ControlType.ABORT)).tolist(),
-            strict=True,
-        )
-        markers = {
-            offset: Marker(
-                offset=offset,
-                producer_id=producer,
-                producer_epoch=epoch,
-                coordinator_epoch=coordinator,
-                timestamp=timestamp,
-                aborted=aborted,
-            )
-            for offset, producer, epoch, coordinator, timestamp, aborted in fields
-        }
-        return self._last, markers
+        return self._last, markers_of(ends, control_columns(self._buf, ends, self._path))
 
     def events(self) -> Array:
         """Return dtype EVENT: transactional data, and markers as in `transaction_runs.reduced`."""

@@ -117,7 +117,7 @@ def compare_recovery(case: Case, kafka: Kafka) -> Comparison:
     ours, theirs = case.copies()
     request = TruncateRequest(settings=case.settings, now=case.now, truncate=True, keep_cut=False)
     (surveyed,) = survey_log_dirs(Places(), [str(ours)])
-    logs = recover_dir(Places(), surveyed, request, run_id="run", writers=1).logs
+    logs = recover_dir(Places(), surveyed, request, run_id="run").logs
     errors = {log.name: log.error for log in logs}
     loaded = kafka.rebuild(
         [theirs / name for name in case.names],

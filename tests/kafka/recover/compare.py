@@ -80,7 +80,7 @@ def recover_with_winnow(
 ) -> RecoveredDir:
     storage = storage or Places()
     (surveyed,) = survey_log_dirs(storage, [str(log_dir)])
-    return recover_dir(storage, surveyed, asked or request(), run_id="run", writers=1)
+    return recover_dir(storage, surveyed, asked or request(), run_id="run")
 
 
 @cache

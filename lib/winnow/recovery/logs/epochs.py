@@ -29,8 +29,7 @@ class LeaderEpochs:
         """Add an epoch found in the log, if it is later than all that are known."""
         if epoch <= self.latest:
             return
-        while self._entries and self._entries[-1][1] >= offset:
-            self._entries.pop()
+        self.truncate_from_end(offset)
         self._entries.append((epoch, offset))
         self.changed = True
 

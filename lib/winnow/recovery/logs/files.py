@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.txnindex import ENTRY
 from winnow.logdir.names import (
@@ -14,34 +12,59 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import Storage
 
 
 class PartitionFiles:
     """Lists the directory once. Raises CorruptLogError for a log, an index or a snapshot that is no
     regular file.
+
+    Producers are saved here: nothing is written before the plan of the whole partition is known.
     """
 
     def __init__(self, storage: Storage, directory: str) -> None:
         entries = storage.list_dir(directory)
-        _refuse_others(entries)
-        self._storage, self._directory = storage, directory
+        for entry in entries:
+            if not entry.is_file and entry.name.endswith((LOG, *INDEX_SUFFIXES, SNAPSHOT)):
+                raise CorruptLogError(
+                    "not a regular file",
+                    expected="a file",
+                    found="a symbolic link" if entry.is_link else "something else",
+                    where=entry.name,
+                    hint="No broker makes it. Find out who did, and remove it.",
+                )
+        self._storage, self.directory = storage, directory
         self.sizes = {entry.name: entry.size for entry in entries if entry.is_file}
+        self.snapshots = {base_offset_of(name) for name in self.sizes if name.endswith(SNAPSHOT)}
+        """Offsets of the snapshots that there would be by now."""
+        self.written: dict[int, bytes] = {}
+        """The new ones, by offset."""
 
     def path(self, name: str) -> str:
-        return f"{self._directory}/{name}"
+        return f"{self.directory}/{name}"
 
     def read(self, name: str) -> bytes:
         return self._storage.read_bytes(self.path(name))
 
+    def snapshot(self, offset: int) -> bytes:
+        written = self.written.get(offset)
+        return self.read(segment_file(offset, SNAPSHOT)) if written is None else written
+
+    def write_snapshot(self, offset: int, data: bytes) -> None:
+        self.snapshots.add(offset)
+        self.written[offset] = data
+
+    def remove_snapshot(self, offset: int) -> None:
+        self.snapshots.discard(offset)
+        self.written.pop(offset, None)
+
     def transactions_lie_below(self, base: int) -> bool:
         """`TransactionIndex.sanityCheck`: whether an entry ends below its segment."""
         name = segment_file(base, TXNINDEX)
-        if name not in self.sizes:
-            return False
-        data = self.read(name)
-        for fields in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size]):
-            version, _, _, last_offset, _ = fields
+        data = self.read(name) if name in self.sizes else b""
+        for version, _, _, last_offset, _ in ENTRY.iter_unpack(
+            data[: len(data) - len(data) % ENTRY.size]
+        ):
             if version >= 1 << 8:  # a broker looks at the first byte only
                 raise CorruptLogError(
                     "a transaction index of an unknown version",
@@ -64,15 +87,3 @@ class PartitionFiles:
             if name.endswith(INDEX_SUFFIXES)
             and segment_file(base_offset_of(name), LOG) not in self.sizes
         )
-
-
-def _refuse_others(entries: Sequence[Entry]) -> None:
-    for entry in entries:
-        if not entry.is_file and entry.name.endswith((LOG, *INDEX_SUFFIXES, SNAPSHOT)):
-            raise CorruptLogError(
-                "not a regular file",
-                expected="a file",
-                found="a symbolic link" if entry.is_link else "something else",
-                where=entry.name,
-                hint="No broker makes it. Find out who did, and remove it.",
-            )

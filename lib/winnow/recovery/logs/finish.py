@@ -40,31 +40,29 @@ def finish_log_dir(
 
     Only then the checkpoints lose the entries of other partitions, and the marker is written.
     """
-    loaded = {
-        log.topic_partition: log.loaded
-        for log in logs
-        if log.is_counted and log.error is None and log.loaded is not None
-    }
     path = log_dir.path
+    sound = [(log, log.loaded) for log in logs if log.error is None and log.loaded is not None]
+    loaded = {log.topic_partition: one for log, one in sound if log.is_counted}
     _bound_high_watermarks(storage, path, loaded)
+    # A broker writes a log start only if the segments don't show it.
     starts = {
-        partition: log.log_start_offset if _is_told(log) else None
-        for partition, log in loaded.items()
+        partition: one.log_start_offset
+        if one.tiered or one.log_start_offset > one.first_base_offset
+        else None
+        for partition, one in loaded.items()
     }
-    ends = {partition: log.log_end_offset for partition, log in loaded.items()}
-    _write(storage, path, LOG_START_CHECKPOINT, starts, whole=whole)
-    _write(storage, path, RECOVERY_POINT_CHECKPOINT, ends, whole=whole)
+    ends = {partition: one.log_end_offset for partition, one in loaded.items()}
+    for name, offsets in ((LOG_START_CHECKPOINT, starts), (RECOVERY_POINT_CHECKPOINT, ends)):
+        if whole:
+            lines = [f"{p.topic} {p.partition} {o}" for p, o in offsets.items() if o is not None]
+            own = f"{path}/{META_PROPERTIES}"
+            write_checkpoint(storage, f"{path}/{name}", lines, attributes_of=own)
+        else:
+            update_offset_checkpoint(storage, f"{path}/{name}", offsets)
     if whole:
         _write_marker(storage, path)
-    for log in logs:
-        if log.error is None and log.loaded is not None:
-            names = log.loaded.truncation.old_snapshots
-            remove_files(storage, f"{path}/{log.name}", names)
-
-
-def _is_told(log: LoadedLog) -> bool:
-    """A broker writes a log start only if the segments don't show it."""
-    return log.tiered or log.log_start_offset > log.first_base_offset
+    for log, one in sound:
+        remove_files(storage, f"{path}/{log.name}", one.truncation.old_snapshots)
 
 
 def _bound_high_watermarks(
@@ -82,26 +80,6 @@ def _bound_high_watermarks(
             if partition in before
         },
     )
-
-
-def _write(
-    storage: Storage,
-    path: str,
-    name: str,
-    offsets: Mapping[TopicPartition, int | None],
-    *,
-    whole: bool,
-) -> None:
-    file = f"{path}/{name}"
-    if not whole:
-        update_offset_checkpoint(storage, file, offsets)
-        return
-    lines = [
-        f"{partition.topic} {partition.partition} {offset}"
-        for partition, offset in offsets.items()
-        if offset is not None
-    ]
-    write_checkpoint(storage, file, lines, attributes_of=f"{path}/{META_PROPERTIES}")
 
 
 def _write_marker(storage: Storage, path: str) -> None:

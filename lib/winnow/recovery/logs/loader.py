@@ -6,12 +6,13 @@ Leftovers of an interrupted cleaning are gone already (`winnow.logdir.commit.rec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.batches import end_of
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment, Truncation
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE
@@ -27,11 +28,13 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
+from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
 from winnow.recovery.logs.epochs import LeaderEpochs
 from winnow.recovery.logs.files import PartitionFiles
-from winnow.recovery.logs.producers import ProducerManager, Snapshots
+from winnow.recovery.logs.producers import ProducerManager
 from winnow.recovery.logs.segments import (
+    Batches,
     batches_from,
     end_of_log,
     is_before_break,
@@ -59,6 +62,9 @@ class _Segment:
     files: dict[str, bytes] = field(default_factory=dict)
     """By suffix: indexes that were built."""
 
+    def name(self, suffix: str) -> str:
+        return segment_file(self.base, suffix)
+
 
 def load_log(storage: Storage, log: LogToLoad, config: TopicConfig) -> LoadedLog:
     """Return what a loader leaves. CorruptLogError where it fails, and where that can't be told."""
@@ -67,16 +73,13 @@ def load_log(storage: Storage, log: LogToLoad, config: TopicConfig) -> LoadedLog
 
 class _Loader:
     def __init__(self, storage: Storage, log: LogToLoad, config: TopicConfig) -> None:
-        self._storage, self._log, self._config = storage, log, config
+        self._log, self._config = log, config
         self._files = PartitionFiles(storage, log.directory)
         self._entries = self._files.sizes
-        self._snapshots = Snapshots(
-            lambda offset: self._files.read(segment_file(offset, SNAPSHOT)),
-            {base_offset_of(name) for name in self._entries if name.endswith(SNAPSHOT)},
-        )
-        self._before = frozenset(self._snapshots.offsets)
+        self._before = frozenset(self._files.snapshots)
         self._epochs = LeaderEpochs(read_leader_epochs(storage, log.directory))
         self._segments: dict[int, _Segment] = {}
+        """By base offset, ascending."""
         self._removed: list[_Segment] = []
         self._main = self._manager()
 
@@ -85,10 +88,9 @@ class _Loader:
         self._recover_unflushed()
         checkpoint = self._log.log_start_checkpoint
         created = self._start_anew_if_beyond_end()
-        end = self._segments[max(self._segments)].next_offset
+        end, first = self._end, min(self._segments)
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(checkpoint)
-        first = min(self._segments)
         # The log of a topic with remote storage may begin below its first segment.
         config = self._config
         tiered = (
@@ -123,7 +125,7 @@ class _Loader:
                 )
             segment = _Segment(base, size, size, base)
             try:
-                if segment_file(base, INDEX) not in self._entries:
+                if segment.name(INDEX) not in self._entries:
                     self._recover(segment, "its offset index is missing")
                 elif self._files.transactions_lie_below(base):
                     self._recover(segment, "its transaction index is invalid")
@@ -136,26 +138,26 @@ class _Loader:
             self._segments[base] = segment
 
     def _recover_unflushed(self) -> None:
-        bases = sorted(self._segments)
-        first = max((base for base in bases if base <= self._log.recovery_point), default=None)
-        unflushed = [base for base in bases if first is None or base >= first]
-        for number, base in enumerate(unflushed):
-            segment = self._segments[base]
+        flushed = unflushed_from(list(self._segments), self._log.recovery_point)
+        unflushed = list(self._segments.values())[flushed:]
+        for number, segment in enumerate(unflushed):
             size = segment.size
             try:
                 self._recover(segment, segment.why)
-            except OffsetOrderError:
-                self._empty(segment)
+            except OffsetOrderError:  # the loader gives it up
+                self._set(
+                    segment, b"", b"", [], size=0, end=segment.base, why="its offsets go back"
+                )
             if segment.size < size:
-                self._remove([self._segments[later] for later in unflushed[number + 1 :]])
+                self._remove(unflushed[number + 1 :])
                 return
 
     def _start_anew_if_beyond_end(self) -> int | None:
         start = self._log.log_start_checkpoint
         if self._segments:
-            if self._segments[max(self._segments)].next_offset >= start:
+            if self._end >= start:
                 return None
-            self._remove([self._segments[base] for base in sorted(self._segments)])
+            self._remove(list(self._segments.values()))
             self._epochs.clear()
             self._main.truncate_fully(start)
         self._segments[start] = _Segment(start, 0, 0, start)
@@ -165,15 +167,15 @@ class _Loader:
     def _recover(self, segment: _Segment, why: str) -> None:
         manager = self._manager()
         self._rebuild(manager, self._log.log_start_checkpoint, segment.base)
-        path = self._files.path(segment_file(segment.base, LOG))
+        path, interval = self._path(segment), self._config.index_interval_bytes
         indexes = RecoveredIndexes(
             base_offset=segment.base,
-            interval=self._config.index_interval_bytes,
+            interval=interval,
             max_bytes=self._config.segment_index_bytes,
             where=path,
         )
         aborted: list[AbortedTransaction] = []
-        size, next_offset, goes_back = 0, segment.base, False
+        size, end, goes_back = 0, segment.base, False
         for batches in recovered_batches(path, segment.size, segment.base):
             if isinstance(batches, str):
                 why = f"{why}; {batches}" if why else batches
@@ -182,111 +184,109 @@ class _Loader:
             indexes.append(rows)
             newer = rows[rows["magic"] == MAX_MAGIC]
             self._assign_epochs(newer)
-            aborted += manager.append(newer, batches.markers, path=path)
+            aborted += manager.append(Batches(newer, batches.markers), path=path)
             if len(newer):
-                manager.map_end = int(newer[-1]["last_offset"]) + 1
-            expected = np.concatenate([[next_offset], rows["last_offset"][:-1] + 1])
+                manager.map_end = end_of(newer[-1]).next_offset
+            expected = np.concatenate([[end], rows["last_offset"][:-1] + 1])
             goes_back = goes_back or bool((rows["base_offset"] < expected).any())
-            size = int(rows[-1]["position"]) + int(rows[-1]["size"])
-            next_offset = int(rows[-1]["last_offset"]) + 1
+            last = end_of(rows[-1])
+            size, end = last.position, last.next_offset
         try:
             index, timeindex = indexes.finish()
         except OffsetOrderError:
             # Cutting a transaction index to nothing leaves an empty file.
-            interval = self._config.index_interval_bytes
             if aborted and is_before_break(
                 path, segment.size, interval=interval, marker=aborted[0].last_offset
             ):
                 segment.files[TXNINDEX] = b""
             raise
         if goes_back:
-            next_offset = end_of_log(path, size, segment.base, index)
-        has_transactions = self._has_transaction_index(segment)
-        segment.files = {INDEX: index, TIMEINDEX: timeindex}
-        if aborted or has_transactions:
-            segment.files[TXNINDEX] = encode_txn_index(aborted)
-        segment.recovered, segment.next_offset = True, next_offset
-        segment.why = why
-        segment.size = size
+            end = end_of_log(path, size, segment.base, index)
+        self._set(segment, index, timeindex, aborted, size=size, end=end, why=why)
         manager.take_snapshot()
 
-    def _empty(self, segment: _Segment) -> None:
-        """The loader gives up a segment whose index entries do not ascend."""
-        has_transactions = self._has_transaction_index(segment)
-        segment.files = {INDEX: b"", TIMEINDEX: b""}
-        if has_transactions:
-            segment.files[TXNINDEX] = b""
-        segment.recovered, segment.size, segment.next_offset = True, 0, segment.base
-        segment.why = "its offsets go back"
+    def _set(
+        self,
+        segment: _Segment,
+        index: bytes,
+        timeindex: bytes,
+        aborted: Sequence[AbortedTransaction],
+        *,
+        size: int,
+        end: int,
+        why: str,
+    ) -> None:
+        """Set what the recovery of a segment leaves."""
+        txnindex = TXNINDEX in segment.files or segment.name(TXNINDEX) in self._entries
+        segment.files = {INDEX: index, TIMEINDEX: timeindex}
+        if aborted or txnindex:
+            segment.files[TXNINDEX] = encode_txn_index(aborted)
+        segment.recovered, segment.size, segment.next_offset = True, size, end
+        segment.why = why
 
     def _remove(self, segments: Sequence[_Segment]) -> None:
         for segment in segments:
             del self._segments[segment.base]
-        self._removed += segments
-        for segment in segments:
             self._main.remove_and_mark(segment.base)
+        self._removed += segments
 
     def _rebuild(self, manager: ProducerManager, log_start: int, end: int) -> None:
         """`UnifiedLog.rebuildProducerState`: up to `end`, from the newest snapshot on."""
-        bases = sorted(self._segments)
+        bases = list(self._segments)
         to_snapshot = {*bases[-2:], end}
         nothing_before = manager.is_empty and manager.map_end >= end
         manager.truncate_and_reload(log_start, end)
         if end > manager.map_end and not nothing_before:
-            from_base = max((base for base in bases if base <= manager.map_end), default=None)
-            for base in bases:
-                if base >= end or (from_base is not None and base < from_base):
+            from_base = max((base for base in bases if base <= manager.map_end), default=-1)
+            for base, segment in self._segments.items():
+                if not from_base <= base < end:
                     continue
-                segment = self._segments[base]
-                start = max(base, manager.map_end, log_start)
-                manager.map_end = start
+                manager.map_end = max(base, manager.map_end, log_start)
                 if base in to_snapshot:
                     manager.take_snapshot()
-                path = self._files.path(segment_file(base, LOG))
-                begin = self._look_up(segment, start)
-                pieces = batches_from(path, segment.size, start, begin)
-                manager.load_batches(((each.rows, each.markers) for each in pieces), path=path)
+                pieces = self._batches_from(segment, manager.map_end)
+                manager.load_batches(pieces, path=self._path(segment))
         manager.map_end = end
         manager.take_snapshot()
 
     # --- smaller parts ---
 
+    @property
+    def _end(self) -> int:
+        return self._segments[max(self._segments)].next_offset
+
+    def _path(self, segment: _Segment) -> str:
+        return self._files.path(segment.name(LOG))
+
     def _manager(self) -> ProducerManager:
         return ProducerManager(
-            self._snapshots,
+            self._files,
             now=self._log.now,
             expiration_ms=self._config.producer_id_expiration_ms,
-            where=self._log.directory,
         )
 
     def _assign_epochs(self, rows: Rows) -> None:
-        if not len(rows):
-            return
         epochs = rows["leader_epoch"]
         before = np.maximum.accumulate(np.concatenate([[self._epochs.latest], epochs[:-1]]))
-        for row in np.flatnonzero(epochs > before).tolist():
+        for row in np.flatnonzero(epochs > before[: len(epochs)]).tolist():
             self._epochs.assign(int(epochs[row]), int(rows["base_offset"][row]))
 
-    def _has_transaction_index(self, segment: _Segment) -> bool:
-        return TXNINDEX in segment.files or segment_file(segment.base, TXNINDEX) in self._entries
-
-    def _look_up(self, segment: _Segment, offset: int) -> int:
-        """Return the byte where a loader begins to look for an offset."""
+    def _batches_from(self, segment: _Segment, offset: int) -> Iterator[Batches]:
+        """Yield batches from where a loader begins to look for an offset."""
         segment.index_read = True
-        path = self._files.path(segment_file(segment.base, INDEX))
         data = segment.files.get(INDEX)
         if data is None:
-            data = self._storage.read_bytes(path)
+            data = self._files.read(segment.name(INDEX))
         position = look_up(data, segment.base, offset)
         if position < 0:
             raise CorruptLogError(
                 "an index entry is invalid",
                 expected="a position of at least 0",
                 found=str(position),
-                where=path,
+                where=self._files.path(segment.name(INDEX)),
                 hint="Remove the file: a missing index is rebuilt.",
             )
-        return position
+        return batches_from(self._path(segment), segment.size, offset, position)
 
     def _read_unstable(self, log_start: int) -> None:
         """A broker looks for the first offset of an undecided transaction, and fails if it comes to
@@ -296,53 +296,41 @@ class _Loader:
         if first is None:
             return
         at = max(first, log_start)
-        bases = sorted(self._segments)
-        begin = max((base for base in bases if base <= at), default=bases[0])
-        for base in bases[bases.index(begin) :]:
-            segment = self._segments[base]
-            path = self._files.path(segment_file(base, LOG))
-            start = self._look_up(segment, at)
-            pieces = batches_from(path, segment.size, at, start)
-            if any((each.rows["base_offset"] >= at).any() for each in pieces):
+        begin = max((base for base in self._segments if base <= at), default=-1)
+        for base, segment in self._segments.items():
+            if base >= begin and any(
+                (each.rows["base_offset"] >= at).any() for each in self._batches_from(segment, at)
+            ):
                 return
 
     # --- the result ---
 
     def _truncation(self, created: int | None) -> Truncation:
         files: dict[str, bytes] = {}
-        cuts = []
-        removed_bases = {segment.base for segment in self._removed}
+        removed = sorted(self._removed, key=lambda segment: segment.base)
+        gone_bases = {segment.base for segment in removed}
         for segment in self._segments.values():
             for suffix, data in self._files_of(segment).items():
-                name = segment_file(segment.base, suffix)
-                if segment.base in removed_bases or self._files.differs(name, data):
+                name = segment.name(suffix)
+                if segment.base in gone_bases or self._files.differs(name, data):
                     files[name] = data
-            if segment.size < segment.before:
-                cuts.append(
-                    LogCut(
-                        segment.base, segment.before, segment.size, segment.next_offset, segment.why
-                    )
-                )
         if LEADER_EPOCHS not in self._entries and not self._epochs.changed:
             files[LEADER_EPOCHS] = b""
-        gone = sorted(self._before - self._snapshots.offsets)
-        end = self._segments[max(self._segments)].next_offset
+        snapshots = {
+            segment_file(offset, SNAPSHOT): data
+            for offset, data in sorted(self._files.written.items())
+        }
+        gone, end = sorted(self._before - self._files.snapshots), self._end
         return Truncation(
-            removed=tuple(
-                RemovedSegment(segment.base, segment.before)
-                for segment in sorted(self._removed, key=lambda segment: segment.base)
+            removed=tuple(RemovedSegment(segment.base, segment.before) for segment in removed),
+            cuts=tuple(
+                LogCut(one.base, one.before, one.size, one.next_offset, one.why)
+                for one in self._segments.values()
+                if one.size < one.before
             ),
-            cuts=tuple(sorted(cuts, key=lambda cut: cut.base_offset)),
             created_segment=created,
             files=files,
-            snapshots={
-                name: data
-                for name, data in (
-                    (segment_file(offset, SNAPSHOT), data)
-                    for offset, data in sorted(self._snapshots.written.items())
-                )
-                if self._files.differs(name, data)
-            },
+            snapshots={n: data for n, data in snapshots.items() if self._files.differs(n, data)},
             orphans=tuple(name for name in self._files.orphans() if name not in files),
             snapshots_beyond_end=tuple(
                 segment_file(offset, SNAPSHOT) for offset in gone if offset > end
@@ -356,12 +344,11 @@ class _Loader:
         if segment.recovered or segment.files:
             return segment.files
         found = {}
-        if segment_file(segment.base, TIMEINDEX) not in self._entries:
+        if segment.name(TIMEINDEX) not in self._entries:
             found[TIMEINDEX] = b""
-        name = segment_file(segment.base, INDEX)
-        torn = self._entries[name] % OFFSET_ENTRY_SIZE
+        torn = self._entries[segment.name(INDEX)] % OFFSET_ENTRY_SIZE
         if segment.index_read and torn:
-            found[INDEX] = self._files.read(name)[:-torn]
+            found[INDEX] = self._files.read(segment.name(INDEX))[:-torn]
         return found
 
     def _epochs_differ(self) -> bool:

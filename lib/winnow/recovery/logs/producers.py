@@ -3,14 +3,12 @@
 
 A broker makes a new manager for each segment that it recovers, and one for the log at the end. Each
 of them deletes snapshots and writes new ones. The order decides which files are left, so it is
-followed here step by step. `Snapshots` stands for the files: nothing is written before the plan of
-the whole partition is known.
+followed here step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +17,9 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.logdir.snapshots import decode_snapshot, encode_snapshot
 from winnow.policy.producers import Marker, Producer, ProducerState, expire, from_entries, replay
+from winnow.recovery.logs.files import PartitionFiles
 from winnow.recovery.logs.java_map import JavaKeys
+from winnow.recovery.logs.segments import Batches
 from winnow.state import ProducerEntry
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 
@@ -28,41 +28,18 @@ _NO_EPOCH = Producer(epoch=-1)
 """Of a producer of which only an empty control batch is left (S5.6)."""
 
 
-@dataclass(slots=True)
-class Snapshots:
-    """The snapshot files of a partition directory as they would be by now."""
-
-    read: Callable[[int], bytes]
-    """Content of the file that is on disk, by offset."""
-    offsets: set[int]
-    written: dict[int, bytes] = field(default_factory=dict)
-
-    def content(self, offset: int) -> bytes:
-        return self.written[offset] if offset in self.written else self.read(offset)
-
-    def write(self, offset: int, data: bytes) -> None:
-        self.offsets.add(offset)
-        self.written[offset] = data
-
-    def remove(self, offset: int) -> None:
-        self.offsets.discard(offset)
-        self.written.pop(offset, None)
-
-
 class ProducerManager:
     """One `ProducerStateManager`, from its creation to the last snapshot that it takes.
 
     `now` in ms; `expiration_ms` is `producer.id.expiration.ms`.
     """
 
-    def __init__(self, files: Snapshots, *, now: int, expiration_ms: int, where: str) -> None:
+    def __init__(self, files: PartitionFiles, *, now: int, expiration_ms: int) -> None:
         self._files = files
         self._now, self._expiration_ms = now, expiration_ms
-        self._where = where
-        self._known = set(files.offsets)
+        self._known = set(files.snapshots)
         self._state = ProducerState()
         self._keys = JavaKeys()
-        self._ongoing: dict[int, int] = {}
         self._first_unreplicated: int | None = None
         self.map_end = 0
         self._last_snapshot = 0
@@ -86,15 +63,14 @@ class ProducerManager:
         while self._known:
             offset = max(self._known)
             try:
-                entries = decode_snapshot(self._files.content(offset), where=self._where)
+                data = self._files.snapshot(offset)
+                entries = decode_snapshot(data, where=self._files.directory)
             except CorruptLogError:
                 self._remove(offset)
                 continue
             self._state = expire(from_entries(entries), self._now, self._expiration_ms)
-            for producer_id, producer in self._state.producers.items():
+            for producer_id in self._state.producers:
                 self._keys.add(producer_id)
-                if producer.current_txn_first_offset is not None:
-                    self._ongoing[producer.current_txn_first_offset] = producer_id
             self._last_snapshot = self.map_end = offset
             return
         self._last_snapshot = self.map_end = log_start
@@ -104,48 +80,39 @@ class ProducerManager:
         if self.map_end <= self._last_snapshot:
             return
         producers = self._state.producers
-        self._files.write(
-            self.map_end, encode_snapshot(_entry(pid, producers[pid]) for pid in self._keys)
-        )
+        data = encode_snapshot(_entry(pid, producers[pid]) for pid in self._keys)
+        self._files.write_snapshot(self.map_end, data)
         self._known.add(self.map_end)
         self._last_snapshot = self.map_end
 
-    def append(
-        self, rows: NDArray[np.void], markers: Mapping[int, Marker], *, path: str
-    ) -> list[AbortedTransaction]:
+    def append(self, batches: Batches, *, path: str) -> list[AbortedTransaction]:
         """Replay batches one by one, as the recovery of a segment does. Return the entries that its
         transaction index gets.
-
-        `rows`: dtype BATCH, v2, in the order of the file; `markers` by base offset.
         """
-        rows = rows[rows["producer_id"] > NO_PRODUCER]
-        if not len(rows):
-            return []
-        aborted = self._transactions(rows, markers, path)
-        self._replay(rows, markers)
-        for producer_id in _first_seen(rows):
-            self._keys.add(producer_id)
-        return aborted
+        return self._append(batches, self._keys, path)
 
-    def load_batches(
-        self, pieces: Iterable[tuple[NDArray[np.void], Mapping[int, Marker]]], *, path: str
-    ) -> None:
+    def load_batches(self, pieces: Iterable[Batches], *, path: str) -> None:
         """Replay all batches of one segment together, as a broker does to reach a state: new
         producers come in the order of a map of their own.
-
-        `pieces`: rows and markers as for `append`.
         """
         loaded = JavaKeys(computed=True)
-        for every, markers in pieces:
-            rows = every[every["producer_id"] > NO_PRODUCER]
-            if not len(rows):
-                continue
-            self._transactions(rows, markers, path)
-            self._replay(rows, markers)
-            for producer_id in _first_seen(rows):
-                loaded.add(producer_id)
+        for batches in pieces:
+            self._append(batches, loaded, path)
         for producer_id in loaded:
             self._keys.add(producer_id)
+
+    def _append(self, batches: Batches, keys: JavaKeys, path: str) -> list[AbortedTransaction]:
+        rows = batches.rows[batches.rows["producer_id"] > NO_PRODUCER]
+        if not len(rows):
+            return []
+        aborted = self._transactions(rows, batches.markers, path)
+        state = replay(ProducerState(self._state.producers), rows, markers=batches.markers)
+        ids, first = np.unique(rows["producer_id"], return_index=True)
+        for producer_id in ids[np.argsort(first)].tolist():
+            keys.add(producer_id)
+        emptied = {pid: _NO_EPOCH for pid in ids.tolist() if pid not in state.producers}
+        self._state = ProducerState({**state.producers, **emptied})
+        return aborted
 
     def remove_and_mark(self, offset: int) -> None:
         """Remove the snapshot of a segment that is removed, if this manager knows it."""
@@ -156,7 +123,7 @@ class ProducerManager:
         """Forget all: the log begins anew at this offset."""
         for known in sorted(self._known):
             self._remove(known)
-        self._state, self._keys, self._ongoing = ProducerState(), JavaKeys(), {}
+        self._state, self._keys = ProducerState(), JavaKeys()
         self._last_snapshot, self.map_end = 0, offset
 
     def remove_stray(self, base_offsets: Iterable[int]) -> None:
@@ -164,7 +131,7 @@ class ProducerManager:
         not below the last base.
         """
         bases = set(base_offsets)
-        self._known = set(self._files.offsets)
+        self._known = set(self._files.snapshots)
         strays = sorted(self._known - bases)
         for offset in strays[:-1]:
             self._remove(offset)
@@ -173,19 +140,22 @@ class ProducerManager:
 
     def first_unstable(self) -> int | None:
         """First offset of a transaction that is open, or ended in what this manager has read."""
-        found = [*self._ongoing]
+        found = [*self._open().values()]
         if self._first_unreplicated is not None:
             found.append(self._first_unreplicated)
         return min(found, default=None)
 
+    def _open(self) -> dict[int, int]:
+        """Return the first offsets of open transactions, by producer."""
+        return {
+            producer_id: producer.current_txn_first_offset
+            for producer_id, producer in self._state.producers.items()
+            if producer.current_txn_first_offset is not None
+        }
+
     def _remove(self, offset: int) -> None:
         self._known.discard(offset)
-        self._files.remove(offset)
-
-    def _replay(self, rows: NDArray[np.void], markers: Mapping[int, Marker]) -> None:
-        state = replay(ProducerState(self._state.producers), rows, markers=markers)
-        emptied = {pid: _NO_EPOCH for pid in _first_seen(rows) if pid not in state.producers}
-        self._state = ProducerState({**state.producers, **emptied})
+        self._files.remove_snapshot(offset)
 
     def _transactions(
         self, rows: NDArray[np.void], markers: Mapping[int, Marker], path: str
@@ -193,14 +163,10 @@ class ProducerManager:
         """Follow the transactions through these rows, before the producers are replayed."""
         control = (rows["attributes"] & CONTROL) != 0
         transactional = (rows["attributes"] & TRANSACTIONAL) != 0
-        open_ids = set(self._ongoing.values()) | set(
-            np.unique(rows["producer_id"][transactional & ~control]).tolist()
-        )
-        if not open_ids:
-            return []
+        first_of = self._open()
+        open_ids = first_of.keys() | {*rows["producer_id"][transactional & ~control].tolist()}
         chosen = np.isin(rows["producer_id"], np.fromiter(open_ids, np.int64))
         chosen[chosen] = _changes(rows["producer_id"][chosen], (transactional & ~control)[chosen])
-        first_of = {producer_id: first for first, producer_id in self._ongoing.items()}
         aborted = []
         for offset, producer_id, is_control, is_transactional in zip(
             rows["base_offset"][chosen].tolist(),
@@ -210,31 +176,21 @@ class ProducerManager:
             strict=True,
         ):
             if not is_control:
-                if producer_id in first_of and not is_transactional:
+                if is_transactional:
+                    first_of.setdefault(producer_id, offset)
+                elif producer_id in first_of:
                     raise _outside_transaction(producer_id, offset, path)
-                if producer_id not in first_of and is_transactional:
-                    first_of[producer_id] = offset
-                    self._ongoing[offset] = producer_id
                 continue
             marker = markers.get(offset)
             if marker is None or producer_id not in first_of:
                 continue
             first = first_of.pop(producer_id)
             if marker.aborted:
-                others = (o for o, pid in self._ongoing.items() if pid != producer_id)
-                aborted.append(
-                    AbortedTransaction(producer_id, first, offset, min(others, default=offset + 1))
-                )
-            self._ongoing.pop(first, None)
+                stable = min(first_of.values(), default=offset + 1)
+                aborted.append(AbortedTransaction(producer_id, first, offset, stable))
             known = self._first_unreplicated
             self._first_unreplicated = first if known is None else min(known, first)
         return aborted
-
-
-def _first_seen(rows: NDArray[np.void]) -> list[int]:
-    """Return each producer id once, in the order of its first batch."""
-    ids, first = np.unique(rows["producer_id"], return_index=True)
-    return ids[np.argsort(first)].tolist()  # type: ignore[no-any-return]
 
 
 def _changes(producer_ids: NDArray[np.int64], data: NDArray[np.bool_]) -> NDArray[np.bool_]:

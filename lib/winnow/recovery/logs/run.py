@@ -6,8 +6,7 @@ Then it writes the checkpoints, and last the marker of a clean shutdown (S8.9).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,7 +27,7 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.survey import LogDir
 from winnow.logdir.topic_globs import is_wanted
-from winnow.policy.sources import Unknown, parse_topic_set
+from winnow.policy.sources import Unknown
 from winnow.recovery.logs.finish import finish_log_dir
 from winnow.recovery.logs.loader import load_log
 from winnow.recovery.logs.values import (
@@ -45,6 +44,7 @@ from winnow.runtime.packing import in_order
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
+from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.spread import spread
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
@@ -63,7 +63,6 @@ _WRITERS = 8
 
 _Planned = LoadedLog | str
 """The plan, or why there is none."""
-PlanAll = Callable[[Sequence[LogToLoad]], Sequence[_Planned]]
 
 
 def recover_unclean(
@@ -85,9 +84,7 @@ def recover_unclean(
                 found=path,
                 hint="Kafka runs on local directories. Copy it there first.",
             )
-    run_id = new_run_id()
-    storage = Places()
-    sc = spark.sparkContext
+    run_id, storage, sc = new_run_id(), Places(), spark.sparkContext
     with (
         locked(log_dirs, to_change=request.truncate) as dirs,
         same_directories(sc, [log_dir.path for log_dir in dirs]),
@@ -95,9 +92,8 @@ def recover_unclean(
     ):
         settings, notes = with_metadata(request.settings, storage, dirs)
         request = replace(request, settings=settings)
-        plan = partial(_plan_all, sc)
         done = [
-            recover_dir(storage, log_dir, request, run_id=run_id, plan=plan, progress=progress)
+            recover_dir(storage, log_dir, request, run_id=run_id, sc=sc, progress=progress)
             for log_dir in dirs
             if not log_dir.clean_shutdown
         ]
@@ -117,28 +113,38 @@ def recover_dir(
     request: TruncateRequest,
     *,
     run_id: str,
-    plan: PlanAll | None = None,
+    sc: SparkContext | None = None,
     progress: Progress | None = None,
-    writers: int = _WRITERS,
 ) -> RecoveredDir:
-    """Recover one log directory, whose lock the caller holds. `plan` defaults to this process."""
+    """Recover one log directory, whose lock the caller holds. Without `sc`, all is done in this
+    thread.
+    """
     progress = progress or Silence()
-    plan = plan or (lambda some: [_plan_one(log) for log in some])
-    if log_dir.error is not None:
-        return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(log_dir.error))
     try:
-        places, left_out = places_of(storage, log_dir, request)
+        if log_dir.error is not None:
+            raise log_dir.error
+        every = list(_places(storage, log_dir, request))
     except FAILS_ONE_PARTITION as error:
         return RecoveredDir(path=log_dir.path, logs=(), error=failure_of(error))
+    places = [log for log in every if is_wanted(log.topic_partition.topic, request.topics)]
+    left_out = len(every) - len(places)
     progress.stage(f"recovering {len(places)} logs in {log_dir.path}", total_tasks=len(places))
+    apply = partial(_apply, storage, request=request, run_id=run_id)
     logs: list[RecoveredLog] = []
     for some in in_order(places, lambda log: log.bytes, _ROUND_BYTES):
         ready = [_put_right(storage, log, request) for log in some]
-        planned = iter(plan([log for log, error in zip(some, ready, strict=True) if not error]))
-        work = [(log, error or next(planned)) for log, error in zip(some, ready, strict=True)]
-        done = _apply_all(storage, work, request=request, run_id=run_id, writers=writers)
-        logs += done
-        progress.advance(len(done))
+        planned = map(_plan_one, ready) if sc is None else _plan_all(sc, ready)
+        # Those that cut most come first: on a full disk they free space for the others.
+        work = sorted(zip(ready, planned, strict=True), key=lambda one: -_cut_bytes(one[1]))
+        at_once = 1 if sc is None else _WRITERS
+        first = side_by_side([partial(apply, *one) for one in work], at_once=at_once)
+        for (log, _), outcome in zip(work, first, strict=True):
+            if outcome.is_short_of_space:  # try once more
+                again = _put_right(storage, log, request)
+                logs.append(_added(outcome, apply(again, _plan_one(again))))
+            else:
+                logs.append(outcome)
+        progress.advance(len(work))
     logs.sort(key=lambda log: log.name)
     whole = not left_out and all(log.error is None for log in logs)
     result = RecoveredDir(path=log_dir.path, logs=tuple(logs), left_out=left_out)
@@ -164,6 +170,8 @@ def _plan_all(sc: SparkContext, logs: Sequence[LogToLoad]) -> list[_Planned]:
 
 
 def _plan_one(log: LogToLoad) -> _Planned:
+    if log.error is not None:
+        return log.error
     if isinstance(log.config, Unknown):
         return log.config.reason
     try:
@@ -172,11 +180,13 @@ def _plan_one(log: LogToLoad) -> _Planned:
         return failure_of(error)
 
 
-def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> str | None:
-    """Finish or roll back what an interrupted cleaning left. Return why that is impossible."""
+def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> LogToLoad:
+    """Finish or roll back what an interrupted cleaning left. Where that is impossible, the log gets
+    an error.
+    """
     try:
-        if log.error is not None:
-            return log.error
+        if log.error is not None or isinstance(log.config, Unknown):
+            return log
         if not request.truncate:
             preview(storage, log.directory)
         elif log.kind is DirectoryKind.CURRENT and log.name == str(log.topic_partition):
@@ -184,50 +194,21 @@ def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> st
         else:
             recover(storage, log.directory)
     except FAILS_ONE_PARTITION as error:
-        return failure_of(error)
-    return None
-
-
-def _apply_all(
-    storage: Storage,
-    work: Sequence[tuple[LogToLoad, _Planned]],
-    *,
-    request: TruncateRequest,
-    run_id: str,
-    writers: int,
-) -> list[RecoveredLog]:
-    """Apply plans, those that cut most first: on a full disk they free space for the others. A log
-    that found too little is planned and tried once more.
-    """
-    apply = partial(_apply, storage, request=request, run_id=run_id)
-    ordered = sorted(work, key=lambda one: -_cut_bytes(one[1]))
-    with ThreadPoolExecutor(writers) as pool:
-        first = list(pool.map(apply, ordered) if writers > 1 else map(apply, ordered))
-    done = []
-    for (log, _), outcome in zip(ordered, first, strict=True):
-        if outcome.is_short_of_space:
-            error = _put_right(storage, log, request)
-            again = apply((log, error or _plan_one(log)))
-            done.append(
-                replace(
-                    again,
-                    cuts=(*outcome.cuts, *again.cuts),
-                    removed=(*outcome.removed, *again.removed),
-                )
-            )
-        else:
-            done.append(outcome)
-    return done
+        return replace(log, error=failure_of(error))
+    return log
 
 
 def _cut_bytes(planned: _Planned) -> int:
     return 0 if isinstance(planned, str) else planned.truncation.cut_bytes
 
 
+def _added(first: RecoveredLog, again: RecoveredLog) -> RecoveredLog:
+    return replace(again, cuts=(*first.cuts, *again.cuts), removed=(*first.removed, *again.removed))
+
+
 def _apply(
-    storage: Storage, work: tuple[LogToLoad, _Planned], *, request: TruncateRequest, run_id: str
+    storage: Storage, log: LogToLoad, planned: _Planned, *, request: TruncateRequest, run_id: str
 ) -> RecoveredLog:
-    log, planned = work
     outcome = RecoveredLog(
         name=log.name,
         topic_partition=log.topic_partition,
@@ -250,14 +231,12 @@ def _apply(
             on_cut=made.append,
         )
         outcome = replace(outcome, kept=kept)
-    except OSError as error:
-        full = error.errno in NO_SPACE
+    except FAILS_ONE_PARTITION as error:
+        full = isinstance(error, OSError) and error.errno in NO_SPACE
         hint = ". Free some space" if full else ""
         if full and request.keep_cut:
             hint += ", or do not keep what is cut: --discard-cut"
         outcome = replace(outcome, error=f"{failure_of(error)}{hint}", is_short_of_space=full)
-    except FAILS_ONE_PARTITION as error:
-        outcome = replace(outcome, error=failure_of(error))
     return replace(
         outcome,
         cuts=tuple(one for one in change.cuts if one in made),
@@ -265,28 +244,13 @@ def _apply(
     )
 
 
-_ANY_POLICY = "*:cleanup.policy=compact"
-"""Recovery does not depend on the policy, so a topic whose policy is unknown is recovered too."""
-
-
-def places_of(
-    storage: Storage, log_dir: LogDir, request: TruncateRequest
-) -> tuple[list[LogToLoad], int]:
-    """Return the logs to recover, and how many `request.topics` leaves out.
+def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iterator[LogToLoad]:
+    """Yield all logs to recover, also those that `request.topics` leaves out.
 
     Replicas that are being moved, and stray ones, are recovered as well: the marker is for all logs
     of the directory. A deleted log is not: a broker does not recover it either. Nor is the metadata
     log: a broker recovers it at every start, whether there is a marker or not (KafkaRaftLog).
     """
-    every = list(_places(storage, log_dir, request))
-    chosen = [log for log in every if is_wanted(log.topic_partition.topic, request.topics)]
-    return chosen, len(every) - len(chosen)
-
-
-def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iterator[LogToLoad]:
-    settings = replace(
-        request.settings, topic_sets=(*request.settings.topic_sets, parse_topic_set(_ANY_POLICY))
-    )
     for entry in storage.list_dir(log_dir.path):
         if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
             continue
@@ -295,13 +259,13 @@ def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iter
         key = parse_partition_dir(plain).topic_partition
         if key is None or kind is DirectoryKind.DELETE or key.topic == METADATA_TOPIC:
             continue
-        config = settings.resolve(key.topic, node_id=log_dir.meta.node_id)
-        error, log_bytes = config.reason if isinstance(config, Unknown) else None, 0
+        error, log_bytes = None, 0
         if not entry.is_dir:
             error = "it is a symbolic link, which Winnow does not follow"
-        if error is None:
+        else:
             try:
-                log_bytes = _log_bytes(storage, f"{log_dir.path}/{entry.name}")
+                files = storage.list_dir(f"{log_dir.path}/{entry.name}")
+                log_bytes = sum(file.size for file in files if file.name.endswith(LOG))
             except FAILS_ONE_PARTITION as failed:
                 error = failure_of(failed)
         yield LogToLoad(
@@ -311,12 +275,8 @@ def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iter
             topic_partition=key,
             log_start_checkpoint=log_dir.checkpoints.log_start.get(key, 0),
             recovery_point=log_dir.checkpoints.recovery_point.get(key, 0),
-            config=config,
+            config=request.settings.resolve_for_any_policy(key.topic, node_id=log_dir.meta.node_id),
             now=request.now,
             bytes=log_bytes,
             error=error,
         )
-
-
-def _log_bytes(storage: Storage, directory: str) -> int:
-    return sum(entry.size for entry in storage.list_dir(directory) if entry.name.endswith(LOG))

@@ -13,10 +13,11 @@ from winnow.logdir.batches import HeaderWalk, Piece, records_of
 from winnow.logdir.valid_batches import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range, release
-from winnow.survey.gather import control_columns
+from winnow.survey.gather import control_columns, markers_of
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, MAX_OFFSET_SPAN, NO_PRODUCER, is_wrapper
 from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType
+from winnow.wire.control_records import EMPTY
 from winnow.wire.walk import WalkStatus
 
 _ENTRY = struct.Struct(">ii")
@@ -43,11 +44,12 @@ def recovered_batches(path: str, size: int, base_offset: int) -> Iterator[Batche
             if isinstance(item, str):
                 yield item
                 break
-            if _out_of_reach(item, base_offset):
+            lasts = item["last_offset"]
+            if ((lasts < base_offset) | (lasts - base_offset > MAX_OFFSET_SPAN)).any():
                 raise CorruptLogError(
                     "an offset is out of reach of its segment's index",
                     expected=f"offsets from {base_offset} to {base_offset + MAX_OFFSET_SPAN}",
-                    found=f"{int(item['last_offset'].min())}..{int(item['last_offset'].max())}",
+                    found=f"{lasts.min()}..{lasts.max()}",
                     where=path,
                     hint="A broker would split the segment when it starts. Let it do so, or copy "
                     "the partition from another replica.",
@@ -92,48 +94,24 @@ def _walk(path: str, size: int, start: int = 0) -> Iterator[tuple[Bytes, Rows]]:
         del buf, walk
 
 
-def _out_of_reach(rows: Rows, base_offset: int) -> bool:
-    lasts = rows["last_offset"]
-    return bool((lasts < base_offset).any() or (lasts - base_offset > MAX_OFFSET_SPAN).any())
-
-
 def _markers(buf: Bytes, rows: Rows, path: str) -> dict[int, Marker]:
     chosen = rows[
         ((rows["attributes"] & CONTROL) != 0)
         & (rows["magic"] == MAX_MAGIC)
         & (rows["producer_id"] > NO_PRODUCER)
     ]
-    if not len(chosen):
-        return {}
     columns = control_columns(buf, chosen, path)
-    found = {}
-    for row, kind, epoch, timestamp in zip(
-        chosen,
-        columns.type.tolist(),
-        columns.coordinator_epoch.tolist(),
-        columns.timestamp.tolist(),
-        strict=True,
-    ):
-        if int(row["record_count"]) == 0:
-            continue
-        offset = int(row["base_offset"])
-        if kind not in {ControlType.ABORT, ControlType.COMMIT} or epoch < 0:
-            raise CorruptLogError(
-                "a marker can't be read",
-                expected="an ABORT or a COMMIT with the epoch of its coordinator",
-                found=f"type {kind}, epoch {epoch}",
-                where=f"{path}, offset {offset}",
-                hint="A broker fails here, too. Copy the partition from another replica.",
-            )
-        found[offset] = Marker(
-            offset=offset,
-            producer_id=int(row["producer_id"]),
-            producer_epoch=int(row["producer_epoch"]),
-            coordinator_epoch=epoch,
-            timestamp=timestamp,
-            aborted=kind == ControlType.ABORT,
+    kinds, epochs = columns.type, columns.coordinator_epoch
+    sound = np.isin(kinds, (ControlType.ABORT, ControlType.COMMIT)) & (epochs >= 0)
+    for wrong in np.flatnonzero(~sound & (kinds != EMPTY))[:1]:
+        raise CorruptLogError(
+            "a marker can't be read",
+            expected="an ABORT or a COMMIT with the epoch of its coordinator",
+            found=f"type {kinds[wrong]}, epoch {epochs[wrong]}",
+            where=f"{path}, offset {chosen['base_offset'][wrong]}",
+            hint="A broker fails here, too. Copy the partition from another replica.",
         )
-    return found
+    return markers_of(chosen, columns)
 
 
 def end_of_log(path: str, size: int, base_offset: int, index: bytes) -> int:
