@@ -39,7 +39,7 @@ def _inspect(log_dir: Path) -> object:
         told += [
             (file, *_all(file.lines)) for file in describe_target(STORAGE, target, records=True)
         ]
-        if target.is_partition:
+        if not target.is_log_dir:
             told += [
                 find_position(STORAGE, target, offset=3),
                 find_position(STORAGE, target, timestamp=3),

@@ -8,6 +8,7 @@ from typing import Any
 
 from winnow.cli.out import Contents
 from winnow.logdir.indexes.txnindex import AbortedTransaction
+from winnow.logdir.lookup import IndexEntry
 from winnow.state import ProducerEntry
 from winnow.verbs.inspect.values import (
     BatchLine,
@@ -18,7 +19,6 @@ from winnow.verbs.inspect.values import (
     Line,
     NamesLine,
     Note,
-    OffsetLine,
     PositionLine,
     Problem,
     PropertyLine,
@@ -261,7 +261,7 @@ def _names(n: NamesLine) -> str:
 
 _TEXTS: dict[type, Callable[[Any], list[str]]] = {
     BatchLine: lambda b: [_batch(b), *(f"  {_record(r)}" for r in b.records or ())],
-    OffsetLine: lambda e: [f"offset {e.offset} @{e.position}"],
+    IndexEntry: lambda e: [f"offset {e.offset} @{e.position}"],
     TimeLine: lambda e: [f"{instant(e.timestamp)} ({e.timestamp})  offset {e.offset}"],
     AbortedTransaction: lambda a: [_aborted(a)],
     ProducerEntry: lambda p: [_producer(p)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_offset_checkpoint
@@ -20,33 +20,19 @@ from winnow.storage.contract import Storage
 from winnow.verbs.inspect.files import Directory, describe_file, kind_of, list_directory
 from winnow.verbs.inspect.logs import batch_line, record_lines
 from winnow.verbs.inspect.values import (
-    BatchLine,
     FileDescription,
     FileKind,
     Note,
     PlainRecord,
     PositionLine,
     Problem,
-    RecordLine,
 )
 from winnow.wire.internal_topics import INTERNAL_TOPICS
+from winnow.wire.plain import Record
 from winnow.wire.walk import first_bad_crc
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A directory, and which of its files to describe: one, or all (None)."""
-
-    directory: Directory
-    only: str | None
-    is_log_dir: bool
-
-    @property
-    def is_partition(self) -> bool:
-        return self.only is None and not self.is_log_dir
-
-
-def find_target(storage: Storage, path: str) -> Target:
+def find_target(storage: Storage, path: str) -> Directory:
     """Resolve a path.
 
     Raises UsageError for a path that does not exist, and for a directory that Kafka did not make.
@@ -54,10 +40,9 @@ def find_target(storage: Storage, path: str) -> Target:
     full = storage.canonical(path)
     parent, _, name = full.rpartition("/")
     try:
-        entry = storage.entry(full)
-        if not entry.is_dir:
-            return Target(list_directory(storage, parent or "/"), name, is_log_dir=False)
-        directory = list_directory(storage, full)
+        if not storage.entry(full).is_dir:
+            return replace(list_directory(storage, parent or "/"), only=name)
+        found = list_directory(storage, full)
     except OSError as error:
         raise UsageError(
             "can't read this path",
@@ -65,10 +50,8 @@ def find_target(storage: Storage, path: str) -> Target:
             where=path,
             hint="Give files or directories that Kafka wrote.",
         ) from None
-    if META_PROPERTIES in directory.entries:
-        return Target(directory, None, is_log_dir=True)
-    if any(name.endswith(LOG) for name in directory.entries) or directory.topic is not None:
-        return Target(directory, None, is_log_dir=False)
+    if found.is_log_dir or found.topic is not None or any(n.endswith(LOG) for n in found.entries):
+        return found
     raise UsageError(
         "not a Kafka directory",
         expected=f"a log directory, with {META_PROPERTIES}, or a partition's, with .log files",
@@ -78,39 +61,38 @@ def find_target(storage: Storage, path: str) -> Target:
 
 
 def describe_target(
-    storage: Storage, target: Target, *, records: bool
+    storage: Storage, target: Directory, *, records: bool
 ) -> Iterator[FileDescription]:
     """Describe the files: those of a log directory first, then partition by partition."""
-    directory = target.directory
     if target.only is not None:
-        yield describe_file(storage, directory, target.only, records=records)
+        yield describe_file(storage, target, target.only, records=records)
         return
-    yield from _files_of(storage, directory, records=records)
+    yield from _files_of(storage, target, records=records)
     if target.is_log_dir:
-        for entry in directory.entries.values():
+        for entry in target.entries.values():
             if entry.is_dir:
-                yield from _sub_directory(storage, directory, entry.name, records=records)
+                yield from _sub_directory(storage, target, entry.name, records=records)
 
 
 def find_position(
-    storage: Storage, target: Target, *, offset: int | None = None, timestamp: int | None = None
+    storage: Storage, target: Directory, *, offset: int | None = None, timestamp: int | None = None
 ) -> PositionLine:
     """Find where `offset`, or else `timestamp` (ms), leads in the partition `target`.
 
     The lines of the result say what is wrong. Raises UsageError if the target is not a partition
     directory.
     """
-    directory = target.directory.path
-    if not target.is_partition:
+    directory = target.path
+    if target.only is not None or target.is_log_dir:
         raise UsageError(
             "an offset or a timestamp can only be looked up in a partition",
             expected="the directory of a partition",
-            found="a log directory" if target.is_log_dir else "a file",
+            found="a log directory" if target.only is None else "a file",
             where=directory if target.only is None else f"{directory}/{target.only}",
         )
     lines: list[Problem | Note] = []
     found: Found | None = None
-    following: PlainRecord | None = None
+    following: Record | None = None
     start, end = 0, None
     asked, value = ("offset", offset) if offset is not None else ("timestamp", timestamp or 0)
     try:
@@ -121,9 +103,7 @@ def find_position(
             at = None if found is None or found.record is None else found.record.offset
         else:
             found, at = segments.find_offset(offset), offset
-        if at is not None:
-            record = segments.first_data_record(at)
-            following = None if record is None else PlainRecord(record.offset, record.timestamp)
+        following = None if at is None else segments.first_data_record(at)
         end = segments.end_offset()
     except (CorruptLogError, OSError) as error:
         lines.append(Problem(str(error)))
@@ -131,39 +111,36 @@ def find_position(
         lines.append(Note(f"a broker refuses offset {offset}: the log begins at {start}"))
     if offset is not None and end is not None and offset > end:
         lines.append(Note(f"a broker refuses offset {offset}: the log ends at {end}"))
-    batch, record_line = _shown(found, target.directory.topic, lines)
-    return PositionLine(
+    position = PositionLine(
         directory=directory,
         asked=asked,
         value=value,
-        segment=None if found is None else found.path,
-        index_offset=found.index_entry.offset if found and found.index_entry else None,
-        index_position=found.index_entry.position if found and found.index_entry else None,
-        batches_scanned=0 if found is None else found.scanned,
-        batch=batch,
-        record=record_line,
-        next_record=following,
+        next_record=PlainRecord(following.offset, following.timestamp) if following else None,
         log_start_offset=start,
         log_end_offset=end,
         lines=tuple(lines),
     )
+    return position if found is None else _with(position, found, target.topic)
 
 
-def _shown(
-    found: Found | None, topic: str | None, lines: list[Problem | Note]
-) -> tuple[BatchLine | None, RecordLine | None]:
-    if found is None:
-        return None, None
-    lines += [Note(note) for note in found.notes]
+def _with(position: PositionLine, found: Found, topic: str | None) -> PositionLine:
+    entry, row = found.index_entry, found.piece.rows[found.row]
+    lines: list[Problem | Note] = [Note(note) for note in found.notes]
     valid = first_bad_crc(found.piece.data, found.piece.rows[found.row : found.row + 1]) < 0
     if not valid:
         lines.append(Problem(f"wrong CRC ({found.path}, batch at byte {found.position})"))
-    batch = batch_line(found.piece, found.row, crc_valid=valid)
-    if found.record is None:
-        return batch, None
+    records = [] if found.record is None else [found.record]
     internal = topic if topic in INTERNAL_TOPICS else None
-    [line] = record_lines([found.record], found.piece.rows[found.row], topic=internal)
-    return batch, line
+    return replace(
+        position,
+        segment=found.path,
+        index_offset=entry.offset if entry else None,
+        index_position=entry.position if entry else None,
+        batches_scanned=found.scanned,
+        batch=batch_line(found.piece, found.row, crc_valid=valid),
+        record=next(iter(record_lines(records, row, topic=internal)), None),
+        lines=(*position.lines, *lines),
+    )
 
 
 def _log_start_offset(storage: Storage, directory: str, segments: Segments) -> int:

@@ -47,17 +47,13 @@ _KIND_OF_NAME = {
     PARTITION_METADATA: FileKind.PROPERTIES,
     "bootstrap.checkpoint": FileKind.METADATA_SNAPSHOT,
 }
-_KIND_OF_SUFFIX = {
-    ".log": FileKind.LOG,
-    ".index": FileKind.INDEX,
-    ".timeindex": FileKind.TIMEINDEX,
-    ".txnindex": FileKind.TXNINDEX,
-    ".snapshot": FileKind.SNAPSHOT,
-    ".checkpoint": FileKind.METADATA_SNAPSHOT,
-}
 _NAMED_BY_BASE = frozenset(
     (FileKind.LOG, FileKind.INDEX, FileKind.TIMEINDEX, FileKind.TXNINDEX, FileKind.SNAPSHOT)
 )
+_KIND_OF_SUFFIX = {
+    **{f".{kind}": kind for kind in _NAMED_BY_BASE},
+    ".checkpoint": FileKind.METADATA_SNAPSHOT,
+}
 _UNFINISHED = (CLEANED, SWAP, DELETED)
 
 
@@ -67,6 +63,12 @@ class Directory:
 
     path: str
     entries: dict[str, Entry]
+    only: str | None = None
+    """The one file that was asked for. None: all of them."""
+
+    @property
+    def is_log_dir(self) -> bool:
+        return META_PROPERTIES in self.entries
 
     @property
     def topic(self) -> str | None:
@@ -87,17 +89,15 @@ def describe_file(
     Never raises for what is in the file or happens to it: that is reported in its lines. Raises
     FileNotFoundError if the file is not in the directory.
     """
-    entry = directory.entries.get(name)
+    path, entry = f"{directory.path}/{name}", directory.entries.get(name)
     if entry is None:
-        raise FileNotFoundError(f"{directory.path}/{name}")
-    path = f"{directory.path}/{name}"
-    kind, state = kind_of(name)
-    base_offset = None
+        raise FileNotFoundError(path)
+    kind, base_offset = kind_of(name)[0], None
     lines: Iterator[Line] = iter([Problem(f"not a regular file ({path})")])
     try:
         base_offset = base_offset_of(name) if kind in _NAMED_BY_BASE else None
         if entry.is_file:
-            read = _lines(storage, directory, entry, kind, state, base_offset, records=records)
+            read = _lines(storage, directory, entry, base_offset or 0, records=records)
             lines = _unchanged(storage, path, entry, read)
     except CorruptLogError as error:
         lines = iter([Problem(f"{error} ({path})")])
@@ -110,27 +110,18 @@ def kind_of(name: str) -> tuple[FileKind, str]:
     """
     state = next((suffix for suffix in _UNFINISHED if name.endswith(suffix)), "")
     plain = name.removesuffix(state)
-    if plain in _KIND_OF_NAME:
-        return (_KIND_OF_NAME[plain], state) if not state else (FileKind.OTHER, state)
-    kind = _KIND_OF_SUFFIX.get(plain[plain.rfind(".") :] if "." in plain else "", FileKind.OTHER)
+    kind = _KIND_OF_SUFFIX.get(plain[plain.rfind(".") :], FileKind.OTHER)
     if kind is FileKind.METADATA_SNAPSHOT and not METADATA_SNAPSHOT.fullmatch(plain):
-        return FileKind.OTHER, state
-    return kind, state
+        kind = FileKind.OTHER
+    return kind if state else _KIND_OF_NAME.get(plain, kind), state
 
 
 def _lines(
-    storage: Storage,
-    directory: Directory,
-    entry: Entry,
-    kind: FileKind,
-    state: str,
-    base_offset: int | None,
-    *,
-    records: bool,
+    storage: Storage, directory: Directory, entry: Entry, base: int, *, records: bool
 ) -> Iterator[Line]:
     """Read the file lazily: nothing is read before the first line is requested."""
     path = f"{directory.path}/{entry.name}"
-    base = base_offset or 0
+    kind, state = kind_of(entry.name)
     match kind:
         case FileKind.LOG | FileKind.METADATA_SNAPSHOT:
             topic = directory.topic if directory.topic in INTERNAL_TOPICS else None
@@ -176,10 +167,8 @@ def _properties(storage: Storage, directory: str, name: str) -> list[Line]:
     data = storage.read_bytes(path)
     if name == META_PROPERTIES:
         read_meta(storage, directory)
-        return [
-            PropertyLine(*pair)
-            for pair in sorted(javaproperties.loads(data.decode("latin-1")).items())
-        ]
+        found = javaproperties.loads(data.decode("latin-1"))
+        return [PropertyLine(*pair) for pair in sorted(found.items())]
     try:
         pairs = [line.partition(":") for line in data.decode().splitlines()]
     except UnicodeDecodeError:

@@ -21,9 +21,10 @@ from winnow.logdir.indexes.index import (
     without_preallocated,
 )
 from winnow.logdir.indexes.txnindex import ENTRY, decode_txn_index
+from winnow.logdir.lookup import IndexEntry
 from winnow.storage.contract import Storage
 from winnow.verbs.inspect.logs import abort_markers
-from winnow.verbs.inspect.values import FileKind, Line, Note, OffsetLine, Problem, TimeLine
+from winnow.verbs.inspect.values import FileKind, Line, Note, Problem, TimeLine
 from winnow.wire.batch import MAX_OFFSET_SPAN
 
 
@@ -42,25 +43,20 @@ class LogFile:
         return self.base_offset + MAX_OFFSET_SPAN + 1 if self.following is None else self.following
 
 
-def describe_index(
-    storage: Storage, path: str, log: LogFile, kind: FileKind
-) -> Iterator[OffsetLine | TimeLine | Problem | Note]:
-    """Yield an OffsetLine or a TimeLine per entry, then what is wrong with them."""
-    entry = OFFSET_ENTRY_ON_DISK if kind is FileKind.INDEX else TIME_ENTRY_ON_DISK
+def describe_index(storage: Storage, path: str, log: LogFile, kind: FileKind) -> Iterator[Line]:
+    """Yield an IndexEntry or a TimeLine per entry, then what is wrong with them."""
+    base, end, offsets = log.base_offset, log.end_offset, kind is FileKind.INDEX
+    entry = OFFSET_ENTRY_ON_DISK if offsets else TIME_ENTRY_ON_DISK
     data, remarks = _read(storage, path, log, entry.itemsize)
     for one, two in np.frombuffer(data[: len(data) - len(data) % entry.itemsize], entry).tolist():
-        if kind is FileKind.INDEX:
-            yield OffsetLine(log.base_offset + one, two)
-        else:
-            yield TimeLine(one, log.base_offset + two)
+        yield IndexEntry(base + one, two) if offsets else TimeLine(one, base + two)
     yield from remarks
     if log.path is None:
         yield Problem(f"an index without a log ({path})")
         return
-    base, end = log.base_offset, log.end_offset
     try:
         batches, complete = _columns(storage, log)
-        if kind is FileKind.INDEX:
+        if offsets:
             check_offset_index(
                 data, path, batches, base_offset=base, log_bytes=log.size, end_offset=end
             )
@@ -75,21 +71,17 @@ def describe_index(
 
 def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
     """Yield an AbortedTransaction per entry, then what is wrong with them."""
-    data = storage.read_bytes(path)
+    data, base = storage.read_bytes(path), log.base_offset
     whole = data[: len(data) - len(data) % ENTRY.size]
-    good = 0
     try:
-        entries = decode_txn_index(
-            whole, path, base_offset=log.base_offset, end_offset=log.end_offset
-        )
+        entries = decode_txn_index(whole, path, base_offset=base, end_offset=log.end_offset)
         yield from entries
-        good = len(entries)
         if len(data) > len(whole):
-            decode_txn_index(data, path, base_offset=log.base_offset)
+            decode_txn_index(data, path, base_offset=base)
         if log.path is None:
             yield Problem(f"an index without a log ({path})")
-        elif good:
-            markers = abort_markers(storage, log.path, size=log.size, base_offset=log.base_offset)
+        elif entries:
+            markers = abort_markers(storage, log.path, size=log.size, base_offset=base)
             for number, entry in enumerate(entries):
                 if (entry.producer_id, entry.last_offset) not in markers:
                     where = f"{path} at byte {number * ENTRY.size}"

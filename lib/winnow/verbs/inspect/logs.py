@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,11 @@ from winnow.wire.plain import Record
 
 _CODECS = {int(codec): codec.name.lower() for codec in Codec}
 _SEQUENCES = 2**31
+_AS_IN_THE_HEADER: tuple[Any, ...] = (
+    *("size", "magic", "base_offset", "last_offset", "max_timestamp", "crc"),
+    *("producer_id", "producer_epoch", "base_sequence", "leader_epoch"),
+)
+"""Fields of a BatchLine that are those of a BATCH row."""
 
 
 def describe_log(
@@ -73,28 +79,20 @@ def batch_line(
     """Return what the header of batch `i` says."""
     row = piece.rows[i]
     attributes, magic = int(row["attributes"]), int(row["magic"])
-    horizon = magic == MAX_MAGIC and bool(attributes & DELETE_HORIZON)
+    modern = magic == MAX_MAGIC
+    horizon = modern and bool(attributes & DELETE_HORIZON)
     sequence, delta = int(row["base_sequence"]), int(row["last_offset"]) - int(row["base_offset"])
     return BatchLine(
+        **{name: int(row[name]) for name in _AS_IN_THE_HEADER},
         position=piece.position(i),
-        size=int(row["size"]),
-        magic=magic,
-        base_offset=int(row["base_offset"]),
-        last_offset=int(row["last_offset"]),
-        count=int(row["record_count"]) if magic == MAX_MAGIC else None,
+        count=int(row["record_count"]) if modern else None,
         codec=_CODECS.get(attributes & CODEC_MASK, f"unknown ({attributes & CODEC_MASK})"),
         timestamp_type=_timestamp_type(magic, attributes),
-        max_timestamp=int(row["max_timestamp"]),
-        base_timestamp=int(row["base_timestamp"]) if magic == MAX_MAGIC and not horizon else None,
+        base_timestamp=int(row["base_timestamp"]) if modern and not horizon else None,
         delete_horizon=int(row["base_timestamp"]) if horizon else None,
-        producer_id=int(row["producer_id"]),
-        producer_epoch=int(row["producer_epoch"]),
-        base_sequence=sequence,
         last_sequence=-1 if sequence < 0 else (sequence + delta) % _SEQUENCES,
-        leader_epoch=int(row["leader_epoch"]),
-        transactional=magic == MAX_MAGIC and bool(attributes & TRANSACTIONAL),
-        control=magic == MAX_MAGIC and bool(attributes & CONTROL),
-        crc=int(row["crc"]),
+        transactional=modern and bool(attributes & TRANSACTIONAL),
+        control=modern and bool(attributes & CONTROL),
         crc_valid=crc_valid,
         records=records,
     )

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from winnow.logdir.indexes.txnindex import AbortedTransaction
+from winnow.logdir.lookup import IndexEntry
 from winnow.state import ProducerEntry
 from winnow.wire.internal_topics import Fields
 
@@ -86,14 +87,6 @@ class BatchLine:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetLine:
-    """An entry of an offset index: the last offset of the batch at a position (bytes)."""
-
-    offset: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
 class TimeLine:
     """A time index entry: the largest timestamp (ms) up to the batch that ends at an offset."""
 
@@ -143,7 +136,7 @@ class Note:
 
 Line: TypeAlias = (
     BatchLine
-    | OffsetLine
+    | IndexEntry
     | TimeLine
     | AbortedTransaction
     | ProducerEntry
@@ -180,14 +173,14 @@ class PositionLine:
     asked: str
     """`offset` or `timestamp`"""
     value: int
-    segment: str | None
+    segment: str | None = None
     """The log file; None if the log ends before what was asked for."""
-    index_offset: int | None
-    index_position: int | None
+    index_offset: int | None = None
+    index_position: int | None = None
     """The index entry from which the scan began; None for the start of the file."""
-    batches_scanned: int
-    batch: BatchLine | None
-    record: RecordLine | None
+    batches_scanned: int = 0
+    batch: BatchLine | None = None
+    record: RecordLine | None = None
     """The first record in the batch at or after what was asked for."""
     next_record: PlainRecord | None
     """The first record that a consumer gets after seeking there; None at the end of the log."""

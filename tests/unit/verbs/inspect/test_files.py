@@ -11,6 +11,7 @@ import pytest
 from tests.twins.encoding import encode_batch
 from tests.unit.logdir.test_lookup import batch, partition
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
+from winnow.logdir.lookup import IndexEntry
 from winnow.logdir.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.state import ProducerEntry
@@ -22,7 +23,6 @@ from winnow.verbs.inspect.values import (
     Line,
     NamesLine,
     Note,
-    OffsetLine,
     Problem,
     TimeLine,
 )
@@ -68,7 +68,7 @@ def test_sound_partition_has_no_remarks(directory: Path) -> None:
     assert [b.base_offset for b in batches] == list(range(0, 55, 5))
     assert [r.offset for b in batches for r in b.records or ()] == list(range(55))
     assert {b.codec for b in batches} == {"none", "zstd"}
-    assert any(isinstance(line, OffsetLine) for line in found)
+    assert any(isinstance(line, IndexEntry) for line in found)
     assert any(isinstance(line, TimeLine) for line in found)
 
 
@@ -112,9 +112,9 @@ def test_index_entry_that_names_no_batch_is_reported(directory: Path) -> None:
 
 def test_torn_index_is_shown_up_to_its_torn_end(directory: Path) -> None:
     index = directory / segment_file(0, INDEX)
-    whole = [line for line in lines(index) if isinstance(line, OffsetLine)]
+    whole = [line for line in lines(index) if isinstance(line, IndexEntry)]
     index.write_bytes(index.read_bytes() + b"\1\2\3")
-    assert [line for line in lines(index) if isinstance(line, OffsetLine)] == whole
+    assert [line for line in lines(index) if isinstance(line, IndexEntry)] == whole
     [told] = problems(index)
     assert "torn end" in told
 
