@@ -13,36 +13,32 @@ class LeaderEpochs:
     """(epoch, start offset), ascending in both. `changed`: a broker would have written it anew."""
 
     def __init__(self, entries: Sequence[tuple[int, int]]) -> None:
-        self._entries = list(entries)
+        self.entries = list(entries)
         self.changed = False
-
-    @property
-    def entries(self) -> tuple[tuple[int, int], ...]:
-        return tuple(self._entries)
 
     @property
     def latest(self) -> int:
         """-1: none."""
-        return self._entries[-1][0] if self._entries else _NONE
+        return self.entries[-1][0] if self.entries else _NONE
 
     def assign(self, epoch: int, offset: int) -> None:
         """Add an epoch found in the log, if it is later than all that are known."""
         if epoch <= self.latest:
             return
         self.truncate_from_end(offset)
-        self._entries.append((epoch, offset))
+        self.entries.append((epoch, offset))
         self.changed = True
 
     def truncate_from_end(self, end_offset: int) -> None:
-        while self._entries and self._entries[-1][1] >= end_offset:
-            self._entries.pop()
+        while self.entries and self.entries[-1][1] >= end_offset:
+            self.entries.pop()
             self.changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        if any(offset <= start_offset for _, offset in self._entries):
-            self._entries = list(fold_leader_epochs(self._entries, start_offset))
+        if any(offset <= start_offset for _, offset in self.entries):
+            self.entries = list(fold_leader_epochs(self.entries, start_offset))
             self.changed = True
 
     def clear(self) -> None:
-        self._entries = []
+        self.entries = []
         self.changed = True

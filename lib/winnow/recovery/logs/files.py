@@ -19,7 +19,7 @@ class PartitionFiles:
     """Lists the directory once. Raises CorruptLogError for a log, an index or a snapshot that is no
     regular file.
 
-    Producers are saved here: nothing is written before the plan of the whole partition is known.
+    New snapshots are kept here: nothing is written before the whole partition is planned.
     """
 
     def __init__(self, storage: Storage, directory: str) -> None:

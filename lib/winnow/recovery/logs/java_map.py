@@ -10,6 +10,7 @@ holds the same producers in another order, which brokers read alike.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 _FIRST_CAPACITY = 16
@@ -37,7 +38,7 @@ class JavaKeys:
         self._computed = computed
         self._capacity = _FIRST_CAPACITY
         self._hashes: dict[int, int] = {}
-        self._in_bucket: dict[int, int] = {}
+        self._in_bucket = Counter[int]()
 
     def add(self, key: int) -> None:
         """Add a key. Nothing happens if it is there."""
@@ -48,8 +49,8 @@ class JavaKeys:
         hashed = spread_hash(key)
         self._hashes[key] = hashed
         bucket = hashed & (self._capacity - 1)
-        before = self._in_bucket.get(bucket, 0)
-        self._in_bucket[bucket] = before + 1
+        before = self._in_bucket[bucket]
+        self._in_bucket[bucket] += 1
         if before >= _TREE_FROM - self._computed and self._capacity < _NO_TREE_BELOW:
             self._grow()
         if not self._computed and len(self._hashes) > self._threshold:
@@ -69,7 +70,4 @@ class JavaKeys:
 
     def _grow(self) -> None:
         self._capacity *= 2
-        self._in_bucket = {}
-        for hashed in self._hashes.values():
-            bucket = hashed & (self._capacity - 1)
-            self._in_bucket[bucket] = self._in_bucket.get(bucket, 0) + 1
+        self._in_bucket = Counter(hashed & (self._capacity - 1) for hashed in self._hashes.values())

@@ -227,7 +227,7 @@ class _Loader:
     def _remove(self, segments: Sequence[_Segment]) -> None:
         for segment in segments:
             del self._segments[segment.base]
-            self._main.remove_and_mark(segment.base)
+            self._main.remove(segment.base)
         self._removed += segments
 
     def _rebuild(self, manager: ProducerManager, log_start: int, end: int) -> None:
@@ -336,7 +336,7 @@ class _Loader:
                 segment_file(offset, SNAPSHOT) for offset in gone if offset > end
             ),
             old_snapshots=tuple(segment_file(offset, SNAPSHOT) for offset in gone if offset <= end),
-            leader_epochs=self._epochs.entries if self._epochs_differ() else None,
+            leader_epochs=tuple(self._epochs.entries) if self._epochs_differ() else None,
         )
 
     def _files_of(self, segment: _Segment) -> dict[str, bytes]:

@@ -52,28 +52,25 @@ class ProducerManager:
         """Remove the snapshots outside (log start, log end] and load the newest that is left."""
         for offset in sorted(self._known):
             if offset > log_end or offset <= log_start:
-                self._remove(offset)
+                self.remove(offset)
         if log_end == self.map_end:
             self.map_end = max(self.map_end, log_start)
             self._last_snapshot = max(self._known, default=log_start)
             return
-        self._load(log_start)
-
-    def _load(self, log_start: int) -> None:
+        self._last_snapshot = self.map_end = log_start
         while self._known:
             offset = max(self._known)
             try:
                 data = self._files.snapshot(offset)
                 entries = decode_snapshot(data, where=self._files.directory)
             except CorruptLogError:
-                self._remove(offset)
+                self.remove(offset)
                 continue
             self._state = expire(from_entries(entries), self._now, self._expiration_ms)
             for producer_id in self._state.producers:
                 self._keys.add(producer_id)
             self._last_snapshot = self.map_end = offset
             return
-        self._last_snapshot = self.map_end = log_start
 
     def take_snapshot(self) -> None:
         """Write a snapshot as of `map_end`, unless the last one is as new."""
@@ -114,15 +111,16 @@ class ProducerManager:
         self._state = ProducerState({**state.producers, **emptied})
         return aborted
 
-    def remove_and_mark(self, offset: int) -> None:
-        """Remove the snapshot of a segment that is removed, if this manager knows it."""
+    def remove(self, offset: int) -> None:
+        """Remove a snapshot, if this manager knows it."""
         if offset in self._known:
-            self._remove(offset)
+            self._known.discard(offset)
+            self._files.remove_snapshot(offset)
 
     def truncate_fully(self, offset: int) -> None:
         """Forget all: the log begins anew at this offset."""
         for known in sorted(self._known):
-            self._remove(known)
+            self.remove(known)
         self._state, self._keys = ProducerState(), JavaKeys()
         self._last_snapshot, self.map_end = 0, offset
 
@@ -134,9 +132,9 @@ class ProducerManager:
         self._known = set(self._files.snapshots)
         strays = sorted(self._known - bases)
         for offset in strays[:-1]:
-            self._remove(offset)
+            self.remove(offset)
         if strays and bases and strays[-1] < max(bases):
-            self._remove(strays[-1])
+            self.remove(strays[-1])
 
     def first_unstable(self) -> int | None:
         """First offset of a transaction that is open, or ended in what this manager has read."""
@@ -152,10 +150,6 @@ class ProducerManager:
             for producer_id, producer in self._state.producers.items()
             if producer.current_txn_first_offset is not None
         }
-
-    def _remove(self, offset: int) -> None:
-        self._known.discard(offset)
-        self._files.remove_snapshot(offset)
 
     def _transactions(
         self, rows: NDArray[np.void], markers: Mapping[int, Marker], path: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.run import new_run_id
@@ -50,9 +51,6 @@ from winnow.storage.contract import Storage
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.words import counted
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _ROUND_BYTES = 32 << 30
 """Logs of about this many bytes are planned before their plans are applied: a plan holds the new
@@ -140,8 +138,10 @@ def recover_dir(
         first = side_by_side([partial(apply, *one) for one in work], at_once=at_once)
         for (log, _), outcome in zip(work, first, strict=True):
             if outcome.is_short_of_space:  # try once more
-                again = _put_right(storage, log, request)
-                logs.append(_added(outcome, apply(again, _plan_one(again))))
+                log_again = _put_right(storage, log, request)
+                again = apply(log_again, _plan_one(log_again))
+                cuts, removed = (*outcome.cuts, *again.cuts), (*outcome.removed, *again.removed)
+                logs.append(replace(again, cuts=cuts, removed=removed))
             else:
                 logs.append(outcome)
         progress.advance(len(work))
@@ -200,10 +200,6 @@ def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> Lo
 
 def _cut_bytes(planned: _Planned) -> int:
     return 0 if isinstance(planned, str) else planned.truncation.cut_bytes
-
-
-def _added(first: RecoveredLog, again: RecoveredLog) -> RecoveredLog:
-    return replace(again, cuts=(*first.cuts, *again.cuts), removed=(*first.removed, *again.removed))
 
 
 def _apply(

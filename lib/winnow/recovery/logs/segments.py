@@ -125,19 +125,12 @@ def end_of_log(path: str, size: int, base_offset: int, index: bytes) -> int:
     if index:
         relative, start = _ENTRY.unpack_from(index, len(index) - _ENTRY.size)
         target += relative
-    before: tuple[int, int] | None = None
-    found, last = False, base_offset
+    found, last = False, base_offset - 1
     for buf, rows in _walk(path, size):
         for row in rows[rows["position"] >= start]:
             last = int(row["last_offset"])
-            if found:
-                continue
-            first = _first_offset(buf, row, path)
-            found = first >= target
-            before = (first, last)
-    if not found:
-        found = before is not None and before[1] >= target
-    return last + 1 if found else base_offset
+            found = found or _first_offset(buf, row, path) >= target
+    return last + 1 if found or last >= target else base_offset
 
 
 def _first_offset(buf: Bytes, row: Rows, path: str) -> int:

@@ -7,7 +7,6 @@ reason and left unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 
 from winnow.arguments import checked
@@ -17,8 +16,8 @@ from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
 from winnow.logdir.files import tree_bytes
-from winnow.logdir.lock import lock_log_dir, lock_to_read
-from winnow.logdir.survey import LogDir, survey_log_dirs, topics_of
+from winnow.logdir.lock import locked
+from winnow.logdir.survey import LogDir, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.recovery.runs.undone_log import check_undone_log
 from winnow.recovery.runs.values import Action, Kept, PartitionRecovery, RecoverResult
@@ -62,14 +61,7 @@ def recover_log_dirs(
             hint="Is a variable empty?",
         )
     storage = storage or Places()
-    with ExitStack() as locks:
-        for log_dir in survey_log_dirs(storage, log_dirs):
-            locks.enter_context(
-                lock_to_read(log_dir.path) if dry_run else lock_log_dir(log_dir.path)
-            )
-            if not dry_run:
-                storage.settle(log_dir.path)
-        surveyed = survey_log_dirs(storage, log_dirs)
+    with locked(log_dirs, to_change=not dry_run) as surveyed:
         unclean = tuple(
             log_dir.path
             for log_dir in surveyed
@@ -87,19 +79,16 @@ def recover_log_dirs(
             places = _places_of(storage, places, run_id)
         partitions = []
         on_partition(0, len(places))
-        for log_dir, topic_partition in places:
-            found = PartitionRecovery(
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                log_dir=log_dir.path,
-            )
+        for log_dir, at in places:
+            partition = _Partition(storage, log_dir, at, dry_run=dry_run)
+            found = PartitionRecovery(topic=at.topic, partition=at.partition, log_dir=log_dir.path)
             try:
-                found = _recovered(storage, log_dir, found, dry_run=dry_run)
+                found = partition.recovered(found)
                 if undo_run is not None:
-                    found = _undo(storage, log_dir, found, undo_run, dry_run=dry_run)
+                    found = partition.undone(found, undo_run)
                 if purge_run is not None:
-                    found = _purge(storage, found, purge_run, dry_run=dry_run)
-                found = replace(found, kept=_kept(storage, _directory(found)))
+                    found = partition.purged(found, purge_run)
+                found = replace(found, kept=partition.kept())
             except FAILS_ONE_PARTITION as error:
                 found = replace(found, error=failure_of(error))
             partitions.append(found)
@@ -132,88 +121,80 @@ def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
         return ()
 
 
-def _directory(found: PartitionRecovery) -> str:
-    return f"{found.log_dir}/{found.topic}-{found.partition}"
+class _Partition:
+    """What can be done to one partition. Each step returns the result with its own part."""
 
+    def __init__(
+        self, storage: Storage, log_dir: LogDir, at: TopicPartition, *, dry_run: bool
+    ) -> None:
+        self._storage, self._log_dir, self._at, self._dry_run = storage, log_dir, at, dry_run
+        self._directory = f"{log_dir.path}/{at}"
 
-def _kept(storage: Storage, directory: str) -> tuple[Kept, ...]:
-    runs = [read_kept(storage, directory, run_id) for run_id in kept_run_ids(storage, directory)]
-    old = "an older version of Winnow kept it"
-    return tuple(
-        Kept(r.run_id, r.kept_at_ms, r.segments, r.bytes, r.closed_by if r.bound else old)
-        for r in runs
-    )
+    def kept(self) -> tuple[Kept, ...]:
+        storage, directory = self._storage, self._directory
+        runs = [read_kept(storage, directory, run) for run in kept_run_ids(storage, directory)]
+        old = "an older version of Winnow kept it"
+        return tuple(
+            Kept(r.run_id, r.kept_at_ms, r.segments, r.bytes, r.closed_by if r.bound else old)
+            for r in runs
+        )
 
+    def recovered(self, found: PartitionRecovery) -> PartitionRecovery:
+        log_dir = self._log_dir
+        if self._dry_run:
+            report, finished = preview(self._storage, self._directory), None
+        else:
+            finish = log_dir.clean_shutdown and log_dir.error is None
+            done = put_right(self._storage, log_dir.path, self._at, finish=finish)
+            report, finished = done.recovery, done.finished
+        if not report and finished is None:
+            return found
+        return replace(
+            found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed
+        )
 
-def _recovered(
-    storage: Storage, log_dir: LogDir, found: PartitionRecovery, *, dry_run: bool
-) -> PartitionRecovery:
-    if dry_run:
-        report, finished = preview(storage, _directory(found)), None
-    else:
-        finish = log_dir.clean_shutdown and log_dir.error is None
-        at = TopicPartition(found.topic, found.partition)
-        done = put_right(storage, log_dir.path, at, finish=finish)
-        report, finished = done.recovery, done.finished
-    if not report and finished is None:
+    def undone(self, found: PartitionRecovery, run_id: str) -> PartitionRecovery:
+        storage, log_dir, at = self._storage, self._log_dir, self._at
+        if log_dir.error is not None:
+            raise log_dir.error
+        if not log_dir.clean_shutdown:
+            raise CorruptLogError(
+                "the broker was not shut down cleanly",
+                expected=".kafka_cleanshutdown in the log directory",
+                where=log_dir.path,
+                hint="Start the broker once and stop it with SIGTERM, then run again.",
+            )
+        if self._dry_run and found.actions != (Action.NONE,):
+            raise CorruptLogError(
+                "files that a crash left must be handled first",
+                where=self._directory,
+                hint="Run `recover` first, then this again.",
+            )
+        if not storage.exists(kept_path(self._directory, run_id)):
+            # the run died before it changed anything, and recovery has removed what it had prepared
+            return found
+        run = read_kept(storage, self._directory, run_id)
+        plan = plan_undo(storage, log_dir.path, at, run)
+        check_undone_log(storage, plan)
+        if not self._dry_run:
+            undo(storage, log_dir.path, at, plan)
+        return replace(
+            found,
+            actions=_with(found, Action.UNDONE),
+            segments_restored=len(plan.restored),
+            bytes_restored=sum(plan.restored.values()),
+            log_start_offset=run.log_start_offset if plan.deletions else None,
+        )
+
+    def purged(self, found: PartitionRecovery, run_id: str) -> PartitionRecovery:
+        for kept in kept_run_ids(self._storage, self._directory):
+            if run_id in {ALL, kept}:
+                path = kept_path(self._directory, kept)
+                freed = found.bytes_freed + tree_bytes(self._storage, path)
+                if not self._dry_run:
+                    purge(self._storage, self._directory, path)
+                found = replace(found, actions=_with(found, Action.PURGED), bytes_freed=freed)
         return found
-    return replace(
-        found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed
-    )
-
-
-def _undo(
-    storage: Storage, log_dir: LogDir, found: PartitionRecovery, run_id: str, *, dry_run: bool
-) -> PartitionRecovery:
-    if log_dir.error is not None:
-        raise log_dir.error
-    if not log_dir.clean_shutdown:
-        raise CorruptLogError(
-            "the broker was not shut down cleanly",
-            expected=".kafka_cleanshutdown in the log directory",
-            where=log_dir.path,
-            hint="Start the broker once and stop it with SIGTERM, then run again.",
-        )
-    directory = _directory(found)
-    if dry_run and found.actions != (Action.NONE,):
-        raise CorruptLogError(
-            "files that a crash left must be handled first",
-            where=directory,
-            hint="Run `recover` first, then this again.",
-        )
-    if not storage.exists(kept_path(directory, run_id)):
-        # the run died before it changed anything, and recovery has removed what it had prepared
-        return found
-    run = read_kept(storage, directory, run_id)
-    topic_partition = TopicPartition(found.topic, found.partition)
-    plan = plan_undo(storage, log_dir.path, topic_partition, run)
-    check_undone_log(storage, plan)
-    if not dry_run:
-        undo(storage, log_dir.path, topic_partition, plan)
-    return replace(
-        found,
-        actions=_with(found, Action.UNDONE),
-        segments_restored=len(plan.restored),
-        bytes_restored=sum(plan.restored.values()),
-        log_start_offset=run.log_start_offset if plan.deletions else None,
-    )
-
-
-def _purge(
-    storage: Storage, found: PartitionRecovery, run_id: str, *, dry_run: bool
-) -> PartitionRecovery:
-    directory = _directory(found)
-    for kept in kept_run_ids(storage, directory):
-        if run_id not in {ALL, kept}:
-            continue
-        path = kept_path(directory, kept)
-        size = tree_bytes(storage, path)
-        if not dry_run:
-            purge(storage, directory, path)
-        found = replace(
-            found, actions=_with(found, Action.PURGED), bytes_freed=found.bytes_freed + size
-        )
-    return found
 
 
 def _with(found: PartitionRecovery, action: Action) -> tuple[Action, ...]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from itertools import zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, read_batches
@@ -24,7 +23,7 @@ from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import LOG, TXNINDEX
 from winnow.policy.transaction_runs import EVENT, SegmentRuns, fold, reduced, summarise
 from winnow.storage.contract import Storage
-from winnow.survey.gather import NONE_ABORTED, aborted_rows, events_of
+from winnow.survey.gather import aborted_rows, events_of
 from winnow.wire.batch import MAX_MAGIC, is_wrapper
 
 _NO_HIGH_WATERMARK = 2**63 - 1
@@ -42,10 +41,16 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
     runs: list[SegmentRuns] = []
     damaged = False
     for (base, path), following in zip_longest(paths, paths[1:]):
-        end = following and following[0]
+        index, events = _files(path)[0], [np.empty(0, EVENT)]
         try:
-            events = _read(storage, path, base, appended, log_start_offset=log_start)
-            aborted = _aborted(storage, path, base, end)
+            appended.check_base(base, path)
+            size = storage.entry(path).size
+            for piece in read_batches(storage, path, size=size, least_offset=base):
+                appended.check(piece, path)
+                events.append(events_of(piece.data, path, piece.rows, log_start_offset=log_start))
+            data = storage.read_bytes(index) if storage.exists(index) else b""
+            end = following and following[0]
+            aborted = aborted_rows(decode_txn_index(data, index, base_offset=base, end_offset=end))
         except CorruptLogError:
             if base >= plan.bound.active.base_offset:
                 raise
@@ -53,7 +58,7 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
         else:
             runs.append(
                 summarise(
-                    events,
+                    reduced(np.concatenate(events)),
                     aborted,
                     high_watermark=_NO_HIGH_WATERMARK,
                     log_start_offset=log_start,
@@ -67,27 +72,6 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
             log_start_offset=log_start,
             where=lambda number: _files(paths[number][1]),
         )
-
-
-def _read(
-    storage: Storage, path: str, base: int, appended: _Appended, *, log_start_offset: int
-) -> NDArray[np.void]:
-    """Return dtype EVENT."""
-    appended.check_base(base, path)
-    found = [np.empty(0, EVENT)]
-    for piece in read_batches(storage, path, size=storage.entry(path).size, least_offset=base):
-        appended.check(piece, path)
-        found.append(events_of(piece.data, path, piece.rows, log_start_offset=log_start_offset))
-    return reduced(np.concatenate(found))
-
-
-def _aborted(storage: Storage, path: str, base: int, end: int | None) -> NDArray[np.void]:
-    """Return dtype ABORTED."""
-    index = _files(path)[0]
-    if not storage.exists(index):
-        return NONE_ABORTED
-    data = storage.read_bytes(index)
-    return aborted_rows(decode_txn_index(data, index, base_offset=base, end_offset=end))
 
 
 class _Appended:
