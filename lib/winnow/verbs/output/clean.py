@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
 
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
@@ -93,8 +95,7 @@ def clean_elsewhere(
     """
     with _told(asked, stop), ExitStack() as stack:
         for tree in asked.sources:
-            lock = share_log_dir(tree.local_path or tree.url)
-            if lock is not None:
+            if (lock := share_log_dir(tree.local_path or tree.url)) is not None:
                 stack.enter_context(lock)
         sources = [look_at(tree) for tree in asked.sources]
         _check_room(asked, sources)
@@ -111,7 +112,8 @@ def clean_elsewhere(
             to = begin(tree, run_id=run_id, source=source.tree.url, begin_again=asked.begin_again)
             destinations.append(to)
         works = [stack.enter_context(_work_dir(asked, number)) for number in range(len(sources))]
-        journey = _Journey(sources, destinations, works, stop, progress)
+        legs = [_Leg(*leg) for leg in zip_longest(sources, works, destinations)]
+        journey = _Journey(legs, stop, progress)
         results: list[RunResult] = []
         journey.begin()
         for batch in found:
@@ -119,7 +121,7 @@ def clean_elsewhere(
             if results[-1].refused:
                 for to in destinations:
                     clear(to.tree)
-                destinations.clear()
+                legs, destinations = [replace(leg, to=None) for leg in legs], []
                 break
         if destinations:
             journey.rest()
@@ -127,12 +129,10 @@ def clean_elsewhere(
         metas = [LocalStorage().read_bytes(f"{work}/{META_PROPERTIES}") for work in works]
         for work in works:
             shutil.rmtree(work)
-        for to, meta in zip(destinations, metas, strict=bool(destinations)):
-            to.finish(meta)
-    named = {work: source.tree.url for work, source in zip(works, sources, strict=True)}
-    return _merged(
-        results, run_id=run_id, named=named, written=[to.tree.url for to in destinations]
-    )
+        for leg, meta in zip(legs, metas, strict=True):
+            if leg.to is not None:
+                leg.to.finish(meta)
+    return _merged(results, run_id=run_id, legs=legs)
 
 
 @contextmanager
@@ -159,42 +159,49 @@ def _told(asked: Elsewhere, stop: Stop) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Leg:
+    """The way of one log directory: its private copy is at `work`."""
+
+    source: Source
+    work: str
+    to: Destination | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Journey:
-    sources: Sequence[Source]
-    destinations: Sequence[Destination]
-    works: Sequence[str]
+    legs: Sequence[_Leg]
     stop: Stop
     progress: Progress
 
     def begin(self) -> None:
         """Fetch what every batch needs: the files beside the partitions, and the metadata log."""
-        for number, source in enumerate(self.sources):
+        for leg in self.legs:
             needed = [
                 file
-                for file in source.files
+                for file in leg.source.files
                 if "/" not in file.name or is_metadata(file.name.partition("/")[0])
             ]
-            self._fetch(number, needed)
+            self._fetch(leg, needed)
 
     def batch(self, units: Sequence[Unit], in_place: InPlace) -> RunResult:
         for unit in units:
-            self._fetch(unit.source, unit.files)
-        result = in_place(self.works)
+            self._fetch(self.legs[unit.source], unit.files)
+        result = in_place([leg.work for leg in self.legs])
         self.stop.check()
         if not result.refused:
             for unit in units:
-                self._publish(unit.source, unit.directory)
+                self._publish(self.legs[unit.source], unit.directory)
         for unit in units:
-            shutil.rmtree(f"{self.works[unit.source]}/{unit.directory}")
+            shutil.rmtree(f"{self.legs[unit.source].work}/{unit.directory}")
         return result
 
     def rest(self) -> None:
         """Write the rest of the private copies: checkpoints, and the unchanged metadata log."""
-        for number in range(len(self.sources)):
-            self._publish(number, "")
+        for leg in self.legs:
+            self._publish(leg, "")
 
-    def _fetch(self, number: int, files: Sequence[StoredFile]) -> None:
-        tree, work = self.sources[number].tree, self.works[number]
+    def _fetch(self, leg: _Leg, files: Sequence[StoredFile]) -> None:
+        tree, work = leg.source.tree, leg.work
 
         def fetch(file: StoredFile) -> None:
             path = f"{work}/{file.name}"
@@ -203,20 +210,17 @@ class _Journey:
 
         self._each(files, fetch, f"fetching from {tree.url}")
 
-    def _publish(self, number: int, directory: str) -> None:
-        if not self.destinations:
+    def _publish(self, leg: _Leg, directory: str) -> None:
+        to, work = leg.to, leg.work
+        if to is None:
             return
-        to, work = self.destinations[number], self.works[number]
         files = [
             file
             for file in LocalTree(work).list_tree()
             if file.name.startswith(f"{directory}/" if directory else "")
             and file.name not in {LOCK, META_PROPERTIES}
         ]
-
-        def put(file: StoredFile) -> None:
-            to.put(file.name, f"{work}/{file.name}", file.size)
-
+        put = partial(to.put, work)
         self._each(files, put, f"writing to {to.tree.url}")
 
     def _each(
@@ -312,14 +316,9 @@ def _overlap(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _merged(
-    results: Sequence[RunResult], *, run_id: str, named: Mapping[str, str], written: Sequence[str]
-) -> RunResult:
-    """Merge the results of all batches into one, under the names of the log directories.
-
-    `named` maps the path of a private copy to the name of its source. `written` lists the
-    destinations.
-    """
+def _merged(results: Sequence[RunResult], *, run_id: str, legs: Sequence[_Leg]) -> RunResult:
+    """Merge the results of all batches into one, under the names of the log directories."""
+    named = {leg.work: leg.source.tree.url for leg in legs}
 
     def renamed(text: str) -> str:
         for copy, source in named.items():
@@ -342,8 +341,10 @@ def _merged(
         notes=(
             *dict.fromkeys(renamed(note) for result in results for note in result.notes),
             *(
-                f"{source} was only read; the cleaned log directory is {to}"
-                for source, to in zip(named.values(), written, strict=False)
+                f"{leg.source.tree.url} was only read; the cleaned log directory is "
+                f"{leg.to.tree.url}"
+                for leg in legs
+                if leg.to is not None
             ),
         ),
         refused=any(result.refused for result in results),

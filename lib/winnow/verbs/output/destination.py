@@ -10,13 +10,12 @@ time, at least one of them notices.
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass, field
 
 from winnow.cleaning.in_place import refuse_tiered_around
 from winnow.errors import UsageError, WinnowError
 from winnow.logdir.names import LOCK, META_PROPERTIES, UNFINISHED
-from winnow.storage.file_tree import FileTree
+from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.local_tree import remove_empty_directories
 
 _BESIDE = (LOCK, UNFINISHED)
@@ -28,16 +27,14 @@ class Destination:
     marker: bytes
     """Content of this run's own marker."""
     _sizes: dict[str, int] = field(default_factory=dict, init=False)
-    _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def put(self, name: str, path: str, size: int) -> None:
-        """Write the local file at `path` as `name`. May be called from any thread."""
+    def put(self, directory: str, file: StoredFile) -> None:
+        """Write a file of a local directory. May be called from any thread."""
         try:
-            self.tree.put(name, path)
+            self.tree.put(file.name, f"{directory}/{file.name}")
         except FileExistsError:
-            raise _other_writer(self.tree, f"{name}, which this run has not written") from None
-        with self._guard:
-            self._sizes[name] = size
+            raise _other_writer(self.tree, f"{file.name}, which this run has not written") from None
+        self._sizes[file.name] = file.size
 
     def finish(self, meta_properties: bytes) -> None:
         """Make it a log directory, if it holds what this run has written and nothing else."""

@@ -4,7 +4,7 @@ partitions in batches that are in the private copy at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from winnow.cleaning.in_place import refuse_tiered
@@ -119,13 +119,12 @@ class Unit:
         return sum(file.size for file in self.files)
 
 
-def batches(units: Iterable[Unit], space: int | None) -> Iterator[list[Unit]]:
-    """Yield units in the order given, as many at once as fit into `space` bytes; None: all.
+def batches(units: Sequence[Unit], space: int | None) -> Iterator[list[Unit]]:
+    """Return units in the order given, as many at once as fit into `space` bytes; None: all.
 
     Raises NoSpaceError for a unit that exceeds `space`: a partition can be cleaned only as a whole.
     """
-
-    def size_of(unit: Unit) -> int:
+    for unit in units:
         if space is not None and unit.bytes > space:
             raise NoSpaceError(
                 "not enough work space: a partition is fetched as a whole before it is cleaned",
@@ -133,6 +132,4 @@ def batches(units: Iterable[Unit], space: int | None) -> Iterator[list[Unit]]:
                 found=str(space),
                 hint="Give more with --work-space, or a larger disk with --work-dir.",
             )
-        return unit.bytes
-
-    yield from in_order(units, size_of, space)
+    return in_order(units, lambda unit: unit.bytes, space)
