@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.lookup import Segments
@@ -28,9 +29,6 @@ from winnow.verbs.compare.replicas import Bounds, Home, bounds_of, home_of, look
 from winnow.verbs.compare.values import CompareResult, Comparison, Difference, Kind, Place
 from winnow.wire.plain import Record
 from winnow.words import counted
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _REPLICAS_PER_TASK = 64
 _NAMED = 8

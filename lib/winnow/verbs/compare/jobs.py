@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.kafka_log.ranges import Range
@@ -23,9 +24,6 @@ from winnow.verbs.compare.scan import Blob, by_bucket, scan_range
 from winnow.verbs.compare.values import Comparison
 from winnow.words import counted
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
 BUCKET_BYTES = 32 << 20
 """Bytes of log, over all replicas, that one bucket of keys is meant for."""
 _MOST_BUCKETS = 1 << 12
@@ -35,6 +33,10 @@ _LEAST_BYTES = 1 << 16
 
 _Key = tuple[int, int]
 """Number of a partition and of one of its buckets. The bucket is -1 for a verdict."""
+_Piece = tuple[int, int, Range]
+"""Number of a partition and of one of its replicas, and a range to read."""
+_Plans = Mapping[int, tuple[Bounds, int]]
+"""Bounds of each partition, and how many buckets it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +54,20 @@ class Work:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A range to read, with the numbers of its partition and replica."""
-
-    partition: int
-    replica: int
-    range: Range
-    bounds: Bounds
-    buckets: int
-
-
 def read_and_judge(
     sc: SparkContext, works: Mapping[int, Work], progress: Progress
 ) -> Mapping[int, Verdict]:
     """Return the verdict on each partition, by number."""
     verdicts = dict.fromkeys(works, SAME)
     pieces = [
-        _Piece(number, replica, one, work.bounds, work.buckets)
+        (number, replica, one)
         for number, work in works.items()
         for replica, home in enumerate(work.replicas)
         for one in to_read(home, work.bounds, replica)
     ]
     if not pieces:
         return verdicts
-    weights = [piece.range.end_byte - piece.range.start_byte + _LEAST_BYTES for piece in pieces]
+    weights = [one.end_byte - one.start_byte + _LEAST_BYTES for _, _, one in pieces]
     tasks = task_count(
         sum(weights), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism
     )
@@ -84,16 +75,16 @@ def read_and_judge(
     buckets = [(number, bucket) for number, work in works.items() for bucket in range(work.buckets)]
     judges = min(len(buckets), max(tasks, 3 * sc.defaultParallelism))
     task_of = {key: number % judges for number, key in enumerate(buckets)}
-    bounds = {number: work.bounds for number, work in works.items()}
+    plans = {number: (work.bounds, work.buckets) for number, work in works.items()}
     secret = (secrets.randbits(64), secrets.randbits(64))
     with watched(
         sc, progress, f"comparing {counted(len(works), 'partition')}", tasks=tasks + judges
     ):
         found = (
             sc.parallelize(lists, tasks)
-            .mapPartitions(in_task(partial(_scan, secret)))
+            .mapPartitions(in_task(partial(_scan, secret, plans)))
             .partitionBy(judges, lambda key: task_of.get(key, 0))
-            .mapPartitions(metered(partial(_judge, bounds)))
+            .mapPartitions(metered(partial(_judge, plans)))
             .collect()
         )
     for number, verdict in found:
@@ -102,31 +93,31 @@ def read_and_judge(
 
 
 def _scan(
-    secret: tuple[int, int], tasks: Iterable[list[_Piece]]
+    secret: tuple[int, int], plans: _Plans, tasks: Iterable[list[_Piece]]
 ) -> Iterator[tuple[_Key, Blob | Verdict]]:
-    for piece in (one for task in tasks for one in task):
-        records, failed = 0, None
+    for number, replica, piece in (one for task in tasks for one in task):
+        (bounds, buckets), records, failed = plans[number], 0, None
         try:
-            for found in scan_range(Places(), piece.range, piece.bounds, secret):
+            for found in scan_range(Places(), piece, bounds, secret):
                 if isinstance(found, int):
                     records += found
                     continue
-                for bucket, own in by_bucket(found, piece.buckets):
-                    yield (piece.partition, bucket), Blob(piece.replica, own.tobytes())
+                for bucket, own in by_bucket(found, buckets):
+                    yield (number, bucket), (replica, own.tobytes())
         except FAILS_ONE_PARTITION as error:
-            failed = piece.replica, failure(error)
-        yield (piece.partition, -1), Verdict(records=records, unreadable=failed)
+            failed = replica, failure(error)
+        yield (number, -1), Verdict(records=records, unreadable=failed)
 
 
 def _judge(
-    bounds: Mapping[int, Bounds], items: Iterable[tuple[_Key, Blob | Verdict]]
+    plans: _Plans, items: Iterable[tuple[_Key, Blob | Verdict]]
 ) -> Iterator[tuple[int, Verdict]]:
     blobs: dict[_Key, list[Blob]] = defaultdict(list)
     for key, item in items:
-        if isinstance(item, Blob):
-            blobs[key].append(item)
-        else:
+        if isinstance(item, Verdict):
             yield key[0], item
+        else:
+            blobs[key].append(item)
     while blobs:
         (number, _), own = blobs.popitem()
-        yield number, judge(own, bounds[number])
+        yield number, judge(own, plans[number][0])

@@ -89,11 +89,10 @@ class _Records:
 
     def __init__(self, blobs: Sequence[Blob], replicas: int) -> None:
         self.replicas = replicas
-        parts = [np.frombuffer(blob.entries, ENTRY) for blob in blobs]
-        entries = np.concatenate(parts) if parts else np.empty(0, ENTRY)
-        owner = np.repeat([blob.replica for blob in blobs], [len(part) for part in parts]).astype(
-            np.uint64
-        )
+        parts = [np.frombuffer(data, ENTRY) for _, data in blobs]
+        entries = np.concatenate([np.empty(0, ENTRY), *parts])
+        owners = [np.full(len(part), blob[0]) for blob, part in zip(blobs, parts, strict=True)]
+        owner = np.concatenate([[], *owners]).astype(np.uint64)
         keys = np.ascontiguousarray(entries["key"])
         order = np.lexsort((owner, entries["offset"], keys[:, 1], keys[:, 0]))
         self._entries, self._owner, keys = entries[order], owner[order], keys[order]

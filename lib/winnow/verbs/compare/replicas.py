@@ -48,13 +48,6 @@ class Bounds:
     may be missing at any offset.
     """
 
-    @property
-    def read_to(self) -> tuple[int, ...]:
-        """Offset up to which each replica is read. Records between `end` and where a replica was
-        cleaned may supersede the missing ones.
-        """
-        return tuple(max(self.end, cleaned) for cleaned in self.cleaned_to)
-
 
 def home_of(log_dir: LogDir, topic_partition: TopicPartition) -> Home:
     checkpoints = log_dir.checkpoints
@@ -111,7 +104,8 @@ def bounds_of(replicas: Sequence[Replica]) -> Bounds:
 
 def to_read(home: Home, bounds: Bounds, number: int) -> Iterator[Range]:
     """Yield the ranges of replica `number` that may hold offsets within the bounds."""
-    end = bounds.read_to[number]
+    # Records between the end and where the replica was cleaned may supersede the missing ones.
+    end = max(bounds.end, bounds.cleaned_to[number])
     for one, later in zip_longest(home.ranges, home.ranges[1:]):
         if one.least_offset < end and (later is None or later.least_offset > bounds.start):
             yield replace(one, first=bounds.start, end=end)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -40,12 +39,8 @@ _MOST = 1 << 20
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """Entries of one replica, of dtype ENTRY, as bytes. `replica` is its number."""
-
-    replica: int
-    entries: bytes
+Blob: TypeAlias = tuple[int, bytes]
+"""Number of a replica, and some of its entries: dtype ENTRY, as bytes."""
 
 
 def scan_range(

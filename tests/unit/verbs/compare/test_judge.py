@@ -72,7 +72,11 @@ class Log:
 
 def blob(number: int, records: Iterable[Rec]) -> Blob:
     rows = [((r.key, r.key), (r.content, 0), r.offset, r.content == 0) for r in records]
-    return Blob(number, np.array(rows, ENTRY).tobytes())
+    return number, np.array(rows, ENTRY).tobytes()
+
+
+def read_to(bounds: Bounds, number: int) -> int:
+    return max(bounds.end, bounds.cleaned_to[number])
 
 
 def judged(*logs: Log) -> tuple[Verdict, Bounds]:
@@ -80,7 +84,7 @@ def judged(*logs: Log) -> tuple[Verdict, Bounds]:
     bounds = bounds_of([log.replica() for log in logs])
     blobs = []
     for number, log in enumerate(logs):
-        inside = [r for r in log.records if bounds.start <= r.offset < bounds.read_to[number]]
+        inside = [r for r in log.records if bounds.start <= r.offset < read_to(bounds, number)]
         half = len(inside) // 2
         blobs += [blob(number, inside[half:]), blob(number, inside[:half])]
     verdict = judge(blobs, bounds)
@@ -91,7 +95,7 @@ def judged(*logs: Log) -> tuple[Verdict, Bounds]:
 def judge_plain(logs: Sequence[Sequence[Rec]], bounds: Bounds) -> Verdict:
     """The twin: judge record by record, as the rules are written."""
     held = [
-        {r.offset: r for r in log if bounds.start <= r.offset < bounds.read_to[number]}
+        {r.offset: r for r in log if bounds.start <= r.offset < read_to(bounds, number)}
         for number, log in enumerate(logs)
     ]
     everything = sorted({(o, r.key) for log in held for o, r in log.items() if o < bounds.end})
