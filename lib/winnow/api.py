@@ -184,7 +184,6 @@ def erase(
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415
     from winnow.verbs.erase.key_hashes import hash_keys  # noqa: PLC0415
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
-    from winnow.verbs.erase.targets import skipped_besides  # noqa: PLC0415
 
     progress, ledger = options.get("progress") or Silence(), options.get("ledger")
     dry_run = options.get("dry_run", False)
@@ -210,8 +209,7 @@ def erase(
         with cancelling_jobs(spark.sparkContext, known.stop):
             without_clock = replace(known, now=NO_CLOCK)
             result = erase_from(spark, dirs, without_clock, different, run_id=new_run_id())
-        skipped = skipped_besides(dirs, result.not_searched)
-        result = replace(result, notes=(*notes, *skipped))
+        result = replace(result, notes=(*notes, *result.notes))
     if dry_run or (ledger is None and certificate is None):
         return result
     hashes, ended = hash_keys(key.as_py() for key in different), now_ms()
@@ -248,14 +246,15 @@ def explain(
     UsageError as `plan` does, for a partition that does not exist, and for an offset together with
     a key.
     """
-    from winnow.verbs.explain.explain import Question, explain_partition, home_of  # noqa: PLC0415
+    from winnow.verbs.explain.explain import check_question, explain_partition, home_of  # noqa: PLC0415
 
-    question = Question(options.pop("offset", None), options.pop("key", None))
+    question = options.pop("offset", None), options.pop("key", None)
+    check_question(*question)
     request = Request.of(options, touch=False)
     with opened(spark, log_dirs, request, one_node="explain") as (dirs, request, notes):
         home = home_of(dirs, partition)
         request.progress.stage(f"looking at {partition}")
-        answer = explain_partition(spark.sparkContext, home, request, question)
+        answer = explain_partition(spark.sparkContext, home, request, *question)
     return replace(answer, notes=notes)
 
 

@@ -58,9 +58,7 @@ def stage(directory: Path) -> list[StagedGroup]:
         for segment, following in pairwise(list_segments(STORAGE, str(directory)).segments)
     ]
     return [
-        rewrite_segment(work, SET).staged
-        for work in works
-        if scan_segment(work, SET).matches.records
+        rewrite_segment(work, SET)[0] for work in works if scan_segment(work, SET).matches.records
     ]
 
 

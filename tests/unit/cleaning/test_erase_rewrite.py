@@ -26,8 +26,10 @@ from tests.unit.cleaning.partitions import (
 from tests.unit.policy.states import config
 from tests.unit.wire.logs import random_log
 from winnow.errors import CorruptLogError
+from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
-from winnow.verbs.erase.segment import RewrittenSegment, SegmentWork, rewrite_segment, scan_segment
+from winnow.verbs.erase.segment import SegmentWork, rewrite_segment, scan_segment
+from winnow.verbs.erase.values import Amount
 from winnow.wire.batch import (
     CODEC_MASK,
     CONTROL,
@@ -59,13 +61,13 @@ def work_on(directory: Path) -> SegmentWork:
     )
 
 
-def rewritten(directory: Path, *keys: bytes) -> RewrittenSegment:
+def rewritten(directory: Path, *keys: bytes) -> tuple[StagedGroup, Amount]:
     (directory / ".winnow-run").mkdir()
     return rewrite_segment(work_on(directory), key_set_of(keys, SECRET))
 
 
-def staged(result: RewrittenSegment, suffix: str) -> bytes:
-    return Path(result.staged.paths[suffix]).read_bytes()
+def staged(result: tuple[StagedGroup, Amount], suffix: str) -> bytes:
+    return Path(result[0].paths[suffix]).read_bytes()
 
 
 def partition(directory: Path, *batches: bytes, base: int = 0) -> Path:
@@ -135,7 +137,7 @@ def test_each_batch_loses_only_records_of_the_erased_keys(seed: int, choice: int
         )
     assert left == {}
     gone = sum(r.key in keys for b in batches if not is_control(b) for r in decode_batch(b, 0)[1])
-    assert (found.matches.records, result.erased) == (gone, found.matches)
+    assert (found.matches.records, result[1]) == (gone, found.matches)
     assert len(np.frombuffer(found.keys, np.uint32)) == len(
         {r.key for b in batches if not is_control(b) for r in decode_batch(b, 0)[1]} & keys
     )
@@ -213,6 +215,6 @@ def test_mode_and_mtime_of_the_source_are_kept(tmp_path: Path) -> None:
     source.chmod(0o640)
     result: Any = rewritten(directory, b"a")
     for suffix in (LOG, INDEX, TIMEINDEX):
-        status = Path(result.staged.paths[suffix]).stat()
+        status = Path(result[0].paths[suffix]).stat()
         assert status.st_mode & 0o777 == 0o640
         assert status.st_mtime_ns // 10**6 == source.stat().st_mtime_ns // 10**6

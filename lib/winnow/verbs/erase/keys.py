@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 
 from winnow.arguments import refused
 from winnow.errors import UsageError
 from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.key_search import KeySet, key_set
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 KEY = "key"
 

@@ -4,10 +4,11 @@ what was written, so that others can compare the files with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from winnow.kafka_log.source import every_record
 from winnow.logdir.commit.kept import identify
@@ -19,9 +20,6 @@ from winnow.verbs.erase.segment import SegmentWork
 from winnow.verbs.erase.targets import Target
 from winnow.verbs.erase.values import Proof, RewrittenFile, SegmentCheck
 from winnow.words import size
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _CHUNK_KEYS = 2**20
 _KEY_TASKS = 4
@@ -55,12 +53,11 @@ def prove(
 
 def _matched(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> DataFrame:
     """Return all records, and places that can't be read. `erased`: true with one of the keys."""
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
-
     topics = sorted({target.state.topic_partition.topic for target in targets})
     paths = list(dict.fromkeys(target.state.log_dir for target in targets))
     records = every_record(spark, topics, paths)
-    batches = [pa.record_batch([chunk], names=["key"]) for chunk in _chunks(keys)]
+    chunks = (keys.slice(first, _CHUNK_KEYS) for first in range(0, len(keys), _CHUNK_KEYS))
+    batches = [pa.record_batch([chunk.cast(pa.binary())], names=["key"]) for chunk in chunks]
     erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn(
         "erased", f.expr("true")
     )
@@ -70,17 +67,10 @@ def _matched(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> 
     return records.join(erased, "key", "left")
 
 
-def _chunks(keys: pa.Array) -> Iterator[pa.Array]:
-    for first in range(0, len(keys), _CHUNK_KEYS):
-        yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())
-
-
 def count_erased(records: DataFrame) -> list[SegmentCheck]:
     """Count the records of each segment, and those whose column `erased` is true. `records`: of
     `every_record`.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
-
     problem = f.col("problem").isNotNull()
     by = ("topic", "partition", f.coalesce("segment", f.lit("")).alias("segment"))
     counts = f.count_if(~problem), f.count_if(f.col("erased")), f.count_if(problem)

@@ -72,14 +72,6 @@ class SegmentMatches:
 
 
 @dataclass(frozen=True, slots=True)
-class RewrittenSegment:
-    """A staged segment that was read back from the disk and verified."""
-
-    staged: StagedGroup
-    erased: Amount
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
     """Adjacent batches of a piece, with their records. `rows` are those of the header walk."""
 
@@ -106,8 +98,8 @@ def scan_segment(work: SegmentWork, keys: KeySet) -> SegmentMatches:
     return SegmentMatches(matches, numbers.tobytes(), legacy)
 
 
-def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
-    """Write and verify one segment.
+def rewrite_segment(work: SegmentWork, keys: KeySet) -> tuple[StagedGroup, Amount]:
+    """Write one segment, read it back from the disk and verify it. Return it, and what was erased.
 
     Raises CorruptLogError, VerificationError, NoSpaceError or OSError, and removes its files first.
     """
@@ -143,7 +135,7 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
         )
         verify_staged(staged.paths, meant)
         new = StagedGroup(base_offset=base, sources=(work.segment,), paths=staged.paths)
-        return RewrittenSegment(new, erased)
+        return new, erased
 
 
 def _parts(work: SegmentWork, keys: KeySet) -> Iterator[_Part]:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
+
+from pyspark import SparkContext
 
 from winnow.cleaning.plan.decide_listed import what_was_left
 from winnow.cleaning.plan.prepare import list_known, requested
 from winnow.cleaning.plan.prepared import Known, LeftAlone
 from winnow.cleaning.request import Request
+from winnow.cleaning.space import most_index_bytes, most_log_bytes
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.retention import has_remote_storage, is_tiered
 from winnow.policy.sources import Settings
-from winnow.runtime.failure import Failure
+from winnow.runtime.failure import Failure, failure
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
 from winnow.survey.place import Listed, Place
-from winnow.verbs.erase.segment import SegmentWork
-from winnow.verbs.erase.values import PartitionErasure
+from winnow.verbs.erase.segment import SegmentMatches, SegmentWork
+from winnow.verbs.erase.values import Amount, PartitionErasure
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _CUT = (
     "the broker was not shut down cleanly, and it will cut segment {} at byte {} ({}). Bytes "
@@ -39,14 +40,31 @@ _TIERED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Target:
+    """A partition, what the scan found in it, and what was done to it so far."""
+
     state: PartitionState
     config: TopicConfig
     copies: tuple[str, ...]
     """See `PartitionErasure.copies`."""
     remote: bool = False
     """See `PartitionErasure.remote`."""
+    found: list[SegmentMatches] | None = None
+    """By segment; None if they were not read, or one of them can't be read."""
+    why: Failure | None = None
+    """Why it is not erased, or not completely."""
+    replaced: list[SegmentWork] = field(default_factory=list)
+    done: dict[str, Any] = field(default_factory=dict)
+    """What was done, as fields of PartitionErasure."""
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Fail only this partition. The first reason is kept."""
+        try:
+            yield
+        except FAILS_ONE_PARTITION as error:
+            self.why = self.why or failure(error)
 
     def reached(self) -> dict[int, int]:
         """Return the segments that can be rewritten: base offset -> end. It is the base offset of
@@ -55,11 +73,11 @@ class Target:
         bases = [segment.base_offset for segment in self.state.segments]
         return {base: end for base, end in pairwise(bases) if end <= self.state.high_watermark}
 
-    def works(self, run_id: str) -> Iterator[SegmentWork]:
-        """Yield a piece of work for each segment."""
+    def works(self, run_id: str) -> list[SegmentWork]:
+        """Return a piece of work for each segment."""
         state, ends = self.state, self.reached()
-        for segment in state.segments:
-            yield SegmentWork(
+        return [
+            SegmentWork(
                 directory=state.directory,
                 staging=f"{state.directory}/{STAGING_PREFIX}{run_id}",
                 segment=segment,
@@ -67,15 +85,42 @@ class Target:
                 config=self.config,
                 reached=segment.base_offset in ends,
             )
+            for segment in state.segments
+        ]
+
+    def to_rewrite(self, run_id: str) -> list[SegmentWork]:
+        """Return the segments to rewrite, each with the disk space that it may need."""
+        works = []
+        for work, found in zip(self.works(run_id), self.found or (), strict=False):
+            if work.reached and found.matches.records:
+                segments = (work.segment,)
+                log = most_log_bytes(segments, {work.segment.base_offset} if found.legacy else ())
+                most = log + most_index_bytes(segments, log, work.config)
+                works.append(replace(work, most_bytes=most))
+        return works
 
     def result(self) -> PartitionErasure:
-        """Return a result that holds only what is known before the scan."""
+        state, fields = self.state, self.done.copy()
+        if "erased" in fields:
+            fields["segments_rewritten"] = len(self.replaced)
+        if self.why is not None:
+            fields |= {"error": self.why.message, "error_code": self.why.exit_code}
+        if self.found is not None:
+            ends, matched = self.reached(), 0
+            fields |= dict.fromkeys(("closed", "above_high_watermark", "active"), Amount())
+            for segment, found in zip(state.segments, self.found, strict=True):
+                reached = segment.base_offset in ends
+                unreached = "active" if segment is state.active else "above_high_watermark"
+                fields["closed" if reached else unreached] += found.matches
+                matched += reached and found.matches.records > 0
+            fields["segments_with_matches"] = matched
         return PartitionErasure(
-            **Place(self.state.log_dir, self.state.topic_partition).named,
-            segments=len(self.state.segments),
-            bytes_before=self.state.log_bytes,
+            **Place(state.log_dir, state.topic_partition).named,
+            segments=len(state.segments),
+            bytes_before=state.log_bytes,
             copies=self.copies,
             remote=self.remote,
+            **fields,
         )
 
 
@@ -132,9 +177,16 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
     return Target(state, known.config, copies, has_remote_storage(topic, known.config))
 
 
-def skipped_besides(log_dirs: Sequence[LogDir], named: Collection[str]) -> Iterator[str]:
-    """Yield a note on each directory that is not searched, besides those that are already named."""
+def skipped(log_dirs: Sequence[LogDir], request: Request) -> tuple[list[str], list[str]]:
+    """Return the directories that are not searched, each with the reason: those that may have
+    records, and notes about the others.
+    """
+    request, not_searched, notes = of_users(request), [], []
     for log_dir in log_dirs:
         for one in log_dir.skipped:
-            if f"{log_dir.path}/{one.name}: {one.why}" not in named:
-                yield f"{log_dir.path}/{one.name} is not searched: {one.why}"
+            path = f"{log_dir.path}/{one.name}"
+            if one.has_records and (one.topic is None or request.wants(one.topic)):
+                not_searched.append(f"{path}: {one.why}")
+            else:
+                notes.append(f"{path} is not searched: {one.why}")
+    return not_searched, notes
