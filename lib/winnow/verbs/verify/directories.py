@@ -68,7 +68,12 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
     with _reported(found, place, LEADER_EPOCHS, Kind.LEADER_EPOCHS):
         epochs = read_leader_epochs(storage, directory)
     with _reported(found, place, PARTITION_METADATA, Kind.PROPERTIES):
-        _check_topic_id(storage, directory)
+        # A crash leaves an empty file. A broker can't read it (KAFKA-20177). To Winnow's other
+        # verbs it tells nothing.
+        path = f"{directory}/{PARTITION_METADATA}"
+        if read_topic_id(storage, directory) is None and storage.exists(path):
+            expected = "version: 0 and a topic_id"
+            raise CorruptLogError("partition.metadata is empty", expected=expected, where=path)
     for name in snapshots:
         with _reported(found, place, name, Kind.SNAPSHOT):
             read_snapshot(storage, f"{directory}/{name}")
@@ -179,31 +184,6 @@ def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _check_topic_id(storage: Storage, directory: str) -> None:
-    """Raise CorruptLogError also for an empty file, which a crash leaves. A broker can't read it
-    (KAFKA-20177); to Winnow's other verbs it tells nothing.
-    """
-    path = f"{directory}/{PARTITION_METADATA}"
-    if read_topic_id(storage, directory) is None and storage.exists(path):
-        raise CorruptLogError(
-            "partition.metadata is empty", expected="version: 0 and a topic_id", where=path
-        )
-
-
-def _check_meta(storage: Storage, log_dir: str) -> None:
-    """Raise CorruptLogError also for a file that names no owner. A broker reads it as one of
-    version 0, but has never written such a file.
-    """
-    meta = read_meta(storage, log_dir)
-    if meta.is_anonymous:
-        raise CorruptLogError(
-            "meta.properties names no broker",
-            expected="broker.id, or node.id and cluster.id",
-            found="neither",
-            where=f"{log_dir}/{META_PROPERTIES}",
-        )
-
-
 def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogDirCheck:
     """Check a log directory. `topics` are globs; empty means all topics.
 
@@ -212,7 +192,14 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     scope, clean = Scope(path), was_shut_down_cleanly(storage, path)
     findings: list[Finding] = []
     with _reported(findings, scope, META_PROPERTIES, Kind.PROPERTIES):
-        _check_meta(storage, path)
+        # A broker reads a file that names no owner as one of version 0, but has never written one.
+        if read_meta(storage, path).is_anonymous:
+            raise CorruptLogError(
+                "meta.properties names no broker",
+                expected="broker.id, or node.id and cluster.id",
+                found="neither",
+                where=f"{path}/{META_PROPERTIES}",
+            )
     checkpoints: dict[str, Mapping[TopicPartition, int]] = {}
     for name in OFFSET_CHECKPOINTS:
         with _reported(findings, scope, name, Kind.CHECKPOINT):

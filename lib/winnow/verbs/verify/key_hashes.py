@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
 
 from winnow.errors import CorruptLogError, UsageError, VerificationError
 from winnow.kafka_log.layout import find_partitions
@@ -18,13 +21,11 @@ from winnow.logdir.topic_globs import is_wanted
 from winnow.runtime.progress import Progress, watched
 from winnow.storage.places import Places
 from winnow.verbs.erase.key_hashes import ErasedKeys
+from winnow.verbs.erase.keys import ends_and_bytes
 from winnow.verbs.erase.proof import count_erased
 from winnow.verbs.erase.values import SegmentCheck
+from winnow.wire.key_search import are_among, key_hashes
 from winnow.words import counted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +70,6 @@ def check_key_hashes(
     """Read all records of these topics, also those that no consumer sees, and count those with an
     erased key. The caller holds the locks.
     """
-    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
-
     check_paths(log_dirs)
     here = {home.topic_partition.topic for home in find_partitions(Places(), log_dirs)}
     globs = [glob for glob in erased.topics if any(is_wanted(topic, (glob,)) for topic in here)]
@@ -105,13 +104,8 @@ def check_key_hashes(
 
 
 def _matcher(erased: ErasedKeys) -> Callable[[pa.Array], pa.Array]:
-    import pyarrow as pa  # noqa: PLC0415 - with Spark
-
     def match(keys: pa.Array) -> pa.Array:
         """Return booleans. A null key is no match. Runs in Spark's workers."""
-        from winnow.verbs.erase.keys import ends_and_bytes  # noqa: PLC0415 - for workers only
-        from winnow.wire.key_search import are_among, key_hashes  # noqa: PLC0415 - it loads numba
-
         ends, content = ends_and_bytes(keys.cast(pa.large_binary()))
         found = are_among(key_hashes(content, ends, erased.hash_key), erased.hashes)
         return pa.array(found & keys.is_valid().to_numpy(zero_copy_only=False))

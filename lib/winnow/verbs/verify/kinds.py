@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 _REPLICA = (
     "Copy the partition from another replica, or delete its directory so that the broker fetches "
@@ -19,46 +19,46 @@ _INTACT = (
 )
 
 
-class _Row(NamedTuple):
-    word: str
-    found: str
-    """What was found in the file, in a few words."""
-    byte: str
-    """What the byte of such a finding points to; empty if there is none."""
-    meaning: str
-    """What it means to a user, and what to do."""
-    is_damage: bool = True
-    """False if a starting broker repairs it without any loss."""
+def _row(*texts: str) -> tuple[str, ...]:
+    """Return the word of a kind, then `found`, `byte` and `meaning`."""
+    return texts
 
 
 class Kind(StrEnum):
     """Scripts depend on these words. docs/findings.md is generated from them."""
 
     found: str
+    """What was found in the file, in a few words."""
     byte: str
+    """What the byte of such a finding points to; empty if there is none."""
     meaning: str
-    is_damage: bool
+    """What it means to a user, and what to do."""
 
-    def __new__(cls, *row: Any) -> Self:  # noqa: ANN401 - the fields of a _Row
-        kind = str.__new__(cls, row[0])
-        kind._value_, kind.found, kind.byte, kind.meaning, kind.is_damage = row
+    def __new__(cls, word: str, found: str, byte: str, meaning: str) -> Self:
+        kind = str.__new__(cls, word)
+        kind._value_, kind.found, kind.byte, kind.meaning = word, found, byte, meaning
         return kind
 
-    CRC = _Row(
+    @property
+    def is_damage(self) -> bool:
+        """False if a starting broker repairs it without any loss."""
+        return self not in {Kind.TORN_TAIL, Kind.SNAPSHOT, Kind.LEFTOVER}
+
+    CRC = _row(
         "crc",
         "the bytes of a batch do not match its CRC",
         "the batch",
         "Bytes changed after Kafka wrote them. Consumers and the cleaner stop at this batch. "
         f"{_REPLICA}",
     )
-    BATCH = _Row(
+    BATCH = _row(
         "batch",
         "no batch where one must begin: an impossible size, magic or count, or a missing end. "
         "Reading continues at the next sound batch",
         "where a batch must begin",
         f"No batch begins where one must. Nobody can read the bytes there. {_REPLICA}",
     )
-    OFFSETS = _Row(
+    OFFSETS = _row(
         "offsets",
         "offsets that do not ascend, or that belong to the next segment",
         "the batch that does not fit; it or the one before it is wrong",
@@ -66,7 +66,7 @@ class Kind(StrEnum):
         "CRC covers a base offset: a disk or a copy may have changed it, or files of two logs "
         f"were mixed. {_REPLICA}",
     )
-    RECORDS = _Row(
+    RECORDS = _row(
         "records",
         "a batch with the right CRC whose records can't be decompressed or parsed to its end, "
         "or whose number of records is wrong",
@@ -75,7 +75,7 @@ class Kind(StrEnum):
         "faulty, and the other replicas most likely have the same batch. Consumers stop here. "
         "Let them seek to the offset after it.",
     )
-    OVERSIZED = _Row(
+    OVERSIZED = _row(
         "oversized",
         "a batch with more than `max.decompressed.message.bytes`, or with more than a task on "
         "this machine has memory for",
@@ -84,14 +84,14 @@ class Kind(StrEnum):
         "allows. Nobody can read it without that much memory. It may be an attack. Consumers must "
         "seek to the offset after it.",
     )
-    TIMESTAMP = _Row(
+    TIMESTAMP = _row(
         "timestamp",
         "a header whose largest timestamp is not that of the records (v2)",
         "the batch",
         "The records are intact, but the batch header has a wrong timestamp. Retention by time "
         "and lookups by timestamp use the header.",
     )
-    TORN_TAIL = _Row(
+    TORN_TAIL = _row(
         "torn-tail",
         "after an unclean shutdown: no sound batch from here to the end of the log. A broker "
         "truncates the log at this byte",
@@ -99,16 +99,15 @@ class Kind(StrEnum):
         "The broker stopped while it was writing. When it starts, it truncates the log here "
         "and fetches the missing records from the other replicas. Without replicas, these "
         "records are lost; no flush had acknowledged them.",
-        is_damage=False,
     )
-    UNREADABLE = _Row(
+    UNREADABLE = _row(
         "unreadable",
         "bytes that the system can't read, or a missing file",
         "the first batch that can't be read",
         "The system can't read the bytes: a failing disk, permissions, or a missing file. "
         f"{_REPLICA}",
     )
-    MISSING = _Row(
+    MISSING = _row(
         "missing",
         "a log without `.index` or `.timeindex`, a partition without any `.log`, or no "
         "producer snapshot although producers wrote",
@@ -118,14 +117,14 @@ class Kind(StrEnum):
         "forgets producers and open transactions. Without any .log, it starts an empty "
         "partition at offset 0.",
     )
-    OFFSET_INDEX = _Row(
+    OFFSET_INDEX = _row(
         "offset-index",
         "entries that do not ascend or do not name a batch, a torn end, zeros at the end",
         "the entry",
         "A broker trusts this index and does not check it after a clean shutdown: reads begin "
         f"at wrong places. {_INTACT} {_REBUILD}",
     )
-    TIME_INDEX = _Row(
+    TIME_INDEX = _row(
         "time-index",
         "the same as in an offset index, a timestamp that is not the largest so far, or a "
         "last entry that is not the largest of all",
@@ -133,7 +132,7 @@ class Kind(StrEnum):
         "A broker trusts this index: retention by time deletes the segment too early or too "
         f"late, and lookups by timestamp find wrong offsets. {_INTACT} {_REBUILD}",
     )
-    TXN_INDEX = _Row(
+    TXN_INDEX = _row(
         "transaction-index",
         "entries without their ABORT marker; a marker without an entry, of a transaction with "
         "data; a first offset where the log has another batch; a last stable offset above one "
@@ -142,15 +141,14 @@ class Kind(StrEnum):
         "A broker trusts this index: read_committed consumers get aborted records, or miss "
         f"committed ones. {_REBUILD}",
     )
-    SNAPSHOT = _Row(
+    SNAPSHOT = _row(
         "snapshot",
         "a producer snapshot with a wrong CRC, version or size",
         "",
         "A broker removes this producer snapshot, uses the one before it, and replays the log "
         "from there.",
-        is_damage=False,
     )
-    LEADER_EPOCHS = _Row(
+    LEADER_EPOCHS = _row(
         "leader-epochs",
         "a checkpoint that can't be read, or a batch whose epoch is above all in the "
         "checkpoint or below -1",
@@ -159,7 +157,7 @@ class Kind(StrEnum):
         "epochs they keep records that others do not have. A file that can't be read takes "
         "the whole log directory offline. Copy it from another replica.",
     )
-    CHECKPOINT = _Row(
+    CHECKPOINT = _row(
         "checkpoint",
         "an offset checkpoint that can't be read, or an offset in it beyond the end of the log",
         "",
@@ -168,7 +166,7 @@ class Kind(StrEnum):
         "recovery point or high watermark has lost its end. If a log ends before its log "
         "start offset, a broker deletes it when it starts.",
     )
-    PROPERTIES = _Row(
+    PROPERTIES = _row(
         "properties",
         "a `meta.properties` or `partition.metadata` that can't be read",
         "",
@@ -176,19 +174,18 @@ class Kind(StrEnum):
         "topic's. Restore the file. kafka-storage.sh and kafka-topics.sh --describe show what "
         "it must contain.",
     )
-    NAME = _Row(
+    NAME = _row(
         "name",
         "a name that keeps a broker from starting",
         "",
         "Kafka never writes such a name. Because of it a broker refuses to start, or writes "
         "checkpoints that it can't read again. Move it elsewhere.",
     )
-    LEFTOVER = _Row(
+    LEFTOVER = _row(
         "leftover",
         "a file of an interrupted cleaning or deletion. A `.log.swap`, which would replace "
         "other files, is read like a log",
         "",
         "A cleaning or a deletion was interrupted. A broker finishes or undoes it when it "
         "starts, and so do `clean` and `recover`.",
-        is_damage=False,
     )

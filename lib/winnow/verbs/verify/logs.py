@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, find_next, read_to_stop
 from winnow.logdir.indexes.checks import COLUMNS, columns_of
 from winnow.logdir.indexes.index import Array
-from winnow.policy.transaction_runs import EVENT, reduced
+from winnow.policy.transaction_runs import EVENT, SegmentRuns, reduced
+from winnow.policy.txn_entries import EntryPromises
 from winnow.storage.contract import Storage
 from winnow.survey.gather import events_of
 from winnow.verbs.verify.findings import Checked, Finding, Scope
@@ -57,20 +59,31 @@ class LogFile:
         return self.base_offset + MAX_OFFSET_SPAN + 1 if self.following is None else self.following
 
 
+_NO_BATCHES = np.empty(0, COLUMNS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCheck:
     findings: tuple[Finding, ...]
-    checked: Checked
+    checked: Checked = field(default_factory=Checked)
     next_offset: int
     """The offset after the last batch that could be read."""
-    sound_bytes: int
+    sound_bytes: int = 0
     """Up to this byte there are only sound batches: the file's size if all of it is sound."""
-    batches: Array = field(repr=False)
-    """Dtype COLUMNS: batches that begin below `sound_bytes`."""
-    events: Array | None = field(repr=False)
-    """Dtype EVENT, from `Gatherer`; None if some are unknown."""
-    producers: bool
+    producers: bool = False
     """True if some batch was written by an idempotent or transactional producer."""
+    batches: Array = field(default_factory=lambda: _NO_BATCHES, repr=False)
+    """Dtype COLUMNS: batches that begin below `sound_bytes`."""
+    events: Array | None = field(default=None, repr=False)
+    """Dtype EVENT, from `Gatherer`; None if some are unknown."""
+    runs: SegmentRuns | None = field(default=None, repr=False)
+    """How transactions span this segment; None if unknown or unreliable."""
+    promises: EntryPromises | None = field(default=None, repr=False)
+    """What its transaction index says about earlier segments; None as for `runs`."""
+
+    def without_batches(self) -> LogCheck:
+        """Return what a task sends to the driver."""
+        return replace(self, batches=_NO_BATCHES, events=None)
 
 
 def check_log(storage: Storage, log: LogFile, *, max_decompressed_bytes: int) -> LogCheck:
@@ -215,34 +228,28 @@ class _Reader:
             self._events_known &= bool(readable.all())
 
     def _inflated(self, piece: Piece, rows: Rows) -> Iterator[RecordBlocks]:
-        """Decompress batches, together if possible. Halve the batches to find and report the ones
-        that can't be decompressed.
-        """
+        """Decompress batches, together if possible, or else one by one."""
         try:
             for blocks in inflate_parts(piece.data, rows, limit=self._limit):
                 yield blocks
                 rows = rows[len(blocks.rows) :]
         except CorruptLogError as error:
             if len(rows) > 1:
-                half = len(rows) // 2
-                yield from self._inflated(piece, rows[:half])
-                yield from self._inflated(piece, rows[half:])
+                for i in range(len(rows)):
+                    yield from self._inflated(piece, rows[i : i + 1])
                 return
             kind = Kind.OVERSIZED if isinstance(error, OversizedBatchError) else Kind.RECORDS
             self._on_batch(kind, piece, rows[0], error.what)
             self._events_known = False
 
     def _gather(self, piece: Piece, rows: Rows) -> None:
-        log = self._log
+        path, start = self._log.path, self._log.scope.log_start_offset
         try:
-            self._events.append(
-                events_of(piece.data, log.path, rows, log_start_offset=log.scope.log_start_offset)
-            )
+            self._events.append(events_of(piece.data, path, rows, log_start_offset=start))
         except CorruptLogError as error:
             if len(rows) > 1:
-                half = len(rows) // 2
-                self._gather(piece, rows[:half])
-                self._gather(piece, rows[half:])
+                for i in range(len(rows)):
+                    self._gather(piece, rows[i : i + 1])
                 return
             self._on_batch(Kind.RECORDS, piece, rows[0], error.what)
             self._events_known = False
@@ -251,17 +258,8 @@ class _Reader:
         offsets = (int(row["base_offset"]), int(row["last_offset"]))
         self._add(kind, what, position=piece.start + int(row["position"]), offsets=offsets)
 
-    def _add(
-        self,
-        kind: Kind,
-        what: str | CorruptLogError | OSError,
-        *,
-        position: int,
-        offsets: tuple[int | None, int | None],
-    ) -> None:
-        self._findings.append(
-            self._log.scope.finding(kind, self._log.name, what, position=position, offsets=offsets)
-        )
+    def _add(self, kind: Kind, what: str | Exception, **where: Any) -> None:  # noqa: ANN401 - as for `Scope.finding`
+        self._findings.append(self._log.scope.finding(kind, self._log.name, what, **where))
 
     def result(self) -> LogCheck:
         log = self._log
@@ -269,10 +267,13 @@ class _Reader:
             f.position for f in self._findings if f.kind in _HIDING and f.position is not None
         ]
         sound_bytes = min(hidden, default=log.size)
+        findings = self._findings
+        if log.recovered and log.following is None:
+            findings = self._with_torn_tail()
         columns = np.concatenate([np.empty(0, COLUMNS), *self._columns])
         events = reduced(np.concatenate([np.empty(0, EVENT), *self._events]))
         return LogCheck(
-            findings=tuple(self._with_torn_tail()),
+            findings=tuple(findings),
             checked=self._checked,
             next_offset=self._next_offset,
             sound_bytes=sound_bytes,
@@ -281,26 +282,20 @@ class _Reader:
             producers=self._producers,
         )
 
-    def _with_torn_tail(self) -> Iterator[Finding]:
-        """Yield the findings. After an unclean shutdown, everything wrong behind the last sound
-        batch of the log is one finding.
-        """
+    def _with_torn_tail(self) -> list[Finding]:
+        """Return the findings. Everything wrong behind the last sound batch is one of them."""
         log, end = self._log, self._sound_end
-        if not log.recovered or log.following is not None:
-            yield from self._findings
-            return
         tail = [
             f
             for f in self._findings
             if f.kind in _HIDING - {Kind.UNREADABLE} and (f.position or 0) >= end
         ]
-        yield from (f for f in self._findings if f not in tail)
-        if tail:
-            message = f"{log.size - end} bytes after the last whole batch: {tail[0].message}"
-            offsets = (tail[0].first_offset, None)
-            yield log.scope.finding(
-                Kind.TORN_TAIL, log.name, message, position=end, offsets=offsets
-            )
+        if not tail:
+            return self._findings
+        message = f"{log.size - end} bytes after the last whole batch: {tail[0].message}"
+        offsets = (tail[0].first_offset, None)
+        torn = log.scope.finding(Kind.TORN_TAIL, log.name, message, position=end, offsets=offsets)
+        return [*(f for f in self._findings if f not in tail), torn]
 
 
 def _wrong_crc(piece: Piece, row: np.void) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.indexes.checks import check_offset_index, time_index_faults
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
@@ -19,7 +19,7 @@ from winnow.policy.transaction_runs import SegmentRuns, summarise
 from winnow.policy.txn_entries import EntryFault, EntryPromises, entry_faults, promises
 from winnow.storage.contract import Storage
 from winnow.survey.gather import aborted_rows
-from winnow.verbs.verify.findings import Checked, Finding
+from winnow.verbs.verify.findings import Finding
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile, check_log
 
@@ -27,22 +27,7 @@ _KIND = {INDEX: Kind.OFFSET_INDEX, TIMEINDEX: Kind.TIME_INDEX}
 _ENTRY_SIZE = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentCheck:
-    findings: tuple[Finding, ...]
-    checked: Checked
-    next_offset: int
-    complete: bool = False
-    """True if every batch could be read."""
-    producers: bool = False
-    """See `LogCheck.producers`."""
-    runs: SegmentRuns | None = field(default=None, repr=False)
-    """How transactions span this segment; None if unknown or unreliable."""
-    promises: EntryPromises | None = field(default=None, repr=False)
-    """What its transaction index says about earlier segments; None as for `runs`."""
-
-
-def check_segment(storage: Storage, file: LogFile, *, max_decompressed_bytes: int) -> SegmentCheck:
+def check_segment(storage: Storage, file: LogFile, *, max_decompressed_bytes: int) -> LogCheck:
     """Report all that is wrong with a segment, but for indexes that a broker rebuilds (S8.2)."""
     log = check_log(storage, file, max_decompressed_bytes=max_decompressed_bytes)
     found = list(log.findings)
@@ -58,21 +43,13 @@ def check_segment(storage: Storage, file: LogFile, *, max_decompressed_bytes: in
                 found += _index(storage, file, log, suffix)
         runs, promised, wrong = _transactions(storage, file, log)
         found += wrong
-    return SegmentCheck(
-        findings=tuple(found),
-        checked=log.checked,
-        next_offset=log.next_offset,
-        complete=log.sound_bytes == file.size,
-        producers=log.producers,
-        runs=runs,
-        promises=promised,
-    )
+    return replace(log.without_batches(), findings=tuple(found), runs=runs, promises=promised)
 
 
 def _index(storage: Storage, file: LogFile, log: LogCheck, suffix: str) -> Iterator[Finding]:
     """Yield what is wrong with an offset index or a time index."""
     scope, name = file.scope, segment_file(file.base_offset, suffix)
-    path = f"{scope.directory}/{name}"
+    path, base, end = f"{scope.directory}/{name}", file.base_offset, file.end_offset
     try:
         data = storage.read_bytes(path)
         kept = without_preallocated(data, _ENTRY_SIZE[suffix])
@@ -81,33 +58,26 @@ def _index(storage: Storage, file: LogFile, log: LogCheck, suffix: str) -> Itera
                 f"expected entries up to the end, found {len(data) - len(kept)} bytes of zeros"
             )
             yield scope.finding(_KIND[suffix], name, message, position=len(kept))
-        for fault in _faults(file, log, suffix, kept, path):
+        if suffix == INDEX:
+            check_offset_index(
+                kept,
+                path,
+                log.batches,
+                base_offset=base,
+                log_bytes=file.size,
+                end_offset=end,
+                sound_bytes=log.sound_bytes,
+            )
+            return
+        entries = decode_time_index(kept, path, base_offset=base, end_offset=end)
+        complete = log.sound_bytes == file.size
+        if not complete:
+            last = int(log.batches["last_offset"][-1]) if len(log.batches) else -1
+            entries = entries[entries["offset"] <= last]
+        for fault in time_index_faults(entries, log.batches, path, complete=complete):
             yield scope.finding(_KIND[suffix], name, fault)
     except FAILS_ONE_PARTITION as error:
         yield scope.finding(_KIND[suffix], name, error)
-
-
-def _faults(
-    file: LogFile, log: LogCheck, suffix: str, data: bytes, path: str
-) -> Iterator[CorruptLogError]:
-    base, end = file.base_offset, file.end_offset
-    if suffix == INDEX:
-        check_offset_index(
-            data,
-            path,
-            log.batches,
-            base_offset=base,
-            log_bytes=file.size,
-            end_offset=end,
-            sound_bytes=log.sound_bytes,
-        )
-        return
-    entries = decode_time_index(data, path, base_offset=base, end_offset=end)
-    complete = log.sound_bytes == file.size
-    if not complete:
-        last = int(log.batches["last_offset"][-1]) if len(log.batches) else -1
-        entries = entries[entries["offset"] <= last]
-    yield from time_index_faults(entries, log.batches, path, complete=complete)
 
 
 def _transactions(

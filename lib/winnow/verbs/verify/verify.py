@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, VerificationError, failure_of
 from winnow.logdir.lookup import Segments
@@ -28,13 +29,10 @@ from winnow.storage.places import Places
 from winnow.verbs.verify.directories import DirectoryCheck, check_directory, check_log_dir
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
-from winnow.verbs.verify.logs import LogFile
-from winnow.verbs.verify.segments import SegmentCheck, check_segment, txn_index_finding
+from winnow.verbs.verify.logs import LogCheck, LogFile
+from winnow.verbs.verify.segments import check_segment, txn_index_finding
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 from winnow.words import counted
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _DIRECTORIES_PER_TASK = 256
 _LEAST_BYTES = 2**16
@@ -112,22 +110,20 @@ def sweep(
     return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
 
 
-def _log_check(log: LogFile, found: SegmentCheck | Failure) -> SegmentCheck:
+def _log_check(log: LogFile, found: LogCheck | Failure) -> LogCheck:
     if not isinstance(found, Failure):
         return found
     finding = log.scope.finding(Kind.UNREADABLE, log.name, found.message)
-    return SegmentCheck(findings=(finding,), checked=Checked(), next_offset=log.base_offset)
+    return LogCheck(findings=(finding,), next_offset=log.base_offset)
 
 
-def _findings(
-    place: Scope, directory: DirectoryCheck, logs: Sequence[SegmentCheck]
-) -> list[Finding]:
+def _findings(place: Scope, directory: DirectoryCheck, logs: Sequence[LogCheck]) -> list[Finding]:
+    found: list[Finding] = []
     try:
-        return list(all_findings(place, directory, logs))
+        found.extend(all_findings(place, directory, logs))
     except FAILS_ONE_PARTITION as error:
-        of_logs = [finding for log in logs for finding in log.findings]
-        unchecked = place.finding(Kind.UNREADABLE, "", failure_of(error))
-        return [*directory.findings, *of_logs, unchecked]
+        found.append(place.finding(Kind.UNREADABLE, "", failure_of(error)))
+    return found
 
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
@@ -137,7 +133,7 @@ a broker deletes the log.
 
 
 def all_findings(
-    place: Scope, directory: DirectoryCheck, logs: Sequence[SegmentCheck]
+    place: Scope, directory: DirectoryCheck, logs: Sequence[LogCheck]
 ) -> Iterator[Finding]:
     """Yield findings of the directory, of each of its logs (`logs`, in the order of
     `directory.logs`), and of them together.
@@ -153,7 +149,7 @@ def all_findings(
     if not directory.snapshots and any(check.producers for check in checks):
         message = "expected a producer snapshot, because producers have written here, found none"
         yield place.finding(Kind.MISSING, "", message)
-    if checks[-1].complete:
+    if checks[-1].sound_bytes == segments[-1].size:
         yield from _end(place, checks[-1].next_offset)
 
 
@@ -170,7 +166,7 @@ def _end(place: Scope, end_offset: int) -> Iterator[Finding]:
 
 
 def _transactions(
-    place: Scope, segments: Sequence[LogFile], checks: Sequence[SegmentCheck]
+    place: Scope, segments: Sequence[LogFile], checks: Sequence[LogCheck]
 ) -> Iterator[Finding]:
     """Check transactions that span segments, as far as all earlier segments are known."""
     known = takewhile(lambda runs: runs is not None, (check.runs for check in checks))
@@ -185,7 +181,7 @@ def _transactions(
 
 
 def _entries(
-    place: Scope, segments: Sequence[LogFile], checks: Sequence[SegmentCheck]
+    place: Scope, segments: Sequence[LogFile], checks: Sequence[LogCheck]
 ) -> Iterator[Finding]:
     """Check what transaction indexes say of earlier segments. Report each one's first fault."""
     known = [
