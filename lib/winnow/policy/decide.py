@@ -78,6 +78,7 @@ def decide(
         retention=retention,
         checkpoint_reset=cleanable.checkpoint_reset,
         afterwards=afterwards,
+        cleanable=cleanable,
     )
 
 

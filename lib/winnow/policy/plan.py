@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from winnow.policy.cleanable import CleanableRange
 from winnow.policy.config import TopicConfig
 from winnow.state import PartitionState, Segment
 from winnow.wire.batch import NO_TIMESTAMP
@@ -73,6 +74,8 @@ class PartitionPlan:
     """First dirty offset to write even if nothing is cleaned (S3.2). None: it is right."""
     afterwards: str = ""
     """The part of `reason` about retention, which sees what the compaction leaves (S3.5)."""
+    cleanable: CleanableRange | None = None
+    """The clean, dirty and not cleanable parts (S3.2 to S3.4). None: not compacted."""
 
     @property
     def deleted(self) -> tuple[Segment, ...]:

@@ -11,8 +11,8 @@ import pytest
 from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import batch, make_partition, record, segments_of
 from winnow.errors import CorruptLogError
-from winnow.policy.transactions import ABORTED
-from winnow.verbs.explain.find import Found, Place, Search, find_in_segment
+from winnow.policy.transactions import ABORTED, NOTHING_CARRIED
+from winnow.verbs.explain.find import Found, Search, find_in_segment
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
 
@@ -22,7 +22,7 @@ def look(directory: Path, **wanted: object) -> Found:
     (segment,) = segments_of(directory)
     return find_in_segment(
         replace(search, **wanted),  # type: ignore[arg-type]
-        Place(segment.base_offset, segment.log_bytes),
+        (segment, NOTHING_CARRIED),
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.policy.states import NOW, config, partition, segment
-from winnow.policy.plan import CompactionPlan
-from winnow.verbs.explain.retained import as_grouped, deleted_segments, may_depend_on_sizes
+from winnow.policy.plan import CompactionPlan, after_round
+from winnow.verbs.explain.retained import deleted_segments, may_depend_on_sizes
 
 FOUR = (
     segment(0, 100, last=NOW - 10_000),
@@ -43,7 +43,7 @@ def test_compacted_log_loses_only_segments_below_the_log_start() -> None:
 def test_retention_applies_to_segments_after_compaction() -> None:
     """Segments 0 and 10 become one that extends beyond the log start offset."""
     plan = CompactionPlan(0, 30, 300, (FOUR[:2], FOUR[2:3]))
-    after = as_grouped(STATE, plan)
+    after = after_round(STATE, [group[0] for group in plan.groups], plan.end_offset)
     assert [s.base_offset for s in after.segments] == [0, 20, 30]
     assert deleted_segments(after, config("compact"), NOW) == {}
 

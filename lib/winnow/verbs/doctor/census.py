@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from pyspark import SparkContext
 
+from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.tally import by_age, none_of_any_age
 from winnow.errors import errors_inside
 from winnow.logdir.batches import read_batches
@@ -19,33 +22,22 @@ from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.failure import Failure, all_or_failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread_grouped
-from winnow.state import PartitionState, Segment
+from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.verbs.doctor.values import Census
 from winnow.verbs.erase.values import Amount
-from winnow.verbs.explain.partition import is_trusted
+from winnow.verbs.explain.partition import trusted
 from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.record_checks import tally_records
 from winnow.wire.records import check_crcs
 from winnow.words import counted
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from pyspark import SparkContext
-
-    from winnow.cleaning.plan.prepared import PartitionWork
-
-Sums: TypeAlias = "NDArray[np.int64]"
+Sums: TypeAlias = NDArray[np.int64]
 """Columns: records and bytes. Rows: tombstones by age, data without a key, tombstones whose delete
 horizon has come, is to come, and without one.
 """
 _NOTHING: Sums = np.zeros((len(none_of_any_age()) + 4, 2), np.int64)
-
-
-def readable(state: PartitionState) -> list[Segment]:
-    """Return the segments that are certainly sound (S8.2)."""
-    return [segment for segment in state.segments if is_trusted(state, segment)]
 
 
 def take_census(
@@ -60,7 +52,7 @@ def take_census(
         [
             [
                 (item.state.directory, segment, item.config.max_decompressed_message_bytes)
-                for segment in readable(item.state)
+                for segment in trusted(item.state)
             ]
             for item in items
         ],

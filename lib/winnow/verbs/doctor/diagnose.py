@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+from pyspark import SparkContext
 
 from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import prepare
@@ -19,11 +21,12 @@ from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
+from winnow.logdir.survey import LogDir
 from winnow.policy.cleanable import oldest_first_batch, segments_between
 from winnow.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
-from winnow.verbs.doctor.census import readable, take_census
+from winnow.verbs.doctor.census import take_census
 from winnow.verbs.doctor.left import left_behind
 from winnow.verbs.doctor.values import (
     Diagnosis,
@@ -37,19 +40,13 @@ from winnow.verbs.doctor.values import (
     Trouble,
     Unfreed,
 )
+from winnow.verbs.explain.partition import trusted
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import scan_records
 from winnow.words import counted, duration
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
-    from winnow.logdir.survey import LogDir
-
 _Sure: TypeAlias = tuple[PartitionWork, PartitionResult]
 """A partition that can be worked on, and what `clean` would do."""
-_Sized: TypeAlias = tuple[Prepared, int]
-"""A partition, and the bytes of its logs."""
 
 _DAY_MS = 86_400_000
 _RETENTION_SECONDS = 0.01
@@ -83,19 +80,19 @@ def diagnose(
     rate = _scan_rate([item for item in compacted if item.plan.compaction is not None] or compacted)
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
     left = left_behind(sc, [item.place.directory for item in prepared], progress=request.progress)
-    read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
-    sized = [(item, _log_bytes(item, request)) for item in prepared]
+    read = sum(segment.log_bytes for item in compacted for segment in trusted(item.state))
+    results = [_with_bytes(*pair, request) for pair in zip(prepared, expected, strict=True)]
     found = Diagnosis(
         now=request.now,
-        disks=tuple(_disk(log_dir, sized, request) for log_dir in log_dirs),
-        topics=_topics(sized),
+        disks=tuple(_disk(log_dir, results, request) for log_dir in log_dirs),
+        topics=_topics(results),
         gains=(*left, *_gains(sure, rate_of_all)),
         unfreed=_unfreed(sure),
         overdue=tuple(sorted(_overdue(sure), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))),
         held_back=tuple(
             sorted(_held_back(sure), key=lambda h: (-h.held_bytes, h.topic, h.partition))
         ),
-        troubles=(*_left_alone(prepared), *_failing(sure)),
+        troubles=tuple(_troubles(prepared, sure)),
         misplaced=tuple(map(_misplaced, misplaced_entries(log_dirs))),
         short_of_space=sum(
             result.error is not None and result.error_code == NoSpaceError.exit_code
@@ -146,18 +143,15 @@ def _held_back(sure: Iterable[_Sure]) -> Iterator[HeldBack]:
         )
 
 
-def _left_alone(prepared: Iterable[Prepared]) -> Iterator[Trouble]:
+def _troubles(prepared: Iterable[Prepared], sure: Iterable[_Sure]) -> Iterator[Trouble]:
     for item in prepared:
         if isinstance(item, LeftAlone):
             rule, words = item.reason.rule, item.reason.words
             yield Trouble(**item.place.named, rule=rule, reason=words, error=item.error)
-
-
-def _failing(sure: Iterable[_Sure]) -> Iterator[Trouble]:
-    for item, result in sure:
+    for work, result in sure:
         if result.error is not None:
-            rule, words = item.plan.rule, item.plan.reason
-            yield Trouble(**item.place.named, rule=rule, reason=words, error=result.error)
+            rule, words = work.plan.rule, work.plan.reason
+            yield Trouble(**work.place.named, rule=rule, reason=words, error=result.error)
 
 
 def _misplaced(entry: Misplaced) -> MisplacedEntry:
@@ -187,17 +181,24 @@ def _misplaced(entry: Misplaced) -> MisplacedEntry:
     )
 
 
+def _by_topic(results: Iterable[PartitionResult]) -> Mapping[str, list[PartitionResult]]:
+    found = defaultdict[str, list[PartitionResult]](list)
+    for result in results:
+        found[result.topic].append(result)
+    return found
+
+
+def _bytes(results: Iterable[PartitionResult]) -> int:
+    return sum(result.bytes_before or 0 for result in results)
+
+
 def _unfreed(sure: Iterable[_Sure]) -> tuple[Unfreed, ...]:
-    by_topic = defaultdict[str, list[PartitionResult]](list)
-    for item, result in sure:
-        by_topic[item.place.topic_partition.topic].append(result)
     found = []
-    for topic, results in by_topic.items():
+    for topic, results in _by_topic(result for _, result in sure).items():
         if not any(result.acts or result.error is not None for result in results):
-            largest = max(results, key=lambda result: result.bytes_before or 0)
-            total = sum(result.bytes_before or 0 for result in results)
-            many, why = len(results), largest.reason
-            found.append(Unfreed(topic=topic, partitions=many, log_bytes=total, reason=why))
+            why = max(results, key=lambda result: result.bytes_before or 0).reason
+            total = _bytes(results)
+            found.append(Unfreed(topic=topic, partitions=len(results), log_bytes=total, reason=why))
     return tuple(sorted(found, key=lambda one: (-one.log_bytes, one.topic)))
 
 
@@ -233,22 +234,24 @@ def _gains(sure: Sequence[_Sure], rate: float | None) -> Iterator[Gain]:
         )
 
 
-def _log_bytes(item: Prepared, request: Request) -> int:
+def _with_bytes(item: Prepared, result: PartitionResult, request: Request) -> PartitionResult:
+    """Return the result, also with the log bytes of a partition that could not be read."""
     if item.state is not None:
-        return item.state.log_bytes
+        return result
     try:
         entries = request.storage.list_dir(item.place.directory)
     except FAILS_ONE_PARTITION:  # `left alone` gives the reason
-        return 0
-    return sum(entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
+        return result
+    logs = (entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
+    return replace(result, bytes_before=sum(logs))
 
 
-def _disk(log_dir: LogDir, sized: Sequence[_Sized], request: Request) -> Disk:
+def _disk(log_dir: LogDir, results: Sequence[PartitionResult], request: Request) -> Disk:
     volume = request.storage.volume(log_dir.path)
     path = f"{log_dir.path}/{CLEANER_CHECKPOINT}"
     return Disk(
         log_dir=log_dir.path,
-        log_bytes=sum(size for item, size in sized if item.place.log_dir == log_dir.path),
+        log_bytes=_bytes(result for result in results if result.log_dir == log_dir.path),
         free_bytes=volume.free_bytes,
         total_bytes=volume.total_bytes,
         free_files=volume.free_files,
@@ -261,22 +264,17 @@ def _disk(log_dir: LogDir, sized: Sequence[_Sized], request: Request) -> Disk:
     )
 
 
-def _topics(sized: Iterable[_Sized]) -> tuple[Topic, ...]:
-    by_topic = defaultdict[str, list[_Sized]](list)
-    for item, size in sized:
-        by_topic[item.place.topic_partition.topic].append((item, size))
-    found = []
-    for topic, items in by_topic.items():
-        first, states = items[0][0], [item.state for item, _ in items if item.state is not None]
-        found.append(
-            Topic(
-                topic=topic,
-                policy=first.policy if isinstance(first, LeftAlone) else first.config.policy,
-                partitions=len(items),
-                segments=sum(len(state.segments) for state in states),
-                log_bytes=sum(size for _, size in items),
-            )
+def _topics(results: Iterable[PartitionResult]) -> tuple[Topic, ...]:
+    found = (
+        Topic(
+            topic=topic,
+            policy=own[0].policy,
+            partitions=len(own),
+            segments=sum(result.segments_before or 0 for result in own),
+            log_bytes=_bytes(own),
         )
+        for topic, own in _by_topic(results).items()
+    )
     return tuple(sorted(found, key=lambda t: (-t.log_bytes, t.topic)))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from winnow.logdir.commit.kept import kept_path, kept_run_ids
 from winnow.logdir.commit.recovery import preview
@@ -13,9 +14,6 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
 from winnow.storage.places import Places
 from winnow.verbs.doctor.values import Gain
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _SECONDS = 0.01
 """Time to remove the files of one partition, and to sync."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from itertools import repeat
+from typing import Any
+
+from pyspark import SparkContext
 
 from winnow.arguments import refused, whole
 from winnow.cleaning.plan import outcomes as report
@@ -16,43 +19,32 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.errors import UsageError
 from winnow.logdir.names import topic_partition_of
+from winnow.logdir.survey import LogDir
+from winnow.policy.cleanable import segments_between
 from winnow.policy.fate import Fate, Verdict
 from winnow.policy.plan import CompactionPlan, after_round
 from winnow.policy.transactions import NOTHING_CARRIED
 from winnow.runtime.failure import Failure
+from winnow.runtime.progress import Progress
 from winnow.state import PartitionState
 from winnow.verbs.explain import partition as rules
 from winnow.verbs.explain.find import Found, FoundRecord, Place, UnreadableError, find
 from winnow.verbs.explain.records import Ground, fate_of
-from winnow.verbs.explain.retained import as_grouped, deleted_segments, may_depend_on_sizes
+from winnow.verbs.explain.retained import deleted_segments, may_depend_on_sizes
 from winnow.verbs.explain.values import Explanation, RecordFate
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
-    from winnow.logdir.survey import LogDir
-    from winnow.runtime.progress import Progress
-
 
 MOST = 1000
 """Records of one key that are explained. Older ones are only counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Which records to explain: at most one of the two; with neither, only the partition."""
-
-    offset: int | None = None
-    key: bytes | None = None
-
-    def __post_init__(self) -> None:
-        """Raises UsageError for both, and for values that can't be used."""
-        if self.offset is not None and self.key is not None:
-            raise UsageError("an offset and a key together", expected="one of them, or neither")
-        if self.offset is not None:
-            whole(self.offset, "offset", least=0)
-        if self.key is not None and not isinstance(self.key, bytes):
-            raise refused("key", "bytes", self.key)
+def check_question(offset: int | None, key: bytes | None) -> None:
+    """Raise UsageError for both, and for values that can't be used."""
+    if offset is not None and key is not None:
+        raise UsageError("an offset and a key together", expected="one of them, or neither")
+    if offset is not None:
+        whole(offset, "offset", least=0)
+    if key is not None and not isinstance(key, bytes):
+        raise refused("key", "bytes", key)
 
 
 def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
@@ -97,27 +89,29 @@ def _partitions_of(dirs: Sequence[LogDir], topic: str) -> str:
 
 
 def explain_partition(
-    sc: SparkContext, log_dir: LogDir, request: Request, question: Question
+    sc: SparkContext, log_dir: LogDir, request: Request, offset: int | None, key: bytes | None
 ) -> Explanation:
-    """Explain the one partition that `log_dir.partitions` has."""
+    """Explain the one partition that `log_dir.partitions` has, and the record at `offset`, or all
+    with this key.
+    """
     (item,) = prepare(sc, [log_dir], request)
     if isinstance(item, LeftAlone):
-        return _unchanged(item, report.left_alone(item), request, question)
+        return _unchanged(item, report.left_alone(item), request, offset)
     try:
         for preview in (False, True):
             ground = survey_ground(sc, item, request, preview=preview)
             searcher = _Searcher(sc, item, ground, request.progress)
-            records, older = searcher.answer(question)
+            records, older = searcher.answer(offset, key)
             if not any(record.verdict is Verdict.UNDECIDED for record in records):
                 break
     except UnreadableError as error:
-        return _unchanged(item, report.failed(item, error.why), request, question)
-    found = rules.cleanable(item, now=request.now, only=request.only)
-    return replace(
-        _explanation(report.previewed(item, now=request.now, only=request.only), request),
+        return _unchanged(item, report.failed(item, error.why), request, offset)
+    return _explanation(
+        report.previewed(item, now=request.now, only=request.only),
+        request,
         facts=(
             *rules.state_facts(item.state),
-            *(rules.compaction_facts(item, found) if found else ()),
+            *rules.compaction_facts(item),
             *rules.retention_facts(item, previewed=ground.deleted is not None),
         ),
         segments=rules.segment_fates(ground, item.plan.compaction),
@@ -134,8 +128,7 @@ def survey_ground(
     `preview`: read all records where retention depends on what a round keeps (S3.5).
     """
     state, config, plan, now = item.state, item.config, item.plan.compaction, request.now
-    found = rules.cleanable(item, now=now, only=request.only)
-    if plan is None or found is None:
+    if plan is None or item.plan.cleanable is None:
         deleted = {} if item.plan.retention is None else deleted_segments(state, config, now)
         untouched = rules.not_compacted(item, now, deleted=len(deleted))
         return Ground(state=state, now=now, untouched=untouched, deleted=deleted)
@@ -144,7 +137,7 @@ def survey_ground(
         state=state,
         now=now,
         job=job,
-        untouched=rules.beyond_cleanable(found),
+        untouched=rules.beyond_cleanable(item.plan.cleanable),
         source_of={
             source.base_offset: group[0].base_offset for group in plan.groups for source in group
         },
@@ -161,13 +154,8 @@ def survey_ground(
 
 def places(item: PartitionWork) -> list[Place]:
     """Return each segment that can be searched, with the state that a search needs there."""
-    segments = item.state.segments
-    before = item.transactions.carried if item.transactions else (NOTHING_CARRIED,) * len(segments)
-    return [
-        Place(segment.base_offset, segment.log_bytes, carried)
-        for segment, carried in zip(segments, before, strict=True)
-        if rules.is_trusted(item.state, segment)
-    ]
+    before = item.transactions.carried if item.transactions else repeat(NOTHING_CARRIED)
+    return list(zip(rules.trusted(item.state), before, strict=False))
 
 
 def _deleted_after(
@@ -184,7 +172,9 @@ def _deleted_after(
     if item.overflowed and item.state.log_start_offset > item.state.segments[0].base_offset:
         return None  # segments after a split are not known yet
     by_start_offset = replace(item.config, cleanup_policy="compact")
-    return deleted_segments(as_grouped(item.state, plan), by_start_offset, request.now)
+    # The base offsets after the round are enough for the rule of the log start offset alone.
+    after = after_round(item.state, [group[0] for group in plan.groups], plan.end_offset)
+    return deleted_segments(after, by_start_offset, request.now)
 
 
 class _Searcher:
@@ -197,14 +187,13 @@ class _Searcher:
         self._places = places(item)
         self._search = ground.search(item.config.max_decompressed_message_bytes)
 
-    def answer(self, question: Question) -> tuple[tuple[RecordFate, ...], int]:
+    def answer(self, offset: int | None, key: bytes | None) -> tuple[tuple[RecordFate, ...], int]:
         """Return the wanted records, and how many more there are. Raises UnreadableError."""
-        if question.key is not None:
-            return self._with_key(question.key)
-        if question.offset is None:
+        if key is not None:
+            return self._with_key(key)
+        if offset is None:
             return (), 0
-        outside = _outside(self._ground.state, question.offset)
-        return (outside or self._at_offset(question.offset),), 0
+        return (_outside(self._ground.state, offset) or self._at_offset(offset),), 0
 
     def _find(self, doing: str, places: Sequence[Place], **wanted: Any) -> list[Found]:  # noqa: ANN401 - fields of Search
         return find(self._sc, replace(self._search, **wanted), places, self._progress, doing)
@@ -219,8 +208,8 @@ class _Searcher:
         ), older
 
     def _at_offset(self, offset: int) -> RecordFate:
-        home = max(place.base_offset for place in self._places if place.base_offset <= offset)
-        there = [place for place in self._places if place.base_offset == home]
+        there = [place for place in self._places if place[0].base_offset <= offset][-1:]
+        home = there[0][0].base_offset
         found = self._find("looking for the record", there, offset=offset)
         record = next((record for one in found for record in one.records), None)
         if record is not None:
@@ -229,22 +218,17 @@ class _Searcher:
             f"segment {home} has no record at this offset: an earlier cleaning removed it, or it "
             "never existed"
         )
-        return RecordFate(
-            offset=offset, verdict=Verdict.ABSENT, rule="S5.6", words=words, segment=home
-        )
+        return RecordFate(offset, Verdict.ABSENT, "S5.6", words, segment=home)
 
     def _latest_of_key(self, record: FoundRecord) -> int | None:
         job = self._ground.job
         if job is None or record.key is None or record.control or record.segment >= job.end_offset:
             return None
-        dirty = [
-            place
-            for place in self._places
-            if place.base_offset < job.end_offset
-            and rules.end_of(self._ground.state, place.base_offset) > job.first_dirty_offset
-        ]
+        segments = self._ground.state.segments
+        dirty = {*segments_between(segments, job.first_dirty_offset, job.end_offset)}
+        there = [place for place in self._places if place[0] in dirty]
         doing = "looking for later records of its key"
-        return _latest_of(self._find(doing, dirty, key=record.key, most=0))
+        return _latest_of(self._find(doing, there, key=record.key, most=0))
 
 
 def _latest_of(found: Iterable[Found]) -> int | None:
@@ -257,43 +241,32 @@ def _outside(state: PartitionState, offset: int) -> RecordFate | None:
     first, end = state.segments[0].base_offset, state.log_end_offset
     if offset < first:
         words = f"the log begins at offset {first}: all records below it have been deleted"
-        return RecordFate(offset=offset, verdict=Verdict.ABSENT, rule="S8.3", words=words)
+        return RecordFate(offset, Verdict.ABSENT, "S8.3", words)
     home = max((s for s in state.segments if s.base_offset <= offset), key=lambda s: s.base_offset)
-    if not rules.is_trusted(state, home):
+    if home not in rules.trusted(state):
         words = (
             f"segment {home.base_offset} is not entirely below offset {state.trusted_end}, up to "
             "which the log can be trusted after the unclean shutdown: it is not read and not "
             "changed"
         )
-        return RecordFate(
-            offset=offset, verdict=Verdict.STAYS, rule="S8.2", words=words, segment=home.base_offset
-        )
+        return RecordFate(offset, Verdict.STAYS, "S8.2", words, segment=home.base_offset)
     if offset < end:
         return None
-    return RecordFate(
-        offset=offset, verdict=Verdict.ABSENT, rule="S8.3", words=f"the log ends at offset {end}"
-    )
+    return RecordFate(offset, Verdict.ABSENT, "S8.3", f"the log ends at offset {end}")
 
 
 def _unchanged(
-    item: LeftAlone | PartitionWork, result: PartitionResult, request: Request, question: Question
+    item: LeftAlone | PartitionWork, result: PartitionResult, request: Request, offset: int | None
 ) -> Explanation:
     records: tuple[RecordFate, ...] = ()
-    if question.offset is not None:
+    if offset is not None:
         words = f"the partition is left unchanged: {result.reason}"
-        records = (
-            RecordFate(
-                offset=question.offset, verdict=Verdict.STAYS, rule=result.rule, words=words
-            ),
-        )
-    return replace(
-        _explanation(result, request),
-        facts=() if item.state is None else rules.state_facts(item.state),
-        records=records,
-    )
+        records = (RecordFate(offset, Verdict.STAYS, result.rule, words),)
+    facts = () if item.state is None else rules.state_facts(item.state)
+    return _explanation(result, request, facts=facts, records=records)
 
 
-def _explanation(result: PartitionResult, request: Request) -> Explanation:
+def _explanation(result: PartitionResult, request: Request, **found: Any) -> Explanation:  # noqa: ANN401 - fields of Explanation
     return Explanation(
         topic=result.topic,
         partition=result.partition,
@@ -308,4 +281,5 @@ def _explanation(result: PartitionResult, request: Request) -> Explanation:
         exit_code=0 if result.error is None else result.error_code,
         settings=result.settings,
         kafka=request.settings.kafka,
+        **found,
     )

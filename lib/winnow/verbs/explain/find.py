@@ -11,17 +11,20 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from pyspark import SparkContext
 
 from winnow.errors import errors_inside
 from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.names import LOG, segment_file
-from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
+from winnow.policy.transactions import ABORTED, Carried, judge
 from winnow.runtime.failure import Failure, all_or_failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
+from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.survey.gather import control_columns
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
@@ -29,10 +32,6 @@ from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.key_search import NOT_FOUND, find_keys, key_set_of
 from winnow.wire.plain import Record, read_records
 from winnow.wire.records import check_crcs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from pyspark import SparkContext
 
 Array = np.ndarray[Any, Any]
 
@@ -71,12 +70,8 @@ class FoundRecord:
         return self.key is not None and not self.control and not self.discardable
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    base_offset: int
-    log_bytes: int
-    carried: Carried = NOTHING_CARRIED
-    """Transactions carried over from earlier segments (S4.1)."""
+Place: TypeAlias = tuple[Segment, Carried]
+"""A segment, and the transactions carried over from earlier ones (S4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +113,7 @@ def find(
             sc,
             partial(find_in_segment, search),
             places,
-            weights=[place.log_bytes for place in places],
+            weights=[segment.log_bytes for segment, _ in places],
             name=doing,
             progress=progress,
         )
@@ -145,9 +140,10 @@ def find_in_segment(search: Search, place: Place) -> Found:
 
 
 def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
-    path = f"{search.directory}/{segment_file(place.base_offset, LOG)}"
-    carried, size, least = place.carried, place.log_bytes, place.base_offset
-    for piece in read_batches(Places(), path, size=size, least_offset=least):
+    segment, carried = place
+    size, base = segment.log_bytes, segment.base_offset
+    path = f"{search.directory}/{segment_file(base, LOG)}"
+    for piece in read_batches(Places(), path, size=size, least_offset=base):
         rows = piece.rows
         with errors_inside(path, piece.start):
             discardable = np.zeros(len(rows), np.bool_)
@@ -155,11 +151,11 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
                 types = control_columns(piece.data, rows, path).type
                 judged = judge(rows, types, aborted=search.aborted, before=carried)
                 discardable, carried = judged.discardable, judged.after
-            yield from _in_piece(search, place, piece, discardable)
+            yield from _in_piece(search, base, piece, discardable)
 
 
 def _in_piece(
-    search: Search, place: Place, piece: Piece, discardable: NDArray[np.bool_]
+    search: Search, base: int, piece: Piece, discardable: NDArray[np.bool_]
 ) -> Iterator[FoundRecord]:
     rows, first, stop = piece.rows, 0, len(piece.rows)
     if search.offset is not None:
@@ -172,7 +168,7 @@ def _in_piece(
     for blocks in inflate_parts(piece.data, rows[first:stop], limit=limit):
         for i, record in _in_blocks(search, blocks):
             yield FoundRecord(
-                segment=place.base_offset,
+                segment=base,
                 position=piece.position(first + i),
                 batch=blocks.rows[i : i + 1].copy(),
                 discardable=bool(discardable[first + i]),

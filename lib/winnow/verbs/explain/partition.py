@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from winnow.cleaning.plan.prepared import PartitionWork
-from winnow.policy.cleanable import CleanableRange, cleanable_range, oldest_first_batch
+from winnow.policy.cleanable import CleanableRange, oldest_first_batch
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.retention import why_kept
@@ -15,36 +16,12 @@ from winnow.verbs.explain.values import SegmentFate
 from winnow.words import counted
 
 
-def end_of(state: PartitionState, base_offset: int) -> int:
-    """Return the exclusive end of a segment: the next one's base offset, or the log's end."""
-    return next(
-        (s.base_offset for s in state.segments if s.base_offset > base_offset), state.log_end_offset
-    )
-
-
-def is_trusted(state: PartitionState, segment: Segment) -> bool:
-    """Return whether a segment is certainly sound: outside what a crash may have torn (S8.2)."""
-    if state.trusted_end is None:
-        return True
-    return (
-        segment.base_offset != state.active.base_offset
-        and end_of(state, segment.base_offset) <= state.trusted_end
-    )
-
-
-def cleanable(item: PartitionWork, *, now: int, only: str | None) -> CleanableRange | None:
-    """Return the clean, dirty and not cleanable parts (S3.2 to S3.4). None: not compacted."""
-    config = item.config
-    if not config.cleanup_compact or not config.log_cleaner_enable or only == "retention":
-        return None
-    known = item.transactions
-    return cleanable_range(
-        item.state,
-        config,
-        now,
-        last_stable_offset=known.last_stable_offset if known else item.state.high_watermark,
-        undecided=str(known.undecided) if known and known.undecided else "",
-    )
+def trusted(state: PartitionState) -> tuple[Segment, ...]:
+    """Return the segments that are certainly sound: outside what a crash may have torn (S8.2)."""
+    end = state.trusted_end
+    if end is None:
+        return state.segments
+    return tuple(one for one, after in pairwise(state.segments) if after.base_offset <= end)
 
 
 def state_facts(state: PartitionState) -> tuple[Fact, ...]:
@@ -60,16 +37,15 @@ def state_facts(state: PartitionState) -> tuple[Fact, ...]:
     )
 
 
-def compaction_facts(item: PartitionWork, found: CleanableRange) -> tuple[Fact, ...]:
-    config, plan = item.config, item.plan.compaction
+def compaction_facts(item: PartitionWork) -> tuple[Fact, ...]:
+    config, plan, found = item.config, item.plan.compaction, item.plan.cleanable
+    if found is None:
+        return ()
     dirty = [s for s in item.state.segments[:-1] if s.base_offset >= found.first_dirty_offset]
+    # Transactions were not read if the partition is not compacted anyway.
+    known = [item.transactions] if item.transactions else []
     return (
-        # Transactions were not read if the partition is not compacted anyway.
-        *(
-            [Fact("last_stable_offset", item.transactions.last_stable_offset)]
-            if item.transactions
-            else []
-        ),
+        *(Fact("last_stable_offset", one.last_stable_offset) for one in known),
         Fact("first_dirty_offset", found.first_dirty_offset),
         Fact("first_uncleanable_offset", found.first_uncleanable_offset),
         Fact("why_uncleanable", found.why),
@@ -134,14 +110,8 @@ def segment_fates(ground: Ground, plan: CompactionPlan | None) -> tuple[SegmentF
         taken = (ground.deleted or {}).get(base if home is None else home)
         if taken is not None and home is not None:
             taken = Fate(Verdict.GOES, taken.rule, f"{fate.words}; then {taken.words}")
-        fates.append(
-            SegmentFate(
-                base_offset=base,
-                log_bytes=segment.log_bytes,
-                newest=segment.largest_timestamp,
-                fate=taken or fate,
-            )
-        )
+        newest = segment.largest_timestamp
+        fates.append(SegmentFate(base, segment.log_bytes, newest, taken or fate))
     return tuple(fates)
 
 

@@ -115,22 +115,16 @@ def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
     taken = ground.deleted.get(home)
     if taken is None:
         return fate
-    return Fate(
-        Verdict.GOES,
-        taken.rule,
-        f"its segment is deleted: {taken.words}",
-        (*fate.facts, *taken.facts),
-    )
+    words = f"its segment is deleted: {taken.words}"
+    return Fate(Verdict.GOES, taken.rule, words, (*fate.facts, *taken.facts))
 
 
 def _facts(record: FoundRecord, ground: Ground) -> tuple[Fact, ...]:
     batch = record.batch
+    log_append = int(batch["attributes"][0]) & LOG_APPEND_TIME
     facts = [
         Fact("timestamp", record.timestamp, time=True),
-        Fact(
-            "timestamp_type",
-            "LogAppendTime" if int(batch["attributes"][0]) & LOG_APPEND_TIME else "CreateTime",
-        ),
+        Fact("timestamp_type", "LogAppendTime" if log_append else "CreateTime"),
         Fact("batch_base_offset", int(batch["base_offset"][0])),
         Fact("batch_last_offset", int(batch["last_offset"][0])),
         Fact("batch_records", int(batch["record_count"][0])),

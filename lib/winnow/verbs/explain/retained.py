@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from winnow.policy.config import TopicConfig
 from winnow.policy.fate import Fact, Fate, Verdict
-from winnow.policy.plan import CompactionPlan, after_round
 from winnow.policy.retention import retention_plan
 from winnow.state import PartitionState
 from winnow.words import duration, size
@@ -61,10 +60,3 @@ def may_depend_on_sizes(state: PartitionState, config: TopicConfig, *, may_grow:
         may_grow or state.whole_bytes >= config.retention_bytes
     )
     return config.cleanup_delete and (by_size or config.retention_ms >= 0)
-
-
-def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
-    """Return the state after a round, as far as base offsets show it. This is enough for the rule
-    of the log start offset alone.
-    """
-    return after_round(state, [group[0] for group in plan.groups], plan.end_offset)

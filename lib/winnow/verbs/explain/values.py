@@ -9,7 +9,7 @@ from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SegmentFate:
     """The fate of one segment: bytes of the `.log`, and `newest` (ms) as a broker determines it."""
 
@@ -19,7 +19,7 @@ class SegmentFate:
     fate: Fate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RecordFate:
     offset: int
     verdict: Verdict
