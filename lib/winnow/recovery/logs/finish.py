@@ -44,13 +44,7 @@ def finish_log_dir(
     sound = [(log, log.loaded) for log in logs if log.error is None and log.loaded is not None]
     loaded = {log.topic_partition: one for log, one in sound if log.is_counted}
     _bound_high_watermarks(storage, path, loaded)
-    # A broker writes a log start only if the segments don't show it.
-    starts = {
-        partition: one.log_start_offset
-        if one.tiered or one.log_start_offset > one.first_base_offset
-        else None
-        for partition, one in loaded.items()
-    }
+    starts = {partition: one.log_start_to_write for partition, one in loaded.items()}
     ends = {partition: one.log_end_offset for partition, one in loaded.items()}
     for name, offsets in ((LOG_START_CHECKPOINT, starts), (RECOVERY_POINT_CHECKPOINT, ends)):
         if whole:

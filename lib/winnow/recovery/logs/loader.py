@@ -57,7 +57,6 @@ class _Segment:
     """Bytes of it that stay."""
     next_offset: int
     why: str = ""
-    recovered: bool = False
     index_read: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
     """By suffix: indexes that were built."""
@@ -105,8 +104,7 @@ class _Loader:
             truncation=self._truncation(created),
             log_start_offset=log_start,
             log_end_offset=end,
-            first_base_offset=first,
-            tiered=tiered,
+            log_start_to_write=log_start if tiered or log_start > first else None,
         )
 
     # --- the steps of the loader ---
@@ -221,8 +219,7 @@ class _Loader:
         segment.files = {INDEX: index, TIMEINDEX: timeindex}
         if aborted or txnindex:
             segment.files[TXNINDEX] = encode_txn_index(aborted)
-        segment.recovered, segment.size, segment.next_offset = True, size, end
-        segment.why = why
+        segment.size, segment.next_offset, segment.why = size, end, why
 
     def _remove(self, segments: Sequence[_Segment]) -> None:
         for segment in segments:
@@ -341,7 +338,7 @@ class _Loader:
 
     def _files_of(self, segment: _Segment) -> dict[str, bytes]:
         """Return the indexes that a close leaves, as far as they may differ from those on disk."""
-        if segment.recovered or segment.files:
+        if segment.files:
             return segment.files
         found = {}
         if segment.name(TIMEINDEX) not in self._entries:

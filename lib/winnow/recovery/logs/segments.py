@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk, Piece, records_of
+from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK
 from winnow.logdir.valid_batches import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range, release
@@ -19,9 +19,6 @@ from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import EMPTY
 from winnow.wire.walk import WalkStatus
-
-_ENTRY = struct.Struct(">ii")
-"""Of an offset index: relative offset, position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,7 @@ def end_of_log(path: str, size: int, base_offset: int, index: bytes) -> int:
     """
     target, start = base_offset, 0
     if index:
-        relative, start = _ENTRY.unpack_from(index, len(index) - _ENTRY.size)
+        relative, start = np.frombuffer(index, OFFSET_ENTRY_ON_DISK)[-1].tolist()
         target += relative
     found, last = False, base_offset - 1
     for buf, rows in _walk(path, size):

@@ -57,8 +57,8 @@ class LoadedLog:
     truncation: Truncation
     log_start_offset: int
     log_end_offset: int
-    first_base_offset: int
-    tiered: bool = False
+    log_start_to_write: int | None
+    """For the checkpoint: a broker writes the log start only if the segments don't show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
