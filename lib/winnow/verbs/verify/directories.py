@@ -65,9 +65,9 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
     snapshots = sorted(name for name in files if name.endswith(SNAPSHOT))
     found = list(_names(place, entries))
     epochs: Sequence[tuple[int, int]] = ()
-    with _reported(found, place, LEADER_EPOCHS, Kind.LEADER_EPOCHS):
+    with reported(found, place, LEADER_EPOCHS, Kind.LEADER_EPOCHS):
         epochs = read_leader_epochs(storage, directory)
-    with _reported(found, place, PARTITION_METADATA, Kind.PROPERTIES):
+    with reported(found, place, PARTITION_METADATA, Kind.PROPERTIES):
         # A crash leaves an empty file. A broker can't read it (KAFKA-20177). To Winnow's other
         # verbs it tells nothing.
         path = f"{directory}/{PARTITION_METADATA}"
@@ -75,7 +75,7 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
             expected = "version: 0 and a topic_id"
             raise CorruptLogError("partition.metadata is empty", expected=expected, where=path)
     for name in snapshots:
-        with _reported(found, place, name, Kind.SNAPSHOT):
+        with reported(found, place, name, Kind.SNAPSHOT):
             read_snapshot(storage, f"{directory}/{name}")
     segments = list(_segments(place, files, newest_epoch=epochs[-1][0] if epochs else None))
     if not segments:
@@ -89,7 +89,7 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
 
 
 @contextmanager
-def _reported(found: list[Finding], scope: Scope, name: str, kind: Kind) -> Iterator[None]:
+def reported(found: list[Finding], scope: Scope, name: str, kind: Kind) -> Iterator[None]:
     """Add a finding if the file can't be read."""
     try:
         yield
@@ -191,7 +191,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     """
     scope, clean = Scope(path), was_shut_down_cleanly(storage, path)
     findings: list[Finding] = []
-    with _reported(findings, scope, META_PROPERTIES, Kind.PROPERTIES):
+    with reported(findings, scope, META_PROPERTIES, Kind.PROPERTIES):
         # A broker reads a file that names no owner as one of version 0, but has never written one.
         if read_meta(storage, path).is_anonymous:
             raise CorruptLogError(
@@ -202,7 +202,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
             )
     checkpoints: dict[str, Mapping[TopicPartition, int]] = {}
     for name in OFFSET_CHECKPOINTS:
-        with _reported(findings, scope, name, Kind.CHECKPOINT):
+        with reported(findings, scope, name, Kind.CHECKPOINT):
             checkpoints[name] = read_offset_checkpoint(storage, f"{path}/{name}")
     partitions: list[Scope] = []
     every: set[str] = set()

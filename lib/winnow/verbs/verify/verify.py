@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +9,7 @@ from itertools import takewhile
 
 from pyspark import SparkContext
 
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, VerificationError, failure_of
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, VerificationError
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -20,13 +19,18 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.topic_globs import check_globs
-from winnow.policy.transaction_runs import SegmentRuns, fold
+from winnow.policy.transaction_runs import fold
 from winnow.policy.txn_entries import EntryFault, Unexplained, across, unexplained_fault
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
 from winnow.storage.places import Places
-from winnow.verbs.verify.directories import DirectoryCheck, check_directory, check_log_dir
+from winnow.verbs.verify.directories import (
+    DirectoryCheck,
+    check_directory,
+    check_log_dir,
+    reported,
+)
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile
@@ -104,7 +108,8 @@ def sweep(
         findings += log_dir.findings
         for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
             logs = list(map(_log_check, directory.logs, found))
-            findings += _findings(place, directory, logs)
+            with reported(findings, place, "", Kind.UNREADABLE):
+                findings.extend(all_findings(place, directory, logs))
             total = sum((check.checked for check in logs), total)
     notes = tuple(note for log_dir in checked for note in log_dir.notes)
     return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
@@ -115,15 +120,6 @@ def _log_check(log: LogFile, found: LogCheck | Failure) -> LogCheck:
         return found
     finding = log.scope.finding(Kind.UNREADABLE, log.name, found.message)
     return LogCheck(findings=(finding,), next_offset=log.base_offset)
-
-
-def _findings(place: Scope, directory: DirectoryCheck, logs: Sequence[LogCheck]) -> list[Finding]:
-    found: list[Finding] = []
-    try:
-        found.extend(all_findings(place, directory, logs))
-    except FAILS_ONE_PARTITION as error:
-        found.append(place.finding(Kind.UNREADABLE, "", failure_of(error)))
-    return found
 
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
@@ -171,12 +167,16 @@ def _transactions(
     """Check transactions that span segments, as far as all earlier segments are known."""
     known = takewhile(lambda runs: runs is not None, (check.runs for check in checks))
     runs = [one for one in known if one is not None]
-    at = bisect_left(
-        range(len(runs)), True, key=lambda number: _fault(place, runs[: number + 1]) is not None
-    )
-    error = _fault(place, runs)
-    if error is not None:
-        name = segment_file(segments[at].base_offset, TXNINDEX)
+    name = ""
+
+    def where(number: int) -> tuple[str, str]:
+        nonlocal name
+        name = segment_file(segments[number].base_offset, TXNINDEX)
+        return "", ""
+
+    try:
+        fold(runs, high_watermark=0, log_start_offset=place.log_start_offset, where=where)
+    except CorruptLogError as error:
         yield place.finding(Kind.TXN_INDEX, name, error)
 
 
@@ -188,15 +188,15 @@ def _entries(
         (check.runs, check.promises)
         for check in takewhile(lambda c: c.promises is not None, checks)
     ]
-    reported: set[int] = set()
+    seen: set[int] = set()
     for found in across(
         [(runs, promised) for runs, promised in known if runs is not None and promised is not None]
     ):
         number, fault = (
             (found.segment, _looked_up(place, found)) if isinstance(found, Unexplained) else found
         )
-        if fault is not None and number not in reported:
-            reported.add(number)
+        if fault is not None and number not in seen:
+            seen.add(number)
             yield txn_index_finding(segments[number], fault)
 
 
@@ -213,16 +213,3 @@ def _looked_up(place: Scope, found: Unexplained) -> EntryFault | None:
     data = (int(row["attributes"]) & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL
     begins_at, producer = int(row["base_offset"]), int(row["producer_id"])
     return unexplained_fault(found, begins_at=begins_at, producer=producer, data=data)
-
-
-def _fault(place: Scope, runs: Sequence[SegmentRuns]) -> CorruptLogError | None:
-    try:
-        fold(
-            runs,
-            high_watermark=0,
-            log_start_offset=place.log_start_offset,
-            where=lambda _: ("", ""),
-        )
-    except CorruptLogError as error:
-        return error
-    return None
