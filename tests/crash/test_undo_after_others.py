@@ -20,7 +20,7 @@ from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
 from winnow.api import clean, erase, recover
 from winnow.cleaning.result import RunResult
-from winnow.cli.text.erase import lines
+from winnow.cli.text.erase import page
 from winnow.logdir.commit.kept import RUN_JSON, close_kept, read_kept
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, TXNINDEX
 from winnow.policy.sources import Settings, parse_topic_set
@@ -213,7 +213,7 @@ def test_erasure_closes_undo_of_earlier_runs(spark: SparkSession, tmp_path: Path
         f"t-0: run {result.run_id} can't be undone any more; `recover --purge {result.run_id}` "
         "removes what it kept"
     )
-    assert told in lines(erased)
+    assert told in page(erased)
     assert_refused(directory, result.run_id, f"an erasure (run {erased.run_id})")
     (kept,) = recover([str(tmp_path / "log")]).partitions[0].kept
     assert kept.closed_by == f"an erasure (run {erased.run_id})"

@@ -168,7 +168,7 @@ def test_run_that_fails_fires_at_once_and_its_age_later(host: Host) -> None:
 
 def test_killed_run_fires_after_half_a_day(host: Host) -> None:
     _, good = host.clean()
-    Outlets(CommandLine(metrics=str(host.file)), pytest.fail).began()  # as before SIGKILL
+    Outlets(CommandLine(metrics=str(host.file))).began()  # as before SIGKILL
     nights = [(EVERY, good), (DAY, host.file.read_text())]
     assert firing(host.root, nights, DAY + DAY // 4) == set()
     assert firing(host.root, nights, 2 * DAY) == {"WinnowDidNotEnd"}

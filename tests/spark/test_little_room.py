@@ -26,6 +26,7 @@ from tests.spark.runs import (
     settings,
     stray_files,
 )
+from tests.unit.cli.results import printed
 from winnow.api import doctor
 from winnow.cli.doctor import page
 from winnow.cli.options import CommandLine
@@ -209,7 +210,7 @@ def test_doctor_says_that_space_is_short(disk: Path, spark: SparkSession) -> Non
     found = doctor(spark, [str(disk / "d")], settings=settings(*SETS), now=NOW)
     assert (found.gains, found.short_of_space) == ((), 1)
     assert found.advice[0].arguments == ("clean", "--output", "DIR")
-    shown = "\n".join(map(str, page(found, CommandLine(log_dirs=[str(disk / "d")]), 200)))
+    shown = printed(page(found, CommandLine(log_dirs=[str(disk / "d")])))
     assert "the compaction of 1 partition needs more space than is free" in shown
 
 

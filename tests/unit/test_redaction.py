@@ -77,7 +77,7 @@ def test_errors_have_no_credentials_in_any_text() -> None:
 
 def test_written_files_have_no_credentials(tmp_path: Path) -> None:
     result = run_of(partition("t", log_dir=URL, reason=f"can't reach {URL}"))
-    file = Outlets(CommandLine(result=str(tmp_path / "result")), complain)
+    file = Outlets(CommandLine(result=str(tmp_path / "result")))
     file.begin_file(())
     file.end_file(to_json(result) | {"exit_code": 0})
     write_report(result, tmp_path / "report.html")

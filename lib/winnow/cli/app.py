@@ -20,7 +20,7 @@ from winnow.cli.line.command import Command
 from winnow.cli.line.saved import DECIDE
 from winnow.cli.line.takes import takes
 from winnow.cli.options import GROUPS, OUTPUT, SAFETY, SPACE, names_of
-from winnow.cli.out import Paper, tell
+from winnow.cli.out import tell_page
 from winnow.cli.package import PackageOptions, run_package
 from winnow.cli.recover import RecoverOptions, run_recover
 from winnow.cli.run import ApplyOptions, RunOptions, run_apply, run_or_plan
@@ -41,7 +41,7 @@ app = typer.Typer(
 
 def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
     if value:
-        tell(lambda: Paper().print(f"winnow {VERSION}"))
+        tell_page([f"winnow {VERSION}"])
         raise typer.Exit
 
 

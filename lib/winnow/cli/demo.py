@@ -7,11 +7,10 @@ import tempfile
 from pathlib import Path
 
 from winnow.cleaning.result import RunResult
-from winnow.cli.exit_codes import guarded
+from winnow.cli.call import Call
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Paper, tell
+from winnow.cli.out import tell_page
 from winnow.cli.run import prepare, tell_report, tell_result
-from winnow.cli.session import spark_context
 from winnow.errors import WinnowError
 from winnow.resources import resource
 from winnow.words import size
@@ -23,39 +22,34 @@ too.
 """
 
 
-def run_demo(line: CommandLine) -> int:
+def run_demo(call: Call) -> int:
     """Unpack, plan, clean. With --json, stdout carries only the result of the cleaning."""
-
-    def work() -> int:
-        log_dir = unpack()
-        request = CommandLine(
-            log_dirs=[str(log_dir)],
-            topic_configs=str(DATA / "topic-configs.txt"),
-            now=NOW,
-            no_ledger=True,
-            json=line.json,
-        )
-        plan = prepare("plan", request, int(NOW))
-        clean = prepare("clean", request, int(NOW))
-        before = bytes_on_disk(log_dir)
-        with spark_context() as spark:
-            if not line.json:
-                _say(f"A real broker's log directory, copied to {log_dir}", "", "1. The plan:", "")
-                tell_result(plan(spark), request, exit_code=0)
-                _say("", "2. The cleaning, before and after:", "")
-            result = clean(spark)
-            tell_result(result, request, exit_code=exit_code(result))
-            if not line.json:
-                saved = before - bytes_on_disk(log_dir)
-                _say(
-                    "",
-                    f"The cleaned directory, {size(saved)} smaller; a broker can start on it: "
-                    f"{log_dir}",
-                )
-            tell_report(result, None, json=line.json)
-        return exit_code(result)
-
-    return guarded(work, json=line.json, now=lambda: int(NOW))
+    call.now, json = int(NOW), call.request.json
+    log_dir = unpack()
+    request = CommandLine(
+        log_dirs=[str(log_dir)],
+        topic_configs=str(DATA / "topic-configs.txt"),
+        now=NOW,
+        no_ledger=True,
+        json=json,
+    )
+    plan = prepare("plan", request, call.now)
+    clean = prepare("clean", request, call.now)
+    before = bytes_on_disk(log_dir)
+    with call.spark() as spark:
+        if not json:
+            first = f"A real broker's log directory, copied to {log_dir}"
+            tell_page([first, "", "1. The plan:", ""])
+            tell_result(plan(spark), request, exit_code=0)
+            tell_page(["", "2. The cleaning, before and after:", ""])
+        result = clean(spark)
+        tell_result(result, request, exit_code=exit_code(result))
+        if not json:
+            saved = size(before - bytes_on_disk(log_dir))
+            after = f"The cleaned directory, {saved} smaller; a broker can start on it: {log_dir}"
+            tell_page(["", after])
+        tell_report(result, None, json=json)
+    return exit_code(result)
 
 
 def exit_code(result: RunResult) -> int:
@@ -91,7 +85,3 @@ def unpack(beneath: str | None = None) -> Path:
 
 def bytes_on_disk(log_dir: Path) -> int:
     return sum(path.stat().st_size for path in log_dir.glob("*/*.log"))
-
-
-def _say(*lines: str) -> None:
-    tell(lambda: Paper().lines(lines))

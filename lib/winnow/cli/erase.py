@@ -7,14 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.exit_codes import guarded
+from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, ledger_of, parse_settings, stop_of
 from winnow.cli.line.units import parse_key
-from winnow.cli.options import KEY, OTHER, SAFETY, CommandLine, dashed
-from winnow.cli.out import Paper, complain, picked, tell, tell_json, version_keys
-from winnow.cli.profile import Clock
-from winnow.cli.session import spark_session
-from winnow.cli.signals import Signals
+from winnow.cli.options import KEY, OTHER, SAFETY, dashed
+from winnow.cli.out import complain, picked, tell_notes, version_keys
 from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.words import counted
 
@@ -48,66 +45,48 @@ class EraseOptions:
     dry_run: bool = SAFETY.switch("Only count; change nothing.")
 
 
-def run_erase(request: CommandLine, own: EraseOptions) -> int:
-    signals = Signals()
-    clock, certificate = Clock(asked=request.profile), own.certificate
+def run_erase(call: Call, own: EraseOptions) -> int:
+    request, certificate = call.request, own.certificate
+    stop = stop_of(request)
+    settings = parse_settings(request)
+    check_log_dirs(request.log_dirs)
+    given = _given(own)
+    if certificate is not None and own.dry_run:
+        raise UsageError(
+            "--certificate and --dry-run together",
+            expected="one of them: a dry run erases nothing",
+        )
+    if certificate is not None:
+        from winnow.report.certificate import check_place  # noqa: PLC0415 - it loads Jinja
 
-    def work() -> int:
-        stop = stop_of(request)
-        settings = parse_settings(request)
-        check_log_dirs(request.log_dirs)
-        given = _given(own)
-        if certificate is not None and own.dry_run:
-            raise UsageError(
-                "--certificate and --dry-run together",
-                expected="one of them: a dry run erases nothing",
+        check_place(certificate, request.log_dirs)
+    ledger = ledger_of(request)
+    with call.spark(sql=True) as spark, call.signals.ask(stop):
+        from winnow import api  # noqa: PLC0415 - it loads numba
+        from winnow.cli.text.erase import page  # noqa: PLC0415 - likewise
+
+        with call.progress() as progress:
+            result = api.erase(
+                spark,
+                list(request.log_dirs),
+                keys=given(spark),
+                settings=settings,
+                topics=tuple(request.topics),
+                dry_run=own.dry_run,
+                ledger=ledger,
+                certificate=certificate,
+                progress=progress,
+                stop=stop,
             )
-        if certificate is not None:
-            from winnow.report.certificate import check_place  # noqa: PLC0415 - it loads Jinja
-
-            check_place(certificate, request.log_dirs)
-        ledger = ledger_of(request)
-        clock.starts_spark()
-        with (
-            spark_session(quiet=request.quiet) as spark,
-            signals.ask(stop),
-            clock.with_spark(spark),
-        ):
-            from winnow import api  # noqa: PLC0415 - it loads numba
-
-            with clock.progress(quiet=request.quiet) as progress:
-                result = api.erase(
-                    spark,
-                    list(request.log_dirs),
-                    keys=given(spark),
-                    settings=settings,
-                    topics=tuple(request.topics),
-                    dry_run=own.dry_run,
-                    ledger=ledger,
-                    certificate=certificate,
-                    progress=progress,
-                    stop=stop,
-                )
-            for note in result.notes:
-                complain(f"note: {note}")
-            if result.exit_code == UsageError.exit_code:
-                complain(NONE_FOUND)
-            clock.begins("printing the result")
-            if request.json:
-                tell_json(to_json(result) | clock.json())
-            else:
-                from winnow.cli.text.erase import lines  # noqa: PLC0415 - it loads numba
-
-                tell(lambda: Paper().lines(lines(result)))
-            clock.tell()
-        code = result.exit_code
-        if certificate is not None:
-            written = result.certificate
-            if written is None or Path(written).parent != Path(certificate).resolve():
-                code = code if code not in (0, CorruptLogError.exit_code) else WinnowError.exit_code
-        return signals.exit_code(code)
-
-    return guarded(work, json=request.json, exit_code=signals.exit_code)
+        tell_notes(result.notes)
+        if result.exit_code == UsageError.exit_code:
+            complain(NONE_FOUND)
+        call.answer(lambda: to_json(result), page(result))
+    if certificate is not None and result.exit_code in (0, CorruptLogError.exit_code):
+        written = result.certificate
+        if written is None or Path(written).parent != Path(certificate).resolve():
+            return WinnowError.exit_code
+    return result.exit_code
 
 
 def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.exit_codes import guarded
+from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
-from winnow.cli.options import HEX, OTHER, CommandLine, dashed, value_of
-from winnow.cli.out import Paper, by_the_rules, complain, picked, tell, tell_json, version_keys
-from winnow.cli.session import spark_context
-from winnow.cli.text.progress import progress_on_stderr
+from winnow.cli.options import HEX, OTHER, dashed, value_of
+from winnow.cli.out import Line, Paragraph, by_the_rules, picked, section, tell_notes, version_keys
 from winnow.errors import UsageError
 from winnow.words import counted, instant, moment, size
 
 if TYPE_CHECKING:
     from winnow.policy.fate import Fact
-    from winnow.verbs.explain.values import Explanation, RecordFate
+    from winnow.verbs.explain.values import Explanation, RecordFate, SegmentFate
 
 
 DECIDING = {
@@ -53,42 +50,32 @@ class ExplainOptions:
     key_hex: str | None = OTHER.option("The same, in hexadecimal.", HEX)
 
 
-def run_explain(request: CommandLine, asked: ExplainOptions) -> int:
+def run_explain(call: Call, asked: ExplainOptions) -> int:
     """Return the exit code: 0, or that of the error that prevents an explanation."""
-    now = None
+    request = call.request
+    call.now = now_of(request)
+    settings = parse_settings(request)
+    key = key_bytes(asked)
+    check_log_dirs(request.log_dirs)
+    with call.spark() as spark:
+        from winnow import api  # noqa: PLC0415 - it loads numba
 
-    def work() -> int:
-        nonlocal now
-        now = now_of(request)
-        settings = parse_settings(request)
-        key = key_bytes(asked)
-        check_log_dirs(request.log_dirs)
-        with spark_context(quiet=request.quiet) as spark:
-            from winnow import api  # noqa: PLC0415 - it loads numba
-
-            with progress_on_stderr(quiet=request.quiet) as progress:
-                found = api.explain(
-                    spark,
-                    list(request.log_dirs),
-                    partition=asked.partition,
-                    offset=asked.offset,
-                    key=key,
-                    settings=settings,
-                    now=now,
-                    only=request.only,
-                    unclean_shutdown=request.unclean_shutdown,
-                    progress=progress,
-                )
-            for note in found.notes:
-                complain(f"note: {note}")
-            if request.json:
-                tell_json(to_json(found))
-            else:
-                paper = Paper()
-                tell(lambda: paper.lines(lines(found, asked, paper.width)))
-        return found.exit_code
-
-    return guarded(work, json=request.json, now=lambda: now)
+        with call.progress() as progress:
+            found = api.explain(
+                spark,
+                list(request.log_dirs),
+                partition=asked.partition,
+                offset=asked.offset,
+                key=key,
+                settings=settings,
+                now=call.now,
+                only=request.only,
+                unclean_shutdown=request.unclean_shutdown,
+                progress=progress,
+            )
+        tell_notes(found.notes)
+        call.answer(lambda: to_json(found), page(found, asked))
+    return found.exit_code
 
 
 def key_bytes(asked: ExplainOptions) -> bytes | None:
@@ -149,11 +136,11 @@ def _facts(facts: Iterable[Fact]) -> dict[str, Any]:
     return values
 
 
-def lines(found: Explanation, asked: ExplainOptions, width: int) -> Iterator[str]:
+def page(found: Explanation, asked: ExplainOptions) -> Iterator[Line]:
     """Yield lines for a person: first the answer, then the facts behind it."""
     wants_records = asked.offset is not None or asked.key is not None or asked.key_hex is not None
     for record in found.records:
-        yield from _record_lines(record, width)
+        yield from _record_lines(record)
     if found.older:
         yield f"and {counted(found.older, 'older record')} of the key"
     if wants_records and not found.records and not found.left_alone:
@@ -172,10 +159,10 @@ def lines(found: Explanation, asked: ExplainOptions, width: int) -> Iterator[str
     ]
     policy = "" if found.policy is not None else ", cleanup.policy is unknown"
     yield f"{found.topic}-{found.partition} in {found.log_dir}{policy}, at {moment(found.now)}"
-    yield from _wrapped(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}", width, "  ")
+    yield _words(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}")
     if found.error is not None:
-        yield from _wrapped(found.error, width, "  ")
-    yield from _wrapped(by_the_rules(found.kafka), width, "  ")
+        yield _words(found.error)
+    yield _words(by_the_rules(found.kafka))
     told = {s.key for s in shown}
     yield from _table(
         [
@@ -184,17 +171,20 @@ def lines(found: Explanation, asked: ExplainOptions, width: int) -> Iterator[str
             if fact.name.replace("_", ".") not in told and not _is_told(fact, found.reason)
         ]
     )
-    if found.segments and not wants_records:
-        yield ""
-        yield "Segments"
-        for s in found.segments:
-            what = f"{s.base_offset}  {size(s.log_bytes)}, newest {instant(s.newest)}"
-            deleted = "deleted: " if s.fate.verdict.value == "goes" else ""
-            yield from _wrapped(f"{what}: {deleted}{s.fate.words} ({s.fate.rule})", width, "  ")
-    if shown:
-        yield ""
-        yield "Deciding settings, and where they come from"
-        yield from (f"  {s.key}={s.value}  {s.source}" for s in shown)
+    if not wants_records:
+        yield from section("Segments", map(_segment, found.segments), style="")
+    settings = (f"  {s.key}={s.value}  {s.source}" for s in shown)
+    yield from section("Deciding settings, and where they come from", settings, style="")
+
+
+def _words(text: str) -> Paragraph:
+    return Paragraph(text, indent=2, hang=2)
+
+
+def _segment(s: SegmentFate) -> Paragraph:
+    what = f"{s.base_offset}  {size(s.log_bytes)}, newest {instant(s.newest)}"
+    deleted = "deleted: " if s.fate.verdict.value == "goes" else ""
+    return _words(f"{what}: {deleted}{s.fate.words} ({s.fate.rule})")
 
 
 def _is_told(fact: Fact, reason: str) -> bool:
@@ -203,12 +193,9 @@ def _is_told(fact: Fact, reason: str) -> bool:
     return sentence or f"{fact.name.replace('_', ' ')} {_value(fact)} " in f"{reason} "
 
 
-def _record_lines(record: RecordFate, width: int) -> Iterator[str]:
-    yield from _wrapped(
-        f"offset {record.offset} {_VERDICTS[record.verdict]} ({record.rule}): {record.words}",
-        width,
-        "",
-    )
+def _record_lines(record: RecordFate) -> Iterator[Line]:
+    verdict = f"{_VERDICTS[record.verdict]} ({record.rule})"
+    yield Paragraph(f"offset {record.offset} {verdict}: {record.words}", indent=0, hang=2)
     where = [("segment", str(record.segment))] if record.segment is not None else []
     if record.position is not None:
         where.append(("batch_at_byte", str(record.position)))
@@ -227,14 +214,3 @@ def _value(fact: Fact) -> str:
     if fact.time:
         return f"{fact.value} ({instant(int(fact.value))})"
     return f"{fact.value:.4g}" if isinstance(fact.value, float) else str(fact.value)
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        max(width, 40),
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_on_hyphens=False,
-        break_long_words=False,
-    )

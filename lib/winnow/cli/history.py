@@ -7,14 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from winnow.cli.exit_codes import guarded
-from winnow.cli.options import NOW, OTHER, CommandLine, value_of
-from winnow.cli.out import Paper, Row, aligned, fitted, tell, tell_json, wrapped
-from winnow.cli.session import spark_session
-from winnow.cli.text.alike import alike
-from winnow.cli.text.progress import progress_on_stderr
+from winnow.cli.call import Call
+from winnow.cli.options import NOW, OTHER, value_of
+from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, fitted, page_width, section
+from winnow.cli.text.alike import Alike, alike
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
@@ -46,29 +42,22 @@ class HistoryOptions:
     since: str | None = OTHER.option("Only runs that ended then or later.", NOW)
 
 
-def run_history(request: CommandLine, own: HistoryOptions) -> int:
-    def work() -> int:
-        where = default_ledger(os.environ) if request.ledger is None else request.ledger
-        check_ledger(where, ())
-        begin = value_of(own, "since")
-        if begin is not None and begin > now_ms():
-            raise UsageError(
-                "--since is in the future", expected="a time in the past", found=own.since
+def run_history(call: Call, own: HistoryOptions) -> int:
+    request = call.request
+    where = default_ledger(os.environ) if request.ledger is None else request.ledger
+    check_ledger(where, ())
+    begin = value_of(own, "since")
+    if begin is not None and begin > now_ms():
+        raise UsageError("--since is in the future", expected="a time in the past", found=own.since)
+    with call.spark(sql=True) as spark:
+        from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
+
+        with call.progress() as progress:
+            history = read_history(
+                spark, where, since=begin, topics=request.topics, progress=progress
             )
-        with spark_session(quiet=request.quiet) as spark:
-            from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
-
-            with progress_on_stderr(quiet=request.quiet) as progress:
-                history = read_history(
-                    spark, where, since=begin, topics=request.topics, progress=progress
-                )
-            if request.json:
-                tell_json(to_json(history))
-            else:
-                tell(lambda: show(history, Paper(), now=now_ms()))
-        return 0
-
-    return guarded(work, json=request.json)
+        call.answer(lambda: to_json(history), page(history, page_width(), now_ms()))
+    return 0
 
 
 def to_json(history: History) -> dict[str, Any]:
@@ -79,24 +68,24 @@ def to_json(history: History) -> dict[str, Any]:
     return {"freed_bytes": history.freed_bytes, **asdict(history)}
 
 
-def show(history: History, paper: Paper, *, now: int) -> None:
-    """Print the tables. `now`, in ms since the epoch, gives how long ago things happened."""
-    paper.page(_page(history, paper.width, now))
-
-
-def _page(history: History, width: int, now: int) -> Iterator[str | Text]:
+def page(history: History, width: int, now: int) -> Iterator[Line]:
+    """Yield the tables. `now`, in ms since the epoch, gives how long ago things happened."""
     runs, partitions = history.runs, sorted(history.partitions, key=_urgency)
     erased = f", {counted(len(history.erasures), 'erasure')}" if history.erasures else ""
     yield (
         f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: "
-        f"{size(history.freed_bytes)} freed{erased} ({printable(history.ledger)})"
+        f"{size(history.freed_bytes)} freed{erased} ({history.ledger})"
     )
-    yield from _section(RUN_HEAD, [_run(run) for run in runs], width, noun="run")
-    yield from _section(
-        ERASURE_HEAD, [_erasure(one) for one in history.erasures], width, noun="erasure"
-    )
+    yield from _table("run", RUN_HEAD, [_run(run) for run in runs], width)
+    yield from _table("erasure", ERASURE_HEAD, [_erasure(one) for one in history.erasures], width)
     yield from _partitions(partitions, width, now)
-    yield from _left_alone(partitions, width)
+    alone = [
+        (p.topic, f"{p.topic}-{p.partition}", printable(p.left_alone))
+        for p in partitions
+        if p.left_alone is not None
+    ]
+    title = f"Left alone by the last run: {counted(len(alone), 'partition')}"
+    yield from section(title, _left_alone(alike(alone)))
 
 
 def _run(run: PastRun) -> Row:
@@ -148,54 +137,43 @@ def _urgency(p: PastPartition) -> tuple[bool, int, str, int]:
     return (p.due is None, p.due or 0, p.topic, p.partition)
 
 
-def _partitions(partitions: Sequence[PastPartition], width: int, now: int) -> Iterator[Text]:
+def _partitions(partitions: Sequence[PastPartition], width: int, now: int) -> Iterator[Line]:
     """Yield the table of partitions. If all are in one log directory, it is named once."""
     head: Row = PARTITION_HEAD
     rows = [_partition(p, now) for p in partitions]
     places = {row[1] for row in rows}
     if len(places) != 1:
-        yield from _section(head, rows, width, noun="partition", names=2)
+        yield from _table("partition", head, rows, width, names=2)
         return
     head, *rows = ((row[0], *row[2:]) for row in (head, *rows))
-    title = f"Partitions in {places.pop()}"
-    yield from _section(head, rows, width, noun="partition", title=title)
+    yield from _table("partition", head, rows, width, title=f"Partitions in {places.pop()}")
 
 
-def _section(
-    head: Row, rows: Sequence[Row], width: int, *, noun: str, names: int = 1, title: str = ""
-) -> Iterator[Text]:
+def _table(
+    noun: str, head: Row, rows: Sequence[Row], width: int, *, names: int = 1, title: str = ""
+) -> Iterator[Line]:
     """Yield a table after an empty line; nothing without rows. The first `names` columns are names,
     the others figures, which are right-aligned.
     """
     if not rows:
         return
     most = MOST_PARTITIONS if noun == "partition" else MOST_RUNS
-    yield Text()
-    if title:
-        yield Text(title, style="bold")
     table = fitted((head, *rows[:most]), width, names=names, needed=_NEEDED)
     first, *lines = aligned(table, words=range(names))
-    yield Text(first, style="bold")
-    yield from map(Text, lines)
+    titles = [title, first] if title else [first]
+    yield ""
+    yield from (Styled(one, "bold") for one in titles)
+    yield from lines
     yield from _more(len(rows) - most, noun)
 
 
-def _more(count: int, noun: str) -> Iterator[Text]:
+def _more(count: int, noun: str) -> Iterator[Line]:
     if count > 0:
-        yield Text(f"and {counted(count, f'more {noun}')}; --json has all", style="dim")
+        yield Styled(f"and {counted(count, f'more {noun}')}; --json has all", "dim")
 
 
-def _left_alone(partitions: Sequence[PastPartition], width: int) -> Iterator[Text]:
-    alone = [
-        (p.topic, f"{p.topic}-{p.partition}", printable(p.left_alone))
-        for p in partitions
-        if p.left_alone is not None
-    ]
-    if not alone:
-        return
-    yield Text(f"\nLeft alone by the last run: {counted(len(alone), 'partition')}", style="bold")
-    groups = alike(alone)
+def _left_alone(groups: Sequence[Alike]) -> Iterator[Line]:
     for group in groups[:MOST_REASONS]:
         words = f"{group.named(MOST_NAMES)}: {group.words('--json')}"
-        yield wrapped(words, width, style="yellow", indent=2, hang=2)
+        yield Paragraph(words, style="yellow", indent=2, hang=2)
     yield from _more(len(groups) - MOST_REASONS, "reason")

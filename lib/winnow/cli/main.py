@@ -15,7 +15,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from winnow.cli.app import app
-from winnow.cli.exit_codes import INTERRUPTED
+from winnow.cli.call import INTERRUPTED
 from winnow.cli.line.typed import typed_arguments
 from winnow.cli.out import Errors, complain, guard_streams, tell_json
 from winnow.cli.signals import Ended, end_by_signals

@@ -15,6 +15,7 @@ import textwrap
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
@@ -39,31 +40,49 @@ LEAST_NAME = 20
 Row = tuple[str, ...]
 
 
-class Wrapped(Text):
-    """A paragraph that this module broke into lines. Its line breaks are trusted."""
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """A line in a style of rich, such as `bold yellow`."""
+
+    text: str
+    style: str = ""
+
+    def lines(self, _width: int) -> list[str]:
+        return [self.text]
 
 
-def wrapped(
-    text: str,
-    width: int,
-    *,
-    style: str = "",
-    indent: int = _INDENT,
-    hang: int = 0,
-    break_on_hyphens: bool = False,
-) -> Wrapped:
-    """Wrap a paragraph to at least 40 columns. `hang`: indent of the lines after the first one,
-    beyond its own. A word that is longer than a line, such as a path, stays whole.
+@dataclass(frozen=True, slots=True)
+class Paragraph(Styled):
+    """Words that a page wraps to its width, but to at least 40 columns. `hang`: indent of the lines
+    after the first one, beyond its own. A word that is longer than a line, such as a path, stays
+    whole.
     """
-    lines = textwrap.wrap(
-        redacted(text),
-        max(width, 40),
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + hang),
-        break_on_hyphens=break_on_hyphens,
-        break_long_words=False,
-    )
-    return Wrapped("\n".join(map(one_line, lines)), style=style)
+
+    indent: int = 6
+    hang: int = 0
+    break_on_hyphens: bool = False
+
+    def lines(self, width: int) -> list[str]:
+        lines = textwrap.wrap(
+            redacted(self.text),
+            max(width, 40),
+            initial_indent=" " * self.indent,
+            subsequent_indent=" " * (self.indent + self.hang),
+            break_on_hyphens=self.break_on_hyphens,
+            break_long_words=False,
+        )
+        return lines or [""]
+
+
+Line = str | Styled
+
+
+def section(title: str, lines: Iterable[Line], *, style: str = "bold") -> Iterator[Line]:
+    """Yield an empty line, the title, and the lines. Nothing if there are no lines."""
+    for number, line in enumerate(lines):
+        if not number:
+            yield from ("", Styled(title, style))
+        yield line
 
 
 def aligned(rows: Sequence[Sequence[str]], *, words: Collection[int]) -> list[str]:
@@ -113,34 +132,24 @@ class Paper:
     """Text for people, in lines. `stream` is sys.stdout by default."""
 
     def __init__(self, stream: TextIO | None = None, *, width: int | None = None) -> None:
-        stream = _raw(sys.stdout if stream is None else stream)
-        self._console = _console(stream, width)
-        if width is None and not self._console.is_terminal and "COLUMNS" not in os.environ:
-            self._console = _console(stream, PIPE_WIDTH)
+        self._console = console = _console(_raw(sys.stdout if stream is None else stream), width)
+        if width is None and not console.is_terminal and "COLUMNS" not in os.environ:
+            console.width = PIPE_WIDTH
 
     @property
     def width(self) -> int:
         """Return the number of columns: fixed, except on a terminal."""
         return self._console.width
 
-    def print(self, text: str | Text = "") -> None:
-        """Print one line of any length, after the line breaks at its beginning. A style applies to
-        the whole text.
+    def page(self, lines: Iterable[Line]) -> None:
+        """Print each line as one, of any length and whatever it contains. A style applies to the
+        whole line.
         """
-        whole = text if isinstance(text, Text) else Text(text)
-        plain = redacted(whole.plain)
-        line = plain.lstrip("\n")
-        ours = "\n" * (len(plain) - len(line))
-        shown = printable(plain) if isinstance(text, Wrapped) else ours + one_line(line)
-        self._console.print(Text(shown, style=whole.style), soft_wrap=True)
-
-    def page(self, lines: Iterable[str | Text]) -> None:
         for line in lines:
-            self.print(line)
-
-    def lines(self, lines: Iterable[str]) -> None:
-        """Print each as one line, whatever it contains."""
-        self.page(Text(one_line(line)) for line in lines)
+            styled = Styled(line) if isinstance(line, str) else line
+            for text in styled.lines(self.width):
+                shown = Text(one_line(redacted(text)), style=styled.style)
+                self._console.print(shown, soft_wrap=True)
 
 
 class Errors:
@@ -180,20 +189,6 @@ class Errors:
     def _write(self, text: str) -> None:
         self._stream.write(_shown(text))
         self._stream.flush()
-
-
-class Contents:
-    """Content of files, for stdout, in pieces. It is data, so URLs in it are not changed."""
-
-    def __init__(self) -> None:
-        self._stream = _raw(sys.stdout)
-
-    def json(self, text: str) -> None:
-        """Write part of a JSON text. It has no control characters, because `json` escapes them."""
-        self._stream.write(text)
-
-    def lines(self, text: str) -> None:
-        self._stream.write(f"{printable(text)}\n")
 
 
 class Guarded:
@@ -264,6 +259,19 @@ def tell_json(value: Mapping[str, Any]) -> None:
     tell(lambda: _raw(sys.stdout).write(as_json(value)))
 
 
+def tell_page(lines: Iterable[Line]) -> None:
+    tell(lambda: Paper().page(lines))
+
+
+def page_width() -> int:
+    return Paper().width
+
+
+def tell_contents(pieces: Iterable[str]) -> None:
+    """Write content of files to stdout, in pieces. It is data: URLs in it are not changed."""
+    tell(lambda: _raw(sys.stdout).writelines(map(printable, pieces)))
+
+
 def picked(value: object, *names: str) -> dict[str, Any]:
     """Return these attributes by their names, for JSON."""
     return {name: getattr(value, name) for name in names}
@@ -300,6 +308,11 @@ def tell(write: Callable[[], object]) -> None:
 def complain(message: str) -> None:
     """Print a note or an error on stderr."""
     Errors().line(message)
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        complain(f"note: {note}")
 
 
 def questions_are_seen() -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from winnow.basic_auth import split_off
-from winnow.cli.options import CommandLine
+from winnow.cli.options import CommandLine, dashed
 from winnow.cli.out import as_json, complain, copying_errors
 from winnow.cli.text.json_output import failure_to_json, running_to_json
 from winnow.clock import now_ms
@@ -30,18 +30,13 @@ if TYPE_CHECKING:
     from winnow.metrics.lineage import Lineage
 
 NO_REPORT = "none"
-Complain = Callable[[str], None]
 
 
 def check_outlets(request: CommandLine) -> None:
     """Raise UsageError for an invalid target, before the run begins."""
-    for option, path in (
-        ("--metrics", request.metrics),
-        ("--openlineage", request.openlineage),
-        ("--log-file", request.log_file),
-        ("--report", None if request.report == NO_REPORT else request.report),
-    ):
-        if path is None:
+    for name in ("metrics", "openlineage", "log_file", "report"):
+        path, option = getattr(request, name), dashed(name)
+        if path is None or (name, path) == ("report", NO_REPORT):
             continue
         if "://" in path:
             split_off(path)
@@ -77,9 +72,8 @@ class Outlets:
     process that is gone.
     """
 
-    def __init__(self, request: CommandLine, complain: Complain) -> None:
+    def __init__(self, request: CommandLine) -> None:
         self._request = request
-        self._complain = complain
         self._started = now_ms()
         path = request.result
         self._file = None if path is None else OutputFile(path, "--result", "the result")
@@ -97,7 +91,7 @@ class Outlets:
         except NoSpaceError as error:
             # The run may free the disk. Until then no result is better than that of another run.
             self._file.remove()
-            self._complain(str(error))
+            complain(str(error))
         self._file_begun = True
 
     def end_file(self, value: Mapping[str, Any]) -> None:
@@ -109,10 +103,7 @@ class Outlets:
     def began(self) -> None:
         """Report that a clean has begun. The targets are valid."""
         self._begun = True
-        if self._request.metrics is not None:
-            from winnow.metrics.gauges import gauges_of_start  # noqa: PLC0415 - rarely needed
-
-            self._tell_metrics(gauges_of_start(self._started))
+        self._tell_metrics(lambda gauges: gauges.gauges_of_start(self._started))
 
     @contextmanager
     def connected(self, spark: WithContext) -> Iterator[None]:
@@ -141,33 +132,31 @@ class Outlets:
         self._ended, lineage = True, self._lineage
         if lineage is not None:
             self._tell(lambda: lineage.complete(result))
-        if self._request.metrics is not None:
-            from winnow.metrics.gauges import gauges_of  # noqa: PLC0415
-
-            times = {"started": self._started, "ended": now_ms()}
-            self._tell_metrics(gauges_of(result, exit_code, **times))
+        times = {"started": self._started, "ended": now_ms()}
+        self._tell_metrics(lambda gauges: gauges.gauges_of(result, exit_code, **times))
 
     def failed(self, message: str, now: int | None, exit_code: int) -> None:
         """Report that the run ended without a result, also before Spark started."""
         self.end_file(failure_to_json(message, now=now, exit_code=exit_code))
-        if self._request.metrics is None or not self._begun or self._ended:
-            return
-        from winnow.metrics.gauges import gauges_of_end  # noqa: PLC0415
+        if self._begun and not self._ended:
+            times = {"started": self._started, "ended": now_ms()}
+            self._tell_metrics(
+                lambda gauges: gauges.gauges_of_end(exit_code, succeeded=False, **times)
+            )
 
-        self._tell_metrics(
-            gauges_of_end(exit_code, succeeded=False, started=self._started, ended=now_ms())
-        )
-
-    def _tell_metrics(self, gauges: Sequence[Metric]) -> None:
+    def _tell_metrics(self, made: Callable[[Any], Sequence[Metric]]) -> None:
+        """`made`: makes them with functions of `winnow.metrics.gauges`."""
         target = self._request.metrics
         if target is not None:
-            self._tell(lambda: tell_prometheus(gauges, target))
+            from winnow.metrics import gauges  # noqa: PLC0415 - rarely needed
+
+            self._tell(lambda: tell_prometheus(made(gauges), target))
 
     def _tell(self, tell: Callable[[], None]) -> None:
         try:
             tell()
         except WinnowError as error:
-            self._complain(str(error))
+            complain(str(error))
 
 
 _APPEND = os.O_WRONLY | os.O_APPEND

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from winnow.cli.exit_codes import guarded
-from winnow.cli.options import OTHER, CommandLine
-from winnow.cli.out import Paper, tell, tell_json
-from winnow.cli.text.progress import progress_on_stderr
+from winnow.cli.call import Call
+from winnow.cli.options import OTHER
 from winnow.words import size
 
 
@@ -23,19 +21,13 @@ class PackageOptions:
     offline: bool = OTHER.switch("Pack all that sets up a host without a network instead.")
 
 
-def run_package(line: CommandLine, own: PackageOptions) -> int:
-    def work() -> int:
-        make = _offline if own.offline else _package
-        with progress_on_stderr(quiet=line.quiet) as progress:
-            progress.stage("packing")
-            packed, lines = make(own.archive)
-        if line.json:
-            tell_json({"status": "done", **packed})
-        else:
-            tell(lambda: Paper().lines(lines))
-        return 0
-
-    return guarded(work, json=line.json)
+def run_package(call: Call, own: PackageOptions) -> int:
+    make = _offline if own.offline else _package
+    with call.progress() as progress:
+        progress.stage("packing")
+        packed, lines = make(own.archive)
+    call.answer(lambda: {"status": "done", **packed}, lines)
+    return 0
 
 
 def _package(path: str) -> tuple[dict[str, Any], list[str]]:

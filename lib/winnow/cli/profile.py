@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,27 +33,23 @@ class Clock:
     def __init__(self, *, asked: bool) -> None:
         self._asked = asked
         self._begun_ms = now_ms()
-        self._session_asked_ms = self._begun_ms
         self._profiler: Profiler | None = None
 
-    def starts_spark(self) -> None:
-        """Note that all checks that need no Spark are done."""
-        self._session_asked_ms = now_ms()
-
     @contextmanager
-    def with_spark(self, spark: WithContext) -> Iterator[None]:
-        """Count the Spark jobs inside the block as the verb's."""
-        if not self._asked:
-            yield
-            return
-        earlier = [
-            Mark("starting the process", _process_began_ms(spark, self._begun_ms)),
-            Mark("reading the command", self._begun_ms),
-            Mark("starting Spark", self._session_asked_ms),
-            Mark("opening log directories", now_ms()),
-        ]
-        with profiling(spark.sparkContext, earlier=earlier) as self._profiler:
-            yield
+    def with_spark(self, starting: AbstractContextManager[WithContext]) -> Iterator[WithContext]:
+        """Start Spark, and count the jobs inside the block as the verb's."""
+        asked_ms = now_ms()
+        with starting as spark, ExitStack() as profiled:
+            if self._asked:
+                earlier = [
+                    Mark("starting the process", _process_began_ms(spark, self._begun_ms)),
+                    Mark("reading the command", self._begun_ms),
+                    Mark("starting Spark", asked_ms),
+                    Mark("opening log directories", now_ms()),
+                ]
+                jobs = profiling(spark.sparkContext, earlier=earlier)
+                self._profiler = profiled.enter_context(jobs)
+            yield spark
 
     def progress(self, *, quiet: bool) -> AbstractContextManager[Progress]:
         """Return the progress display, through the profiler if there is one."""

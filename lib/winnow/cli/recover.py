@@ -4,17 +4,15 @@ shutdown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.exit_codes import guarded
+from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
-from winnow.cli.options import OTHER, SAFETY, CommandLine
-from winnow.cli.out import Paper, by_the_rules, complain, tell, tell_json, version_keys
-from winnow.cli.session import spark_context
+from winnow.cli.options import OTHER, SAFETY
+from winnow.cli.out import by_the_rules, tell_notes, tell_page, version_keys
 from winnow.cli.text.next_command import command, typed
-from winnow.cli.text.progress import progress_on_stderr
 from winnow.errors import UsageError
 from winnow.logdir.names import LOG, segment_file
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
@@ -40,31 +38,21 @@ class RecoverOptions:
     )
 
 
-def run_recover(line: CommandLine, asked: RecoverOptions) -> int:
-
-    def work() -> int:
-        _check(asked)
-        check_log_dirs(line.log_dirs)
-        result = _recovered(line, asked)
-        of_broker = None
-        if result.unclean and asked.undo is None and asked.purge is None:
-            of_broker = _after_crash(line, asked, result.unclean)
-        if line.json:
-            partitions = [asdict(partition) for partition in result.partitions]
-            value = {"status": result.status, "dry_run": asked.dry_run, "partitions": partitions}
-            if of_broker is not None:
-                value["unclean"] = cuts_to_json(of_broker)
-            tell_json(value)
-        else:
-            tell(lambda: Paper().lines(_lines(result)))
-            if of_broker is not None:
-                for note in of_broker.notes:
-                    complain(f"note: {note}")
-                next_command = typed(command(("recover", "--truncate"), line))
-                tell(lambda: Paper().lines(cut_lines(of_broker, next_command)))
-        return max(result.exit_code, 0 if of_broker is None else of_broker.exit_code)
-
-    return guarded(work, json=line.json)
+def run_recover(call: Call, asked: RecoverOptions) -> int:
+    line = call.request
+    _check(asked)
+    check_log_dirs(line.log_dirs)
+    result = _recovered(call, asked)
+    of_broker = None
+    if result.unclean and asked.undo is None and asked.purge is None:
+        of_broker = _after_crash(call, asked, result.unclean)
+    call.answer(lambda: to_json(result, of_broker), page(result))
+    if of_broker is None:
+        return result.exit_code
+    if not line.json:
+        tell_notes(of_broker.notes)
+        tell_page(cut_lines(of_broker, typed(command(("recover", "--truncate"), line))))
+    return max(result.exit_code, of_broker.exit_code)
 
 
 def _check(asked: RecoverOptions) -> None:
@@ -77,10 +65,10 @@ def _check(asked: RecoverOptions) -> None:
         raise UsageError("--discard-cut without --truncate", expected="both, or neither")
 
 
-def _recovered(line: CommandLine, asked: RecoverOptions) -> RecoverResult:
+def _recovered(call: Call, asked: RecoverOptions) -> RecoverResult:
     from winnow.recovery.runs.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
 
-    with progress_on_stderr(quiet=line.quiet) as progress:
+    with call.progress() as progress:
 
         def on_partition(done: int, total: int) -> None:
             if done:
@@ -89,8 +77,8 @@ def _recovered(line: CommandLine, asked: RecoverOptions) -> RecoverResult:
                 progress.stage(f"recovering {counted(total, 'partition')}", total_tasks=total)
 
         return recover_log_dirs(
-            line.log_dirs,
-            topics=line.topics,
+            call.request.log_dirs,
+            topics=call.request.topics,
             undo_run=asked.undo,
             purge_run=asked.purge,
             dry_run=asked.dry_run,
@@ -98,42 +86,45 @@ def _recovered(line: CommandLine, asked: RecoverOptions) -> RecoverResult:
         )
 
 
-def _after_crash(
-    line: CommandLine, asked: RecoverOptions, log_dirs: tuple[str, ...]
-) -> TruncateResult:
+def _after_crash(call: Call, asked: RecoverOptions, log_dirs: tuple[str, ...]) -> TruncateResult:
     """Recover what a broker would recover, or plan it."""
-    settings, now = parse_settings(line), now_of(line)
-    with spark_context(quiet=line.quiet) as spark, progress_on_stderr(quiet=line.quiet) as progress:
+    settings, now = parse_settings(call.request), now_of(call.request)
+    with call.spark() as spark, call.progress() as progress:
         from winnow.recovery.logs.run import recover_unclean  # noqa: PLC0415 - likewise
         from winnow.recovery.logs.values import TruncateRequest  # noqa: PLC0415 - it loads numba
 
         request = TruncateRequest(
             settings=settings,
             now=now,
-            topics=tuple(line.topics),
+            topics=tuple(call.request.topics),
             truncate=asked.truncate and not asked.dry_run,
             keep_cut=not asked.discard_cut,
         )
         return recover_unclean(spark, log_dirs, request, progress=progress)
 
 
-def _lines(result: RecoverResult) -> Iterator[str]:
+def page(result: RecoverResult) -> Iterator[str]:
     """Yield what was done or found, by partition. Partitions without news share the last line."""
-    quiet = 0
     would = "would be " if result.dry_run else ""
-    for partition in result.partitions:
-        lines = list(_partition_lines(partition, would))
-        quiet += not lines
-        if lines:
-            yield f"{partition.topic}-{partition.partition}"
-            yield from (f"      {line}" for line in lines)
-    if quiet:
-        yield f"{counted(quiet, 'partition')}: no run was interrupted, and nothing is kept"
+    yield from _by_name(
+        ((f"{p.topic}-{p.partition}", _partition_lines(p, would)) for p in result.partitions),
+        "no run was interrupted, and nothing is kept",
+    )
     if not result.partitions:
         yield "No partition matches the command."
-    freed = sum(partition.bytes_freed for partition in result.partitions)
-    if freed:
+    if freed := sum(partition.bytes_freed for partition in result.partitions):
         yield f"{size(freed)} {would}freed"
+
+
+def _by_name(told: Iterable[tuple[str, Iterable[str]]], otherwise: str) -> Iterator[str]:
+    """Yield the name and the lines of each partition; last, how many have no lines."""
+    quiet = 0
+    for name, lines in told:
+        shown = [f"      {line}" for line in lines]
+        quiet += not shown
+        yield from [name, *shown] if shown else []
+    if quiet:
+        yield f"{counted(quiet, 'partition')}: {otherwise}"
 
 
 def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
@@ -162,8 +153,15 @@ def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
         yield f"error: {partition.error}"
 
 
+def to_json(result: RecoverResult, of_broker: TruncateResult | None) -> dict[str, Any]:
+    """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
+    partitions = [asdict(partition) for partition in result.partitions]
+    value = {"status": result.status, "dry_run": result.dry_run, "partitions": partitions}
+    return value if of_broker is None else value | {"unclean": cuts_to_json(of_broker)}
+
+
 def cuts_to_json(result: TruncateResult) -> list[dict[str, Any]]:
-    """Return one object per log directory. Scripts depend on its keys: do not rename any."""
+    """Return one object per log directory."""
     return [
         {
             "log_dir": log_dir.path,
@@ -180,10 +178,8 @@ def cuts_to_json(result: TruncateResult) -> list[dict[str, Any]]:
 
 
 def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
-    from winnow.logdir.commit.truncation import Truncation  # noqa: PLC0415 - loaded by now
-
     loaded = log.loaded
-    change = Truncation() if loaded is None or log.error else loaded.truncation
+    change = None if loaded is None or log.error else loaded.truncation
     return {
         "directory": log.name,
         "topic": log.topic_partition.topic,
@@ -202,12 +198,10 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
         ],
         "removed_segments": [segment.base_offset for segment in log.removed],
         "cut_bytes": log.cut_bytes,
-        "written_files": [*change.files, *change.snapshots],
-        "removed_files": [
-            *change.orphans,
-            *change.snapshots_beyond_end,
-            *change.old_snapshots,
-        ],
+        "written_files": [*change.files, *change.snapshots] if change else [],
+        "removed_files": [*change.orphans, *change.snapshots_beyond_end, *change.old_snapshots]
+        if change
+        else [],
         "kept_in": log.kept,
         "error": log.error,
     }
@@ -229,30 +223,20 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
     yield f"{log_dir.path}: the broker did not shut down cleanly."
     if log_dir.error is not None:
         yield f"      error: {log_dir.error}"
-    quiet = 0
-    for log in log_dir.logs:
-        shown = list(_of_log(log, truncated=result.truncated))
-        quiet += not shown
-        if shown:
-            yield log.name
-            yield from (f"      {line}" for line in shown)
     would = "" if result.truncated else "would be "
-    if quiet:
-        sound = [log.loaded for log in log_dir.logs if log.loaded and log.error is None]
-        changed = sum(bool(log.truncation) and not log.truncation.cut_bytes for log in sound)
-        yield (
-            f"{counted(quiet, 'partition')}: nothing to cut; indexes, snapshots or leader epochs "
-            f"of {changed} {would}written again"
-        )
+    sound = [log.loaded for log in log_dir.logs if log.loaded and log.error is None]
+    changed = sum(bool(log.truncation) and not log.truncation.cut_bytes for log in sound)
+    yield from _by_name(
+        ((log.name, _of_log(log, would)) for log in log_dir.logs),
+        f"nothing to cut; indexes, snapshots or leader epochs of {changed} {would}written again",
+    )
     failed = sum(log.error is not None for log in log_dir.logs)
-    cut = log_dir.cut_bytes
     if log_dir.marked:
         yield (
-            f"Recovered; {size(cut)} cut. A broker starts without recovery. Its controller still "
-            "treats the shutdown as unclean (broker epoch -1)."
+            f"Recovered; {size(log_dir.cut_bytes)} cut. A broker starts without recovery. Its "
+            "controller still treats the shutdown as unclean (broker epoch -1)."
         )
-        return
-    if failed or log_dir.error is not None:
+    elif failed or log_dir.error is not None:
         why = f": {counted(failed, 'partition')} can't be recovered here" if failed else ""
         yield (
             f"No marker of a clean shutdown{why}. A broker recovers the directory when it starts."
@@ -264,8 +248,7 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
         )
 
 
-def _of_log(log: RecoveredLog, *, truncated: bool) -> Iterator[str]:
-    would = "" if truncated else "would be "
+def _of_log(log: RecoveredLog, would: str) -> Iterator[str]:
     if log.error is not None:
         yield f"error: {log.error}"
     for cut in log.cuts:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cleaning.request import Request, Seen
 from winnow.cleaning.result import NONE, RunResult
+from winnow.cli.call import Call
 from winnow.cli.confirm import ahead_of, confirm, confirm_time
-from winnow.cli.exit_codes import guarded
 from winnow.cli.inputs import (
     check_log_dirs,
     key_summaries_of,
@@ -23,20 +23,17 @@ from winnow.cli.inputs import (
 )
 from winnow.cli.line.saved import Saving, load
 from winnow.cli.options import SAFETY, CommandLine, argument, value_of
-from winnow.cli.out import Paper, complain, picked, tell, tell_json
+from winnow.cli.out import complain, page_width, picked, tell_json, tell_notes, tell_page
 from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
 from winnow.cli.profile import Clock
-from winnow.cli.session import spark_context
-from winnow.cli.signals import Signals
 from winnow.cli.text.json_output import to_json
-from winnow.cli.text.table import show, summary
+from winnow.cli.text.table import page, summary
 from winnow.clock import now_ms
 from winnow.errors import UsageError, WinnowError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
 from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
-from winnow.words import one_line
 
 if TYPE_CHECKING:
     from winnow.cleaning.plan.saved import SavedPlan
@@ -56,72 +53,51 @@ class ApplyOptions:
     plan: str = argument("The plan: what `plan --out FILE` wrote.", "FILE")
 
 
-def run_or_plan(verb: str, line: CommandLine, own: RunOptions) -> int:
-    return run_verb("plan" if own.dry_run else verb, line)
+def run_or_plan(verb: str, call: Call, own: RunOptions) -> int:
+    return run_verb("plan" if own.dry_run else verb, call)
 
 
-def run_verb(verb: str, request: CommandLine, saved: SavedPlan | None = None) -> int:
-    """Run `plan` or `clean`, and return the exit code. Errors are printed, not raised.
+def run_verb(verb: str, call: Call, saved: SavedPlan | None = None) -> int:
+    """Run `plan` or `clean`, and return the exit code.
 
     `saved`: the plan that `clean` must carry out, or else refuse.
     """
-    now = None
-    signals = Signals()
-    clock, reported = Clock(asked=request.profile), Outlets(request, complain)
-
-    def work() -> int:
-        nonlocal now
-        reported.begin_file((*request.log_dirs, *request.output))
-        check_outlets(request)
+    request, clock = call.request, call.clock
+    call.until_told.enter_context(logged(request))
+    call.outlets = outlets = Outlets(request)
+    outlets.begin_file((*request.log_dirs, *request.output))
+    check_outlets(request)
+    if verb == "clean":
+        outlets.began()
+    call.now = now = now_of(request)
+    stop = stop_of(request)
+    saving = None if request.out is None else Saving(verb, request, now)
+    act = prepare(verb, request, now, stop, clock=clock, saved=saved or saving)
+    with call.spark() as spark, call.signals.ask(stop):
         if verb == "clean":
-            reported.began()
-        now = now_of(request)
-        stop = stop_of(request)
-        saving = None if request.out is None else Saving(verb, request, now)
-        call = prepare(verb, request, now, stop, clock=clock, saved=saved or saving)
-        clock.starts_spark()
-        with (
-            spark_context(quiet=request.quiet) as spark,
-            signals.ask(stop),
-            clock.with_spark(spark),
-        ):
-            if verb == "clean":
-                with reported.connected(spark):
-                    result = call(spark)
-                    reported.ended(result, signals.exit_code(result.exit_code))
-            else:
-                result = call(spark)
-            if saving is not None:
-                saving.write(result)
-            code = signals.exit_code(exit_code_of(result, request))
-            reported.end_file(to_json(result) | {"exit_code": code})
-            # Before Spark stops: that takes a while, and the JVM may end.
-            _tell_all(verb, result, request, clock, code)
-        return code
-
-    with logged(request):
-        return guarded(
-            work,
-            json=request.json,
-            now=lambda: now,
-            failed=reported.failed,
-            exit_code=signals.exit_code,
-        )
+            with outlets.connected(spark):
+                result = act(spark)
+                outlets.ended(result, call.signals.exit_code(result.exit_code))
+        else:
+            result = act(spark)
+        if saving is not None:
+            saving.write(result)
+        code = call.signals.exit_code(exit_code_of(result, request))
+        outlets.end_file(to_json(result) | {"exit_code": code})
+        # Before Spark stops: that takes a while, and the JVM may end.
+        _tell_all(verb, result, request, clock, code)
+    return code
 
 
-def run_apply(line: CommandLine, own: ApplyOptions) -> int:
+def run_apply(call: Call, own: ApplyOptions) -> int:
     """Carry out a saved plan, or refuse. Return the exit code."""
-    reported = Outlets(line, complain)
-
-    def work() -> int:
-        # Before the plan is read: a plan that is refused must not leave an earlier result.
-        reported.begin_file(())
-        check_outlets(line)
-        reported.began()
-        request, saved = load(own.plan, line)
-        return run_verb("clean", request, saved)
-
-    return guarded(work, json=line.json, failed=reported.failed)
+    # Before the plan is read: a plan that is refused must not leave an earlier result.
+    call.outlets = Outlets(call.request)
+    call.outlets.begin_file(())
+    check_outlets(call.request)
+    call.outlets.began()
+    call.request, saved = load(own.plan, call.request)
+    return run_verb("clean", call, saved)
 
 
 def exit_code_of(result: RunResult, request: CommandLine) -> int:
@@ -193,8 +169,7 @@ def prepare(
                 **more,
                 seen=_each(checks) if checks else None,
             )
-        for note in result.notes:
-            complain(f"note: {note}")
+        tell_notes(result.notes)
         if verb == "plan":
             if ahead := ahead_of(now, now_ms()):
                 complain(f"note: --now is {ahead}: clean needs --yes")
@@ -270,9 +245,9 @@ def tell_result(
     if request.json:
         tell_json(to_json(result) | {"exit_code": exit_code, **more})
     elif request.summary:
-        tell(lambda: Paper().print(summary(result)))
+        tell_page([summary(result)])
     else:
-        tell(lambda: show(result, Paper(), everything=request.all))
+        tell_page(page(result, page_width(), everything=request.all))
 
 
 def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
@@ -288,4 +263,4 @@ def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
     if json:
         complain(f"report: {path}")
     else:
-        tell(lambda: Paper().print(f"\nReport: {one_line(str(path))}"))
+        tell_page(["", f"Report: {path}"])

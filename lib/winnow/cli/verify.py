@@ -8,12 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.exit_codes import guarded
+from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, key_summaries_of, ledger_of
 from winnow.cli.options import OTHER, CommandLine
-from winnow.cli.out import Paper, complain, tell, tell_json
-from winnow.cli.profile import Clock
-from winnow.cli.session import spark_context, spark_session
+from winnow.cli.out import page_width, tell_notes
 from winnow.errors import UsageError, WinnowError
 
 if TYPE_CHECKING:
@@ -37,30 +35,16 @@ class VerifyOptions:
     )
 
 
-def run_verify(request: CommandLine, check: VerifyOptions) -> int:
-    """Read, then show the result, and return the exit code. Errors are printed, not raised."""
-    clock = Clock(asked=request.profile)
-
-    def work() -> int:
-        check_log_dirs(request.log_dirs)
-        _refuse_mixed(check)
-        text = _text(check)
-        start: Any = spark_context if check.key_hash is None else spark_session
-        clock.starts_spark()
-        with start(quiet=request.quiet) as spark, clock.with_spark(spark):
-            with clock.progress(quiet=request.quiet) as progress:
-                result = _read(spark, request, check, progress)
-            for note in result.notes:
-                complain(f"note: {note}")
-            clock.begins("printing the result")
-            if request.json:
-                tell_json(text.to_json(result) | clock.json())
-            else:
-                tell(lambda: text.show(result, Paper()))
-            clock.tell()
-        return int(result.exit_code)
-
-    return guarded(work, json=request.json)
+def run_verify(call: Call, check: VerifyOptions) -> int:
+    check_log_dirs(call.request.log_dirs)
+    _refuse_mixed(check)
+    text = _text(check)
+    with call.spark(sql=check.key_hash is not None) as spark:
+        with call.progress() as progress:
+            result = _read(spark, call.request, check, progress)
+        tell_notes(result.notes)
+        call.answer(lambda: text.to_json(result), text.page(result, page_width()))
+    return int(result.exit_code)
 
 
 def _refuse_mixed(check: VerifyOptions) -> None:
@@ -70,7 +54,7 @@ def _refuse_mixed(check: VerifyOptions) -> None:
         raise UsageError("--hash-key alone", expected="--key-hash FILE|RUN_ID with it")
 
 
-def _text(check: VerifyOptions) -> Any:  # noqa: ANN401 - a module with `to_json` and `show`
+def _text(check: VerifyOptions) -> Any:  # noqa: ANN401 - a module with `to_json` and `page`
     if check.compare:
         from winnow.cli.text import compare as text  # noqa: PLC0415 - only what is needed
     elif check.key_hash is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from winnow.cleaning.result import COMPACTED, NONE, PartitionResult, RunResult
+from winnow.cli.out import Line, Paper
 from winnow.policy.versions import asked_version
 
 NOW = 1_795_300_000_000
@@ -63,6 +66,13 @@ def run_of(*partitions: PartitionResult, verb: str = "clean") -> RunResult:
         partitions=partitions,
         kafka=asked_version("4.4"),
     )
+
+
+def printed(lines: Iterable[Line], width: int = 100) -> str:
+    """What a person sees in this many columns."""
+    out = io.StringIO()
+    Paper(out, width=width).page(lines)
+    return out.getvalue()
 
 
 def in_json(value: dict[str, Any]) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from winnow.cli.out import Paper
-from winnow.cli.text.compare import show
+from tests.unit.cli.results import printed
+from winnow.cli.text.compare import page
 from winnow.verbs.compare.values import CompareResult, Comparison
 
 SAME = Comparison(topic="t", partition=0, replicas=(), start=0, end=9, every_record_from=0)
@@ -22,7 +22,7 @@ EMPTY = Comparison(topic="t", partition=1, replicas=(), why_not="no committed re
     ],
 )
 def test_first_line_counts_only_what_was_compared(
-    comparisons: tuple[Comparison, ...], title: str, capsys: pytest.CaptureFixture[str]
+    comparisons: tuple[Comparison, ...], title: str
 ) -> None:
-    show(CompareResult(comparisons=comparisons), Paper())
-    assert capsys.readouterr().out.splitlines()[0] == title
+    shown = printed(page(CompareResult(comparisons=comparisons), 100))
+    assert shown.splitlines()[0] == title

@@ -7,7 +7,7 @@ import pytest
 from winnow.cli.erase import to_json
 from winnow.cli.keys import read_hex_keys, read_keys
 from winnow.cli.line.units import parse_key
-from winnow.cli.text.erase import lines
+from winnow.cli.text.erase import page
 from winnow.errors import NoSpaceError, UsageError, VerificationError
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, Proof
 
@@ -59,25 +59,25 @@ def test_status_and_exit_code_depend_on_what_is_left_in_a_partition(
 
 
 def test_proof_is_limited_to_the_disk_with_remote_storage() -> None:
-    text = "\n".join(lines(result(FINE, changed(partition=1, remote=True))))
+    text = "\n".join(page(result(FINE, changed(partition=1, remote=True))))
     assert (
         "t-1: remote.storage.enable: remote storage may hold segments too; it was not searched"
         in text
     )
     assert "found none of the keys in rewritable segments on this disk" in text
-    assert "on this disk" not in "\n".join(lines(result(FINE)))
+    assert "on this disk" not in "\n".join(page(result(FINE)))
 
 
 def test_nothing_is_proven_without_a_second_read() -> None:
     assert result(changed(proof=None)).proven is None
     assert "Proven" not in "\n".join(
-        lines(result(changed(proof=None, erased=None, bytes_after=None), dry_run=True))
+        page(result(changed(proof=None, erased=None, bytes_after=None), dry_run=True))
     )
 
 
 def test_text_lists_partitions_active_segments_and_failed_proofs() -> None:
     told = [
-        *lines(
+        *page(
             result(
                 FINE,
                 changed(topic="u", active=Amount(4, 40)),
@@ -92,7 +92,7 @@ def test_text_lists_partitions_active_segments_and_failed_proofs() -> None:
         in told
     )
     assert not any(line.startswith("Proven") for line in told)
-    assert any(line.startswith("Proven") for line in lines(result(FINE)))
+    assert any(line.startswith("Proven") for line in page(result(FINE)))
 
 
 def test_json_lists_erased_records_without_error_code() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.cli.results import left_alone, partition, run_of
 from winnow.cli import demo
-from winnow.cli.exit_codes import guarded
+from winnow.cli.call import Call, ended
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
 from winnow.cli.run import tell_result
@@ -43,10 +43,11 @@ from winnow.errors import (
 def test_raised_error_sets_the_exit_code_and_stdout_stays_json(
     error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def work() -> int:
+    def verb(call: Call) -> int:
+        call.now = 5
         raise error
 
-    assert guarded(work, json=True, now=lambda: 5) == code
+    assert ended(verb, CommandLine(json=True)) == code
     out, err = capsys.readouterr()
     told = json.loads(out)
     assert (told["status"], told["now"], told["partitions"]) == ("failed", 5, [])
@@ -55,11 +56,11 @@ def test_raised_error_sets_the_exit_code_and_stdout_stays_json(
 
 
 def test_failure_without_json_leaves_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    def work() -> int:
-        raise UsageError("no sense")
+    def verb(call: Call) -> int:
+        raise UsageError(f"no sense in {call.request.log_dirs[0]}")
 
-    assert guarded(work, json=False, now=lambda: None) == 2
-    assert capsys.readouterr() == ("", "winnow: no sense\n")
+    assert ended(verb, CommandLine(log_dirs=["/kafka"])) == 2
+    assert capsys.readouterr() == ("", "winnow: no sense in /kafka\n")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.results import in_json
+from tests.unit.cli.results import in_json, printed
 from winnow.cleaning.result import Setting
-from winnow.cli.explain import ExplainOptions, key_bytes, lines, to_json
+from winnow.cli.explain import ExplainOptions, key_bytes, page, to_json
 from winnow.cli.main import run
 from winnow.errors import UsageError
 from winnow.policy.fate import Fact, Fate, Verdict
@@ -76,19 +76,19 @@ def test_malformed_key_is_refused(asked: ExplainOptions) -> None:
 
 
 def test_partition_is_shown_with_rule_segments_and_settings() -> None:
-    text = "\n".join(lines(FOUND, WHOLE, 100))
+    text = printed(page(FOUND, WHOLE))
     assert "compacted (S3.4): dirty ratio 1 is above 0.5" in text
     assert "10  2.0 KiB, newest 2026-09-21T14:13:20.001Z: deleted: too old (S7.3)" in text
     assert "cleanup.policy=compact  --topic-configs line 1" in text
     assert "delete.retention.ms=86400000  Kafka's default" in text
     assert "segment.bytes" not in text
     assert "retention.ms=604800000" not in text
-    both = "\n".join(lines(replace(FOUND, policy="compact,delete"), WHOLE, 100))
+    both = printed(page(replace(FOUND, policy="compact,delete"), WHOLE))
     assert "retention.ms=604800000  Kafka's default" in both
 
 
 def test_record_is_shown_first() -> None:
-    told = list(lines(replace(FOUND, records=(RECORD,)), replace(WHOLE, offset=17), 200))
+    told = printed(page(replace(FOUND, records=(RECORD,)), replace(WHOLE, offset=17))).splitlines()
     assert (
         told[0]
         == "offset 17 is removed (S5.5): offset 23 is the last record of its key in the dirty range"
@@ -98,13 +98,13 @@ def test_record_is_shown_first() -> None:
 
 
 def test_key_without_records_is_reported() -> None:
-    told = list(lines(FOUND, replace(WHOLE, key="k"), 100))
+    told = printed(page(FOUND, replace(WHOLE, key="k"))).splitlines()
     assert told[0] == "no record in the log has this key"
-    assert "no record" not in "\n".join(lines(FOUND, WHOLE, 100))
+    assert "no record" not in printed(page(FOUND, WHOLE))
 
 
 def test_older_records_of_the_key_are_counted() -> None:
-    told = list(lines(replace(FOUND, records=(RECORD,), older=5), replace(WHOLE, key="k"), 100))
+    told = printed(page(replace(FOUND, records=(RECORD,), older=5), replace(WHOLE, key="k")))
     assert "and 5 older records of the key" in told
 
 

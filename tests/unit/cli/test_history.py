@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.results import NOW, in_json
+from tests.unit.cli.results import NOW, in_json, printed
 from winnow.cli.history import (
     MOST_PARTITIONS,
     MOST_RUNS,
-    HistoryOptions,
-    run_history,
-    show,
+    page,
     to_json,
 )
 from winnow.cli.inputs import ledger_of
+from winnow.cli.main import run
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Paper
 from winnow.errors import UsageError
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 
@@ -78,9 +75,7 @@ def past_erasure(run_id: str, *, proven: bool = True) -> PastErasure:
 
 
 def shown(history: History, *, now: int = NOW + HOUR) -> list[str]:
-    stream = io.StringIO()
-    show(history, Paper(stream, width=200), now=now)
-    return stream.getvalue().splitlines()
+    return printed(page(history, 200, now), width=200).splitlines()
 
 
 def test_text_has_tables_of_runs_and_partitions() -> None:
@@ -146,18 +141,14 @@ def test_tables_of_a_history_fit_80_columns() -> None:
         )
         for number in range(200)
     )
-    run = replace(past_run("20261124T091536Z-810e6a79"), host="broker-07.kafka.example.org")
-    out = io.StringIO()
-    show(
-        History("/ledger", (run,), many, (past_erasure("20261124T091536Z-810e6a79"),)),
-        Paper(out, width=80),
-        now=NOW,
-    )
-    lines = out.getvalue().splitlines()
+    one = replace(past_run("20261124T091536Z-810e6a79"), host="broker-07.kafka.example.org")
+    history = History("/ledger", (one,), many, (past_erasure("20261124T091536Z-810e6a79"),))
+    told = printed(page(history, 80, NOW), width=80)
+    lines = told.splitlines()
     assert [line for line in lines if len(line) > 80 and name not in line] == []
     assert len(lines) < 60
-    assert "overdue" in out.getvalue()
-    assert "(and 199 more like this; --json shows each)" in " ".join(out.getvalue().split())
+    assert "overdue" in told
+    assert "(and 199 more like this; --json shows each)" in " ".join(told.split())
 
 
 def test_json_keys_match_the_fields() -> None:
@@ -183,5 +174,5 @@ def test_clean_records_in_the_ledger_that_the_options_name(
 
 
 def test_malformed_since_is_found_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_history(CommandLine(ledger="/l", quiet=True), HistoryOptions(since="yesterday")) == 2
+    assert run(["history", "--ledger", "/l", "--quiet", "--since", "yesterday"]) == 2
     assert "--since can't be understood" in capsys.readouterr().err

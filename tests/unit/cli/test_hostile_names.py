@@ -14,13 +14,13 @@ import pytest
 
 import winnow.cli
 from tests.unit.cli.hostile import FORGED, hostile
-from tests.unit.cli.results import partition, run_of
+from tests.unit.cli.results import partition, printed, run_of
 from winnow.cleaning.result import PartitionResult, RunResult, Setting
 from winnow.cli import doctor, erase, explain, history, recover
 from winnow.cli.explain import ExplainOptions
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Errors, Guarded, Paper, as_json, complain
+from winnow.cli.out import Errors, Guarded, Line, Paper, Styled, as_json, complain
 from winnow.cli.text import compare as compare_text
 from winnow.cli.text import erase as erase_text
 from winnow.cli.text import table
@@ -81,18 +81,18 @@ def run_result(verb: str) -> RunResult:
 
 
 SHOWN: dict[str, Callable[[Paper], object]] = {
-    "plan": lambda paper: table.show(run_result("plan"), paper),
-    "clean": lambda paper: table.show(run_result("clean"), paper),
-    "explain": lambda paper: paper.lines(
-        explain.lines(hostile(Explanation), ExplainOptions(partition=OSC, offset=1), 100)
+    "plan": lambda paper: paper.page(table.page(run_result("plan"), 100)),
+    "clean": lambda paper: paper.page(table.page(run_result("clean"), 100)),
+    "explain": lambda paper: paper.page(
+        explain.page(hostile(Explanation), ExplainOptions(partition=OSC, offset=1))
     ),
-    "verify": lambda paper: verify_text.show(hostile(SweepResult), paper),
-    "compare": lambda paper: compare_text.show(hostile(CompareResult), paper),
-    "history": lambda paper: history.show(hostile(History), paper, now=10),
-    "erase": lambda paper: paper.lines(erase_text.lines(hostile(EraseResult))),
-    "doctor": lambda paper: paper.page(doctor.page(hostile(Diagnosis), REQUEST, paper.width)),
-    "recover": lambda paper: paper.lines(
-        recover._lines(
+    "verify": lambda paper: paper.page(verify_text.page(hostile(SweepResult), 100)),
+    "compare": lambda paper: paper.page(compare_text.page(hostile(CompareResult), 100)),
+    "history": lambda paper: paper.page(history.page(hostile(History), 100, now=10)),
+    "erase": lambda paper: paper.page(erase_text.page(hostile(EraseResult))),
+    "doctor": lambda paper: paper.page(doctor.page(hostile(Diagnosis), REQUEST)),
+    "recover": lambda paper: paper.page(
+        recover.page(
             hostile(
                 RecoverResult,
                 partitions=(hostile(PartitionRecovery, actions=tuple(Action)),),
@@ -101,6 +101,12 @@ SHOWN: dict[str, Callable[[Paper], object]] = {
         )
     ),
 }
+
+
+@pytest.mark.parametrize("line", [str, Styled])
+def test_every_control_character_is_escaped(line: Callable[[str], Line]) -> None:
+    """Rich would leave some of them out."""
+    assert printed([line("a\x07\x08\x0b\x0c\rb")]).strip() == "a\\x07\\x08\\x0b\\x0c\\rb"
 
 
 @pytest.mark.parametrize("verb", SHOWN)
@@ -143,9 +149,9 @@ def test_name_with_line_break_is_one_line() -> None:
     setting = Setting(key="k", value=f"v{FORGED}", source="s", is_default=False)
     one = partition(f"t{FORGED}", holders=(holder,), holders_total=1, settings=(setting,))
     out = io.StringIO()
-    table.show(run_of(one, verb="plan"), Paper(out, width=100))
+    Paper(out, width=100).page(table.page(run_of(one, verb="plan"), 100))
     kept = hostile(PartitionRecovery, removed=(f"x{FORGED}",))
-    Paper(out, width=100).lines(recover._lines(RecoverResult(partitions=(kept,), dry_run=False)))
+    Paper(out, width=100).page(recover.page(RecoverResult(partitions=(kept,), dry_run=False)))
     assert not [line for line in out.getvalue().splitlines() if line.startswith("winnow:")]
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,33 +34,40 @@ def request(tmp_path: Path, **targets: str) -> CommandLine:
     return CommandLine(log_dirs=[str(tmp_path / "logs")], **targets)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def _no_complaint(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    yield
+    assert capsys.readouterr() == ("", "")
+
+
 def events(path: Path) -> list[str]:
     return [json.loads(line)["eventType"] for line in path.read_text().splitlines()]
 
 
+@pytest.mark.usefixtures("_no_complaint")
 def test_finished_run_writes_events_and_metrics(tmp_path: Path) -> None:
     asked = request(
         tmp_path, metrics=str(tmp_path / "w.prom"), openlineage=str(tmp_path / "e.jsonl")
     )
-    complaints: list[str] = []
-    told = Outlets(asked, complaints.append)
+    told = Outlets(asked)
     told.began()
     with told.connected(SPARK):
         told.ended(run_of(idle("t")), 0)
     assert events(tmp_path / "e.jsonl") == ["START", "COMPLETE"]
     assert "winnow_partitions_count 1.0" in (tmp_path / "w.prom").read_text()
-    assert complaints == []
 
 
+@pytest.mark.usefixtures("_no_complaint")
 def test_failed_run_writes_a_fail_event(tmp_path: Path) -> None:
-    told = Outlets(request(tmp_path, openlineage=str(tmp_path / "e.jsonl")), pytest.fail)
+    told = Outlets(request(tmp_path, openlineage=str(tmp_path / "e.jsonl")))
     with pytest.raises(WinnowError, match="broken"), told.connected(SPARK):
         raise WinnowError("broken")
     assert events(tmp_path / "e.jsonl") == ["START", "FAIL"]
 
 
+@pytest.mark.usefixtures("_no_complaint")
 def test_failed_run_writes_its_exit_code(tmp_path: Path) -> None:
-    told = Outlets(request(tmp_path, metrics=str(tmp_path / "w.prom")), pytest.fail)
+    told = Outlets(request(tmp_path, metrics=str(tmp_path / "w.prom")))
     told.failed("refused", None, 2)
     assert not (tmp_path / "w.prom").exists(), "its target was not checked yet"
     told.began()
@@ -70,6 +78,7 @@ def test_failed_run_writes_its_exit_code(tmp_path: Path) -> None:
         assert "winnow_last_success_unixtime" not in text
 
 
+@pytest.mark.usefixtures("_no_complaint")
 def test_a_run_that_begins_keeps_the_metrics_of_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "w.prom"
     asked = request(tmp_path, metrics=str(path))
@@ -78,29 +87,28 @@ def test_a_run_that_begins_keeps_the_metrics_of_the_last_one(tmp_path: Path) -> 
         lines = [one for one in path.read_text().splitlines() if not one.startswith("#")]
         return dict(one.rsplit(" ", 1) for one in lines)  # type: ignore[misc]
 
-    first = Outlets(asked, pytest.fail)
+    first = Outlets(asked)
     first.began()
     assert set(samples()) == {"winnow_last_start_unixtime"}
     first.ended(run_of(idle("t")), 0)
     before = samples()
-    Outlets(asked, pytest.fail).began()
+    Outlets(asked).began()
     after = samples()
     start, end = "winnow_last_start_unixtime", "winnow_last_run_unixtime"
     assert float(before[start]) <= float(before[end]) <= float(after[start])
     assert after | {start: ""} == before | {start: ""}
 
 
-def test_unwritable_outlets_only_warn(tmp_path: Path) -> None:
+def test_unwritable_outlets_only_warn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = tmp_path / "missing"
     asked = request(tmp_path, metrics=str(nowhere / "w.prom"), openlineage=str(nowhere / "e.jsonl"))
-    complaints: list[str] = []
-    told = Outlets(asked, complaints.append)
+    told = Outlets(asked)
     with told.connected(SPARK):
         told.ended(run_of(), 0)
-    assert [words.partition(":")[0] for words in complaints] == [
-        "an OpenLineage event could not be written",
-        "an OpenLineage event could not be written",
-        "the metrics could not be written",
+    assert [line.split(":")[:2] for line in capsys.readouterr().err.splitlines()] == [
+        ["winnow", " an OpenLineage event could not be written"],
+        ["winnow", " an OpenLineage event could not be written"],
+        ["winnow", " the metrics could not be written"],
     ]
 
 
@@ -114,8 +122,8 @@ def test_outlets_in_a_log_directory_are_refused(tmp_path: Path) -> None:
 
 def test_reader_of_stdout_that_leaves_does_not_end_the_run(tmp_path: Path) -> None:
     program = (
-        "from winnow.cli.out import Paper, tell\n"
-        "tell(lambda: Paper().lines(['x' * 100] * 10_000))\n"
+        "from winnow.cli.out import tell_page\n"
+        "tell_page(['x' * 100] * 10_000)\n"
         "open('done', 'w').close()\n"
     )
     reading, writing = os.pipe()

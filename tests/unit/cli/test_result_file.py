@@ -14,7 +14,6 @@ from tests.disks import MIB, disk_or_skip
 from tests.pages import DOCS
 from tests.unit.cli.results import idle, run_of
 from winnow.cli.options import CommandLine
-from winnow.cli.out import complain
 from winnow.cli.outlets import Outlets
 from winnow.cli.text.json_output import to_json
 from winnow.errors import UsageError
@@ -31,7 +30,7 @@ def told(path: Path) -> dict[str, Any]:
 def test_earlier_result_is_replaced_when_a_run_begins_and_ends(tmp_path: Path) -> None:
     path = tmp_path / "last.json"
     path.write_text('{"status": "done"}')
-    file = Outlets(CommandLine(result=str(path)), complain)
+    file = Outlets(CommandLine(result=str(path)))
     file.begin_file(())
     running = told(path)
     assert (running["status"], running["exit_code"], running["pid"]) == (
@@ -47,7 +46,7 @@ def test_earlier_result_is_replaced_when_a_run_begins_and_ends(tmp_path: Path) -
         "t",
     )
     assert running["started_at"] == ended["started_at"] <= ended["ended_at"]
-    again = Outlets(CommandLine(result=str(path)), complain)
+    again = Outlets(CommandLine(result=str(path)))
     again.begin_file(())
     again.failed("in use", None, 5)
     failed = told(path)
@@ -58,7 +57,7 @@ def test_earlier_result_is_replaced_when_a_run_begins_and_ends(tmp_path: Path) -
 def test_run_that_has_not_begun_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "last.json"
     path.parent.mkdir()
-    file = Outlets(CommandLine(result=str(path)), complain)
+    file = Outlets(CommandLine(result=str(path)))
     with pytest.raises(UsageError, match="log directory"):
         file.begin_file([str(path.parent)])
     file.failed("refused", None, 2)
@@ -74,7 +73,7 @@ def test_earlier_result_is_removed_where_the_disk_is_full(
         with suppress_full(), (disk / "ballast").open("wb", buffering=0) as ballast:
             while ballast.write(bytes(MIB)):
                 pass
-        file = Outlets(CommandLine(result=str(path)), complain)
+        file = Outlets(CommandLine(result=str(path)))
         file.begin_file(())
         assert "the result could not be written" in capsys.readouterr().err
         assert [one.name for one in disk.iterdir()] == ["ballast"]
@@ -91,7 +90,7 @@ def test_result_that_can_not_be_written_at_the_end_does_not_look_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with disk_or_skip(tmp_path / "disk", mib=1) as disk:
-        file = Outlets(CommandLine(result=str(disk / "last.json")), complain)
+        file = Outlets(CommandLine(result=str(disk / "last.json")))
         file.begin_file(())
         with suppress_full(), (disk / "ballast").open("wb", buffering=0) as ballast:
             while ballast.write(bytes(MIB)):

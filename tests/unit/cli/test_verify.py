@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import io
-
-from tests.unit.cli.results import in_json
-from winnow.cli.out import Paper
-from winnow.cli.text.verify import MOST, show, to_json
+from tests.unit.cli.results import in_json, printed
+from winnow.cli.text.verify import MOST, page, to_json
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.verify import SweepResult
@@ -28,9 +25,7 @@ def result(*findings: Finding) -> SweepResult:
 
 
 def shown(*findings: Finding) -> list[str]:
-    out = io.StringIO()
-    show(result(*findings), Paper(out, width=100))
-    return out.getvalue().splitlines()
+    return printed(page(result(*findings), 100)).splitlines()
 
 
 def test_result_without_findings_lists_the_checks() -> None:
@@ -68,9 +63,7 @@ def test_many_findings_of_many_partitions_fit_a_screen() -> None:
         Scope("/d", f"{name}-{number}", name, number).finding(Kind.CRC, "", "wrong")
         for number in range(2_000)
     ]
-    out = io.StringIO()
-    show(result(*many), Paper(out, width=80))
-    lines = out.getvalue().splitlines()
+    lines = printed(page(result(*many), 80), width=80).splitlines()
     assert len(lines) < 150
     assert "... and 1,960 more of kind crc: --json has all" in lines
     assert [line for line in lines if len(line) > 80 and name not in line] == []
@@ -110,7 +103,5 @@ def test_json_has_exactly_these_keys() -> None:
 
 def test_files_are_named_with_their_log_directory_if_several_were_checked() -> None:
     """A broker's replica next to it may be the good one."""
-    out = io.StringIO()
     one = SweepResult(checked=CHECKED, findings=(CRC,), log_dirs=2)
-    show(one, Paper(out, width=100))
-    assert "/d/orders-3/00000000000000000012.log" in out.getvalue()
+    assert "/d/orders-3/00000000000000000012.log" in printed(page(one, 100))

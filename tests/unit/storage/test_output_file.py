@@ -17,7 +17,6 @@ from tests.disks import MIB, disk_or_skip
 from tests.unit.cli.results import NOW, partition
 from winnow.cleaning.result import RunResult
 from winnow.cli.options import CommandLine
-from winnow.cli.out import complain
 from winnow.cli.outlets import Outlets
 from winnow.cli.text.json_output import to_json
 from winnow.errors import NoSpaceError, UsageError, WinnowError
@@ -29,7 +28,7 @@ from winnow.storage.output_file import OutputFile, append_output, replacing, wri
 
 
 def write_result(result: RunResult, path: str) -> None:
-    file = Outlets(CommandLine(result=path), complain)
+    file = Outlets(CommandLine(result=path))
     file.begin_file(())
     file.end_file(to_json(result) | {"exit_code": 0})
 

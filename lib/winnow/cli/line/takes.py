@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
+from winnow.cli.call import ended
 from winnow.cli.line.command import origins_of
 from winnow.cli.options import CommandLine, parsers_of
 
@@ -22,8 +23,8 @@ EVERYWHERE = ("config", "environment")
 def takes(
     verb: Callable[..., int], own: type[Any] | None, names: Sequence[str]
 ) -> Callable[..., int]:
-    """Make a command from a function that takes a `CommandLine` and, if it has options that no
-    other verb has, its `own` ones. `names`: the fields of both, in the order of `--help`.
+    """Make a command from a function that takes a `Call` and, if it has options that no other verb
+    has, its `own` ones. `names`: the fields of both, in the order of `--help`.
     """
     names = [*names, *(name for name in EVERYWHERE if name not in names)]
     mine = {} if own is None else _parameters(own)
@@ -38,7 +39,7 @@ def takes(
             if own is None
             else [own(**{name: given.pop(name) for name in mine if name in given})]
         )
-        return verb(CommandLine(**given, origins=origins_of(context)), *of_verb)
+        return ended(verb, CommandLine(**given, origins=origins_of(context)), *of_verb)
 
     command.__annotations__ = {one.name: one.annotation for one in listed} | {"return": int}
     command.__signature__ = Signature(listed)  # type: ignore[attr-defined]

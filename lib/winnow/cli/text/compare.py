@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from winnow.cli.out import Paper, Row, aligned, wrapped
+from winnow.cli.out import Line, Paragraph, Row, Styled, aligned
 from winnow.words import counted, printable
 
 if TYPE_CHECKING:
@@ -16,30 +14,23 @@ if TYPE_CHECKING:
 
 HEAD = ("partition", "kind", "offset", "differences", "compared")
 _WORDS = (0, 1, 4)
-_INDENT = " " * 6
 
 
-def show(result: CompareResult, paper: Paper) -> None:
-    paper.page(_page(result, paper.width))
-
-
-def _page(result: CompareResult, width: int) -> Iterator[str | Text]:
+def page(result: CompareResult, _width: int) -> Iterator[Line]:
     different = [one for one in result.comparisons if one.first is not None]
     yield _title(result, len(different))
-    yield from _table(different, width)
+    yield from _table(different)
     for kind in dict.fromkeys(one.first.kind for one in different if one.first is not None):
-        yield f"\n  {kind}"
-        yield wrapped(kind.meaning, width)
+        yield from ("", f"  {kind}", Paragraph(kind.meaning))
     for one in result.comparisons:
         name = f"{one.topic}-{one.partition}"
         if one.why_not is not None:
-            yield wrapped(f"{name} not compared: {one.why_not}", width)
+            yield Paragraph(f"{name} not compared: {one.why_not}")
         if one.undecided:
-            words = (
+            yield Paragraph(
                 f"{name}: {counted(one.undecided, 'key')} can't be compared: one replica was "
                 f"cleaned beyond offset {one.end}, where another one ends"
             )
-            yield wrapped(words, width)
     compared = counted(sum(one.end is not None for one in result.comparisons), "partition")
     records = sum(one.records for one in result.comparisons)
     yield f"Compared: {compared}, {records} records in all replicas"
@@ -66,18 +57,18 @@ def _title(result: CompareResult, different: int) -> str:
     return f"{different} of {total} differ" if different else f"The replicas of {total} agree."
 
 
-def _table(different: Sequence[Comparison], width: int) -> Iterator[Text]:
+def _table(different: Sequence[Comparison]) -> Iterator[Line]:
     if not different:
         return
     head, *lines = aligned([HEAD, *map(_row, different)], words=_WORDS)
-    yield Text(head, style="bold")
+    yield Styled(head, "bold")
     for one, line in zip(different, lines, strict=True):
-        yield Text(line, style="red")
+        yield Styled(line, "red")
         if one.first is not None:
-            yield wrapped(printable(one.first.message), width)
+            yield Paragraph(printable(one.first.message))
             for place in one.first.places:
                 at = "" if place.position is None else f" at byte {place.position}"
-                yield Text(f"{_INDENT}{printable(f'{place.log_dir}/{place.file}{at}')}")
+                yield f"      {place.log_dir}/{place.file}{at}"
 
 
 def _row(one: Comparison) -> Row:

@@ -11,7 +11,7 @@ from winnow.words import counted, printable, size
 HEAD = ("partition", "erased", "segments", "before", "after", "left")
 
 
-def lines(result: EraseResult) -> Iterator[str]:
+def page(result: EraseResult) -> Iterator[str]:
     """Yield the lines. Partitions without matches are only counted."""
     shown = [
         p

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from winnow.cli.out import Contents
 from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.logdir.lookup import IndexEntry
 from winnow.state import ProducerEntry
@@ -33,66 +32,57 @@ LONGEST_BYTES = 60
 MOST_NAMES = 20
 
 
-class Output:
-    """`in_full`: one line for each item in a file; otherwise one line per file. `problems` counts
-    the problems.
+def pieces(
+    files: Iterable[FileDescription],
+    positions: Sequence[PositionLine],
+    problems: Sequence[Problem],
+    *,
+    in_full: bool,
+) -> Iterator[str]:
+    """Yield each line with its end. `in_full`: one for each item in a file; otherwise one per file.
+    `problems`: of all that is read.
     """
+    directory = None
+    for file in files:
+        parent, _, name = file.path.rpartition("/")
+        if parent != directory:
+            yield f"{parent}\n" if directory is None else f"\n{parent}\n"
+            directory = parent
+        yield from (f"  {line}\n" for line in (_whole if in_full else _brief)(file, name))
+    for position in positions:
+        yield from (f"{line}\n" for line in _position(position))
+    if problems:
+        yield f"\n{counted(len(problems), 'problem')}\n"
 
-    def __init__(self, out: Contents, *, in_full: bool) -> None:
-        self._line = out.lines
-        self._in_full = in_full
-        self.problems = 0
 
-    def write(self, files: Iterable[FileDescription], positions: Sequence[PositionLine]) -> None:
-        directory = None
-        for file in files:
-            parent, _, name = file.path.rpartition("/")
-            if parent != directory:
-                self._line(f"{'' if directory is None else chr(10)}{parent}")
-                directory = parent
-            if self._in_full:
-                self._whole(file, name)
-            else:
-                self._brief(file, name)
-        for position in positions:
-            self._position(position)
-        if self.problems:
-            self._line(f"\n{counted(self.problems, 'problem')}")
+def _whole(file: FileDescription, name: str) -> Iterator[str]:
+    base = "" if file.base_offset is None else f", base offset {file.base_offset}"
+    yield f"{name}: {file.kind}, {size(file.size)}{base}"
+    for line in file.lines:
+        yield from (f"  {text}" for text in texts(line))
 
-    def _whole(self, file: FileDescription, name: str) -> None:
-        base = "" if file.base_offset is None else f", base offset {file.base_offset}"
-        self._line(f"  {name}: {file.kind}, {size(file.size)}{base}")
-        for line in file.lines:
-            self.problems += isinstance(line, Problem)
-            for text in texts(line):
-                self._line(f"    {text}")
 
-    def _brief(self, file: FileDescription, name: str) -> None:
-        summary = Summary()
-        remarks: list[Line] = []
-        for line in file.lines:
-            self.problems += isinstance(line, Problem)
-            if isinstance(line, (Problem, Note, NamesLine)):
-                remarks.append(line)
-            else:
-                summary.add(line)
-        self._line(f"  {name:<32} {size(file.size):>10}  {summary.text(file.kind)}".rstrip())
-        for line in remarks:
-            for text in texts(line):
-                self._line(f"      {text}")
+def _brief(file: FileDescription, name: str) -> Iterator[str]:
+    summary = Summary()
+    remarks: list[Line] = []
+    for line in file.lines:
+        if isinstance(line, (Problem, Note, NamesLine)):
+            remarks.append(line)
+        else:
+            summary.add(line)
+    yield f"{name:<32} {size(file.size):>10}  {summary.text(file.kind)}".rstrip()
+    yield from (f"    {text}" for line in remarks for text in texts(line))
 
-    def _position(self, position: PositionLine) -> None:
-        what = instant(position.value) if position.asked == "timestamp" else str(position.value)
-        end = "?" if position.log_end_offset is None else position.log_end_offset
-        self._line(
-            f"{position.directory}: {position.asked} {what}, log from {position.log_start_offset} "
-            f"to {end}"
-        )
-        for text in _way(position):
-            self._line(f"  {text}")
-        for line in position.lines:
-            self.problems += isinstance(line, Problem)
-            self._line(f"  {texts(line)[0]}")
+
+def _position(position: PositionLine) -> Iterator[str]:
+    what = instant(position.value) if position.asked == "timestamp" else str(position.value)
+    end = "?" if position.log_end_offset is None else position.log_end_offset
+    yield (
+        f"{position.directory}: {position.asked} {what}, log from {position.log_start_offset} "
+        f"to {end}"
+    )
+    yield from (f"  {text}" for text in _way(position))
+    yield from (f"  {text}" for line in position.lines for text in texts(line))
 
 
 def _way(position: PositionLine) -> Iterator[str]:

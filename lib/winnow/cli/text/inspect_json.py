@@ -5,11 +5,10 @@ not fit into memory.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from winnow.cli.out import Contents
 from winnow.verbs.inspect.values import (
     FileDescription,
     InternalRecord,
@@ -20,61 +19,57 @@ from winnow.verbs.inspect.values import (
 )
 
 
-class Output:
-    """`problems` counts the problems once everything is written."""
+def pieces(
+    files: Iterable[FileDescription],
+    positions: Sequence[PositionLine],
+    problems: Sequence[Problem],
+) -> Iterator[str]:
+    """Yield the text. `problems`: of all that is read."""
+    yield '{"files": ['
+    for number, file in enumerate(files):
+        yield ",\n" if number else "\n"
+        yield from _file(file)
+    rest = {
+        "positions": [_position(position) for position in positions],
+        "problems": len(problems),
+        "status": "damaged" if problems else "sound",
+    }
+    yield f"\n], {_json(rest)[1:]}\n"
 
-    def __init__(self, out: Contents) -> None:
-        self._out = out
-        self.problems = 0
 
-    def write(self, files: Iterable[FileDescription], positions: Sequence[PositionLine]) -> None:
-        self._out.json('{"files": [')
-        separator = "\n"
-        for file in files:
-            self._out.json(separator)
-            self._file(file)
-            separator = ",\n"
-        shown = [self._position(position) for position in positions]
-        status = "damaged" if self.problems else "sound"
-        rest = _json({"positions": shown, "problems": self.problems, "status": status})
-        self._out.json(f"\n], {rest[1:]}\n")
-
-    def _file(self, file: FileDescription) -> None:
-        head = {
-            "path": file.path,
-            "kind": file.kind,
-            "bytes": file.size,
-            "base_offset": file.base_offset,
-        }
-        self._out.json(f'{_json(head)[:-1]}, "entries": [')
-        separator = "\n  "
-        remarks: list[Problem | Note] = []
-        names: list[str] = []
-        for line in file.lines:
-            if isinstance(line, (Problem, Note)):
-                remarks.append(line)
-                continue
-            if isinstance(line, NamesLine):
-                names += line.names
-                continue
-            self._out.json(separator + _json(line))
+def _file(file: FileDescription) -> Iterator[str]:
+    head = {
+        "path": file.path,
+        "kind": file.kind,
+        "bytes": file.size,
+        "base_offset": file.base_offset,
+    }
+    yield f'{_json(head)[:-1]}, "entries": ['
+    separator = "\n  "
+    remarks: list[Problem | Note] = []
+    names: list[str] = []
+    for line in file.lines:
+        if isinstance(line, (Problem, Note)):
+            remarks.append(line)
+        elif isinstance(line, NamesLine):
+            names += line.names
+        else:
+            yield separator + _json(line)
             separator = ",\n  "
-        rest = {"names": names} | self._remarks(remarks)
-        self._out.json(f"], {_json(rest)[1:]}")
+    yield f"], {_json({'names': names} | _remarks(remarks))[1:]}"
 
-    def _position(self, position: PositionLine) -> dict[str, Any]:
-        value: dict[str, Any] = plain(position)
-        del value["lines"]
-        return value | self._remarks(position.lines)
 
-    def _remarks(self, lines: Iterable[Problem | Note]) -> dict[str, list[str]]:
-        lines = list(lines)
-        problems = [line.message for line in lines if isinstance(line, Problem)]
-        self.problems += len(problems)
-        return {
-            "problems": problems,
-            "notes": [line.message for line in lines if isinstance(line, Note)],
-        }
+def _position(position: PositionLine) -> dict[str, Any]:
+    value: dict[str, Any] = plain(position)
+    del value["lines"]
+    return value | _remarks(position.lines)
+
+
+def _remarks(lines: Sequence[Problem | Note]) -> dict[str, list[str]]:
+    return {
+        "problems": [line.message for line in lines if isinstance(line, Problem)],
+        "notes": [line.message for line in lines if isinstance(line, Note)],
+    }
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON has

@@ -6,16 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from winnow.cli.out import Paper, aligned, picked
+from winnow.cli.out import aligned, picked
 from winnow.verbs.verify.key_hashes import KeyHashResult
 from winnow.words import counted, printable
 
 MOST = 50
 """Segments that get their own lines. --json has all."""
-
-
-def show(result: KeyHashResult, paper: Paper) -> None:
-    paper.lines(_lines(result))
 
 
 def to_json(result: KeyHashResult) -> dict[str, Any]:
@@ -28,7 +24,7 @@ def to_json(result: KeyHashResult) -> dict[str, Any]:
     }
 
 
-def _lines(result: KeyHashResult) -> Iterator[str]:
+def page(result: KeyHashResult, _width: int) -> Iterator[str]:
     hit = [segment for segment in result.segments if segment.found or segment.problems]
     some = counted(result.found, "record") if result.found else "no record"
     where = f", in {sum(bool(s.found) for s in hit)} of" if result.found else ", in"

@@ -9,10 +9,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.text import Text
-
 from winnow.cleaning.result import PartitionResult, RunResult
-from winnow.cli.out import Paper, Row, aligned, by_the_rules, fitted, wrapped
+from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, by_the_rules, fitted, section
 from winnow.cli.text.alike import alike
 from winnow.cli.text.json_output import summed, totals
 from winnow.wire.internal_topics import TRANSACTION_STATE
@@ -33,38 +31,44 @@ LEAST_WHY = 24
 """Least width of the column for reasons. If there is less room, it is omitted."""
 
 
-def show(result: RunResult, paper: Paper, *, everything: bool = False) -> None:
-    """Print the table. Above MOST partitions, it has the largest ones and counts of the others,
+def page(result: RunResult, width: int, *, everything: bool = False) -> Iterator[Line]:
+    """Yield the table. Above MOST partitions, it has the largest ones and counts of the others,
     unless `everything` is wanted.
     """
-    paper.page(_page(result, paper.width, everything=everything))
-
-
-def _page(result: RunResult, width: int, *, everything: bool) -> Iterator[str | Text]:
     active = sorted(
         (p for p in result.partitions if p.acts), key=lambda p: (-p.gain, *_name_key(p))
     )
     idle = sorted((p for p in result.partitions if not (p.acts or p.failed)), key=_name_key)
     yield _title(result, acting=len(active))
     if result.verb == "plan" and result.partitions:
-        yield wrapped(by_the_rules(result.kafka), width)
+        yield Paragraph(by_the_rules(result.kafka))
     few_idle: list[PartitionResult] = []
     if len(active) > MOST and not everything:
-        yield from _largest(result, active, width)
+        yield from _lines(result, active[:MOST], width, with_reasons=False)
+        yield f"{len(active) - MOST:,} more partitions have a line with --all."
+        yield from section("Reasons", _reasons(active))
+        yield from section("Who fills Kafka's own topics", _holders(active[:MOST]))
+        if result.verb == "plan":
+            yield ""
+            yield "The settings of each topic, and where they come from: --all, or `explain`."
     else:
         few_idle = idle if everything or len(idle) <= FEW else []
         yield from _lines(result, [*active, *few_idle], width)
-        yield from _holders(active)
-        yield from _settings([*active, *few_idle])
-    unchanged = sum(p.segments_unchanged or 0 for p in active)
-    if unchanged:
+        yield from section("Who fills Kafka's own topics", _holders(active))
+        yield from section("Settings, and where they come from", _settings([*active, *few_idle]))
+    if unchanged := sum(p.segments_unchanged or 0 for p in active):
         loses = ("loses" if unchanged == 1 else "lose") if result.verb == "plan" else "lost"
         unread = sum(p.segments_unread or 0 for p in active)
         were = "was" if unread == 1 else "were"
         known = f" {unread} of them {were} not read: their keys were known." if unread else ""
-        yield f"\n{counted(unchanged, 'segment')} {loses} nothing: not rewritten.{known}"
-    yield from _deletes_more(active)
-    yield from _space(result, active, width)
+        yield ""
+        yield f"{counted(unchanged, 'segment')} {loses} nothing: not rewritten.{known}"
+    yield from section(
+        "Options delete more than the topics' own settings",
+        _deletes_more(active),
+        style="bold yellow",
+    )
+    yield from _space(result, active)
     if len(few_idle) < len(idle):
         need = "needs" if len(idle) == 1 else "need"
         yield f"{counted(len(idle), 'partition')} {need} no work."
@@ -89,41 +93,30 @@ def summary(result: RunResult) -> str:
     return "; ".join(parts)
 
 
-def _largest(
-    result: RunResult, active: Sequence[PartitionResult], width: int
-) -> Iterator[str | Text]:
-    yield from _lines(result, active[:MOST], width, with_reasons=False)
-    yield f"{len(active) - MOST:,} more partitions have a line with --all."
-    yield from _reasons(active)
-    yield from _holders(active[:MOST])
-    if result.verb == "plan":
-        yield "\nThe settings of each topic, and where they come from: --all, or `explain`."
-
-
-def _space(
-    result: RunResult, active: Sequence[PartitionResult], width: int
-) -> Iterator[str | Text]:
+def _space(result: RunResult, active: Sequence[PartitionResult]) -> Iterator[Line]:
     if active and result.verb == "plan" and result.peak_extra_bytes is not None:
-        yield f"\nExtra space needed: up to {size(result.peak_extra_bytes)}."
-    kept = sum(p.kept_bytes or 0 for p in result.partitions)
-    if kept:
+        yield ""
+        yield f"Extra space needed: up to {size(result.peak_extra_bytes)}."
+    if kept := sum(p.kept_bytes or 0 for p in result.partitions):
         yield (
             f"{size(kept)} of it is kept: `recover --undo {result.run_id}` restores it, "
             f"`recover --purge {result.run_id}` frees it."
         )
-    replicas = _has_replicas(result)
+    name = _names_of(result)
     for p in sorted((p for p in result.partitions if p.quarantined_bytes), key=_name_key):
-        yield f"\nQuarantined: {_name(p, replicas=replicas)}"
-        yield wrapped(p.reason, width, break_on_hyphens=True)
+        yield ""
+        yield f"Quarantined: {name(p)}"
+        yield Paragraph(p.reason, break_on_hyphens=True)
 
 
-def _left_alone(result: RunResult, width: int, *, everything: bool) -> Iterator[str | Text]:
+def _left_alone(result: RunResult, width: int, *, everything: bool) -> Iterator[Line]:
     troubled = sorted((p for p in result.partitions if p.failed), key=_name_key)
     if troubled:
-        yield f"\nLeft alone: {counted(len(troubled), 'partition')}"
-    replicas = _has_replicas(result)
+        yield ""
+        yield f"Left alone: {counted(len(troubled), 'partition')}"
+    name = _names_of(result)
     groups = alike(
-        [(p.topic, _name(p, replicas=replicas), p.why) for p in troubled],
+        [(p.topic, name(p), p.why) for p in troubled],
         together=not everything and len(troubled) > FEW,
     )
     shown = groups if everything else groups[:FEW]
@@ -131,22 +124,21 @@ def _left_alone(result: RunResult, width: int, *, everything: bool) -> Iterator[
         many = f"{len(group.names):,} partitions: " if len(group.names) > FEW else ""
         names = f"{many}{group.named(FEW)}"
         for part in textwrap.wrap(names, width - 2, break_on_hyphens=False):
-            yield Text(f"  {part}", style="yellow")
-        yield wrapped(group.words("--all"), width, break_on_hyphens=True)
+            yield Styled(f"  {part}", "yellow")
+        yield Paragraph(group.words("--all"), break_on_hyphens=True)
     if len(shown) < len(groups):
         yield f"  {counted(len(groups) - len(shown), 'more reason')}; --all shows each."
 
 
-def _reasons(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+def _reasons(partitions: Sequence[PartitionResult]) -> Iterator[str]:
     """Yield how many partitions have the same reason, without its numbers."""
-    yield Text("\nReasons", style="bold")
     found = Counter((p.rule, _without_numbers(p.reason)) for p in partitions)
     most = found.most_common(FEW)
     for (rule, words), count in most:
-        yield Text(one_line(f"  {count:>7,}  {words} ({rule})"))
+        yield f"  {count:>7,}  {words} ({rule})"
     if len(found) > FEW:
         left = found.total() - sum(count for _, count in most)
-        yield Text(f"  {left:>7,}  with other reasons; --all shows each")
+        yield f"  {left:>7,}  with other reasons; --all shows each"
 
 
 def _without_numbers(reason: str) -> str:
@@ -170,38 +162,37 @@ def _title(result: RunResult, *, acting: int) -> str:
 
 def _lines(
     result: RunResult, shown: Sequence[PartitionResult], width: int, *, with_reasons: bool = True
-) -> Iterator[Text]:
+) -> Iterator[Line]:
     """Yield header, partitions and sums. In a plan, reasons have their own lines. Otherwise they
     are cut to the space available.
     """
     if not shown:
         return
-    replicas = _has_replicas(result)
-    rows = [_row(p, replicas=replicas) for p in shown]
+    name = _names_of(result)
+    rows = [_row(p, name(p)) for p in shown]
     head, *lines, sums = aligned(
         fitted([HEAD, *rows, _sums(result)], width, needed=_NEEDED), words=LEFT
     )
     left = width - len(head) - 2
     inline = result.verb != "plan" and left >= LEAST_WHY
-    yield Text(f"{head}  why" if inline else head, style="bold")
+    yield Styled(f"{head}  why" if inline else head, "bold")
     for p, line in zip(shown, lines, strict=True):
         style = "" if p.acts else "dim"
         if inline:
             why = textwrap.shorten(p.reason, left, placeholder="...")
-            yield Text(f"{line.ljust(len(head))}  {why}".rstrip(), style=style)
+            yield Styled(f"{line.ljust(len(head))}  {why}".rstrip(), style=style)
             continue
-        yield Text(line, style=style)
+        yield Styled(line, style=style)
         if result.verb == "plan" and with_reasons:
-            yield wrapped(p.reason, width, style="dim", break_on_hyphens=True)
-    yield Text(sums, style="bold")
+            yield Paragraph(p.reason, style="dim", break_on_hyphens=True)
+    yield Styled(sums, "bold")
 
 
-def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Line]:
     """For Kafka's own topics, yield whose records fill them."""
-    held = [p for p in partitions if p.holders]
-    if held:
-        yield Text("\nWho fills Kafka's own topics", style="bold")
-    for p in held:
+    for p in partitions:
+        if not p.holders:
+            continue
         what = "transactional ids" if p.topic == TRANSACTION_STATE else "groups"
         total = "many" if p.holders_total is None else f"{p.holders_total:,}"
         most = (
@@ -209,56 +200,52 @@ def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
             if p.holders_total != len(p.holders)
             else f"all {what}"
         )
-        yield Text(f"  {one_line(p.name)}, {most}")
+        yield f"  {p.name}, {most}"
         for holder in p.holders:
             records = _change(f"{holder.records_before:,}", holder.records_after, "{:,}".format)
             sizes = _change(size(holder.bytes_before), holder.bytes_after, size)
-            yield Text(f"      {one_line(holder.name)}  {records} records, {sizes}", style="dim")
+            yield Styled(f"      {holder.name}  {records} records, {sizes}", "dim")
 
 
 def _change(before: str, after: int | None, shown: Callable[[int], str]) -> str:
     return before if after is None else f"{before} -> {shown(after)}"
 
 
-def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Line]:
     """For a plan, yield the settings by topic that were set explicitly and where, then the source
     of the others.
     """
     topics = {p.topic: p.settings for p in partitions if p.settings}
     if not topics:
         return
-    yield Text("\nSettings, and where they come from", style="bold")
     for topic, settings in sorted(topics.items()):
-        yield Text(f"  {topic}")
+        yield f"  {topic}"
         for s in settings:
             if not s.is_default and s.key != "internal.segment.bytes":  # shown as segment.bytes
-                yield Text(f"      {s.key}={s.value}  {s.source}", style="dim")
+                yield Styled(f"      {s.key}={s.value}  {s.source}", "dim")
     defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
-    yield Text("  everything else", style="dim")
-    yield Text(f"      {'; '.join(defaults)}", style="dim")
+    yield Styled("  everything else", "dim")
+    yield Styled(f"      {'; '.join(defaults)}", "dim")
 
 
-def _deletes_more(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+def _deletes_more(partitions: Sequence[PartitionResult]) -> Iterator[str]:
     """Yield, by topic, the options that delete more than its own settings (decision 47)."""
     topics = {p.topic: p.deletes_more for p in partitions if p.deletes_more}
-    if topics:
-        yield Text("\nOptions delete more than the topics' own settings", style="bold yellow")
     for topic, settings in sorted(topics.items()):
-        yield Text(f"  {one_line(topic)}: {', '.join(settings)}")
+        yield f"  {topic}: {', '.join(settings)}"
 
 
-def _has_replicas(result: RunResult) -> bool:
-    """Return whether directories of several brokers were given that have partitions in common."""
-    return len({_name_key(p)[:2] for p in result.partitions}) < len(result.partitions)
+def _names_of(result: RunResult) -> Callable[[PartitionResult], str]:
+    """Return what names a partition: with its log directory if directories of several brokers were
+    given that have partitions in common.
+    """
+    replicas = len({_name_key(p)[:2] for p in result.partitions}) < len(result.partitions)
+    return lambda p: one_line(f"{p.log_dir}/{p.name}" if replicas else p.name)
 
 
-def _name(p: PartitionResult, *, replicas: bool) -> str:
-    return one_line(f"{p.log_dir}/{p.name}" if replicas else p.name)
-
-
-def _row(p: PartitionResult, *, replicas: bool) -> Row:
+def _row(p: PartitionResult, name: str) -> Row:
     return (
-        _name(p, replicas=replicas),
+        name,
         "+".join(p.actions) if p.acts else "-",
         size(p.bytes_before),
         size(p.bytes_after),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from winnow.cli.out import Paper, Row, aligned, wrapped
+from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, section
 from winnow.words import counted, printable, size
 
 if TYPE_CHECKING:
@@ -25,18 +23,11 @@ MOST_OF_KIND = 40
 HEAD = ("kind", "file", "byte", "offsets")
 
 
-def show(result: SweepResult, paper: Paper) -> None:
-    paper.page(_page(result, paper.width))
-
-
-def _page(result: SweepResult, width: int) -> Iterator[str | Text]:
+def page(result: SweepResult, width: int) -> Iterator[Line]:
     yield _title(result)
     if result.findings:
         yield from _table(result.findings, width, several=result.log_dirs > 1)
-        yield Text("\nWhat it means", style="bold")
-        for kind in dict.fromkeys(finding.kind for finding in result.findings):
-            yield f"  {kind}"
-            yield wrapped(kind.meaning, width)
+        yield from section("What it means", _meanings(result.findings))
         yield ""
     checked = result.checked
     yield (
@@ -44,6 +35,12 @@ def _page(result: SweepResult, width: int) -> Iterator[str | Text]:
         f"{counted(checked.segments, 'segment')}, "
         f"{size(checked.bytes)}, {checked.batches:,} batches, {checked.records:,} records"
     )
+
+
+def _meanings(findings: Iterable[Finding]) -> Iterator[Line]:
+    for kind in dict.fromkeys(finding.kind for finding in findings):
+        yield f"  {kind}"
+        yield Paragraph(kind.meaning)
 
 
 def to_json(result: SweepResult) -> dict[str, Any]:
@@ -70,7 +67,7 @@ def _title(result: SweepResult) -> str:
     return f"{counted(len(result.findings), 'finding')}{where}{rest}"
 
 
-def _table(findings: Sequence[Finding], width: int, *, several: bool) -> Iterator[Text]:
+def _table(findings: Sequence[Finding], width: int, *, several: bool) -> Iterator[Line]:
     """`several`: log directories were checked, so each file is named with its own."""
     shown, left = _chosen(findings)
     rows = [HEAD, *(_row(finding, several=several) for finding in shown)]
@@ -78,29 +75,27 @@ def _table(findings: Sequence[Finding], width: int, *, several: bool) -> Iterato
     narrow = len(head) > width or any(len(line) > width for line in lines)
     if narrow:  # the name of the file has its own line
         head, *lines = aligned([(row[0], *row[2:]) for row in rows], words=(0,))
-    yield Text(head, style="bold")
+    yield Styled(head, "bold")
     for line, row, finding in zip(lines, rows[1:], shown, strict=True):
         style = "red" if finding.is_damage else "yellow"
-        yield Text(line, style=style)
+        yield Styled(line, style=style)
         if narrow:
-            yield wrapped(row[1], width, style=style, indent=4)
-        yield wrapped(printable(finding.message), width)
+            yield Paragraph(row[1], style=style, indent=4)
+        yield Paragraph(printable(finding.message))
     for kind, count in left.items():
-        yield Text(f"... and {count:,} more of kind {kind}: --json has all", style="yellow")
+        yield Styled(f"... and {count:,} more of kind {kind}: --json has all", "yellow")
 
 
-def _chosen(findings: Sequence[Finding]) -> tuple[list[Finding], dict[Kind, int]]:
+def _chosen(findings: Sequence[Finding]) -> tuple[list[Finding], Counter[Kind]]:
     """Return the findings that are shown, and how many others each kind has."""
     shown: list[Finding] = []
     of_kind: Counter[Kind] = Counter()
     for _, found in groupby(findings, key=lambda f: (f.log_dir, f.topic, f.partition, f.kind)):
-        for finding in [*found][:MOST]:
+        for finding in islice(found, MOST):
             if of_kind[finding.kind] < MOST_OF_KIND:
                 of_kind[finding.kind] += 1
                 shown.append(finding)
-    left = Counter(finding.kind for finding in findings)
-    left.subtract(of_kind)
-    return shown, {kind: count for kind, count in left.items() if count}
+    return shown, Counter(finding.kind for finding in findings) - of_kind
 
 
 def _row(finding: Finding, *, several: bool) -> Row:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-from rich.text import Text
 
 from tests.twins.encoding import encode_batch
 from winnow.cli.main import run
-from winnow.cli.out import Paper
+from winnow.cli.out import Paper, Styled
 from winnow.cli.text import progress as progress_module
 from winnow.cli.text.progress import Progress, progress_on_stderr
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, segment_file
@@ -145,8 +144,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
         made.append(Progress(io.StringIO(), clock=Clock()))
         return made[-1]
 
-    for verb in ("inspect", "recover"):
-        monkeypatch.setattr(f"winnow.cli.{verb}.progress_on_stderr", progress_of_verb)
+    for module in ("inspect", "profile"):
+        monkeypatch.setattr(f"winnow.cli.{module}.progress_on_stderr", progress_of_verb)
     return made
 
 
@@ -195,7 +194,6 @@ def test_no_color_means_no_attributes_at_all(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", no_color)
     with terminal() as (stream, written):
-        Paper(stream).print(Text("sums", style="bold"))
-        Paper(stream).print(Text("left alone", style="yellow"))
+        Paper(stream).page([Styled("sums", "bold"), Styled("left alone", "yellow")])
     assert b"sums" in written
     assert (b"\x1b" in written) == attributes

@@ -1,17 +1,13 @@
-import io
 from dataclasses import replace
 
-from tests.unit.cli.results import idle, left_alone, partition, run_of
+from tests.unit.cli.results import idle, left_alone, partition, printed, run_of
 from winnow.cleaning.result import COMPACTED, RETAINED, RunResult, Setting
-from winnow.cli.out import Paper
-from winnow.cli.text.table import FEW, show
+from winnow.cli.text.table import FEW, page
 from winnow.scan.values import Holder
 
 
 def shown(result: RunResult, *, width: int = 100) -> str:
-    out = io.StringIO()
-    show(result, Paper(out, width=width))
-    return out.getvalue()
+    return printed(page(result, width), width)
 
 
 def test_partitions_are_sorted_by_bytes_freed_with_totals_last() -> None:
@@ -229,9 +225,8 @@ def test_reasons_that_differ_in_names_and_numbers_are_shown_once() -> None:
     assert " ".join(" ".join(few[2:]).split()).endswith(
         "the policy of topic t000 is unknown: see line 0 (and 299 more like this; --all shows each)"
     )
-    out = io.StringIO()
-    show(run_of(*many), Paper(out, width=100), everything=True)
-    assert all(f"topic t{n:03} is unknown: see line {n}\n" in out.getvalue() for n in range(300))
+    every = printed(page(run_of(*many), 100, everything=True))
+    assert all(f"topic t{n:03} is unknown: see line {n}\n" in every for n in range(300))
 
 
 def test_more_than_twenty_partitions_share_their_reasons() -> None:
@@ -246,7 +241,6 @@ def test_more_than_twenty_partitions_share_their_reasons() -> None:
     assert "10 more partitions have a line with --all." in lines
     assert "       30  dirty ratio N is above x N (S3.4)" in lines
     assert "  4 more reasons; --all shows each." in lines
-    out = io.StringIO()
-    show(result, Paper(out, width=80), everything=True)
-    assert out.getvalue().count("t-") == 30
-    assert "more" not in out.getvalue()
+    every = printed(page(result, 80, everything=True), width=80)
+    assert every.count("t-") == 30
+    assert "more" not in every

@@ -1,0 +1,124 @@
+"""The call of a verb: what it is asked, how it answers, and how it ends. It ends with its own exit
+code, or with that of an error, which is told.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
+from errno import EFBIG, EIO
+from typing import Any
+
+from winnow.cli.options import CommandLine
+from winnow.cli.out import Errors, Line, complain, tell_json, tell_page
+from winnow.cli.outlets import Outlets
+from winnow.cli.profile import Clock
+from winnow.cli.session import end_of_jvm, spark_context, spark_session
+from winnow.cli.signals import Ended, Signals
+from winnow.cli.text.json_output import failure_to_json
+from winnow.errors import NO_SPACE, NoSpaceError, WinnowError, failure_of
+from winnow.runtime.progress import Progress
+from winnow.storage.permissions import user_name
+from winnow.storage.urls import is_remote
+
+INTERRUPTED = 130
+"""The exit code that a shell reports for a command ended by Ctrl-C."""
+
+
+class Call:
+    def __init__(self, request: CommandLine) -> None:
+        self.request = request
+        self.now: int | None = None
+        """The time that all decisions use, once it is known."""
+        self.outlets: Outlets | None = None
+        """Where an error is reported besides stderr and stdout."""
+        self.signals, self.clock = Signals(), Clock(asked=request.profile)
+        self.until_told = ExitStack()
+        """What has to be left when an error has been told."""
+
+    def spark(self, *, sql: bool = False) -> AbstractContextManager[Any]:
+        """Start Spark. For use when all checks that need no Spark are done."""
+        start: Any = spark_session if sql else spark_context
+        return self.clock.with_spark(start(quiet=self.request.quiet))
+
+    def progress(self) -> AbstractContextManager[Progress]:
+        return self.clock.progress(quiet=self.request.quiet)
+
+    def answer(self, to_json: Callable[[], Mapping[str, Any]], page: Iterable[Line]) -> None:
+        """Print one JSON object or, for people, a page."""
+        self.clock.begins("printing the result")
+        if self.request.json:
+            tell_json({**to_json(), **self.clock.json()})
+        else:
+            tell_page(page)
+        self.clock.tell()
+
+
+def ended(verb: Callable[..., int], request: CommandLine, *own: Any) -> int:  # noqa: ANN401
+    """Return the exit code of a verb, or of the error that it raised. Errors are printed on stderr
+    and, if requested, as JSON on stdout. A signal that stopped the verb has its own exit code.
+    """
+    call = Call(request)
+    with call.until_told:
+        try:
+            return call.signals.exit_code(verb(call, *own))
+        except Ended as error:
+            message, code = str(error), error.exit_code
+        except KeyboardInterrupt:
+            message, code = "interrupted", INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - every error must be reported and have an exit code
+            message, code = _understood(error)
+            if not message:
+                message = f"unexpected {type(error).__name__}: {error}".partition("\n")[0]
+                Errors().traceback()
+        code = call.signals.exit_code(code)
+        complain(message)
+        if call.outlets is not None:
+            call.outlets.failed(message, call.now, code)
+        if request.json:
+            with suppress(WinnowError):  # the message is on stderr
+                tell_json(failure_to_json(message, now=call.now, exit_code=code))
+        return code
+
+
+def _understood(error: Exception) -> tuple[str, int]:
+    """Return the message and the exit code of an error. The message is empty if the error is a
+    surprise.
+    """
+    known = end_of_jvm(error) or error
+    if isinstance(known, WinnowError):
+        return str(known), known.exit_code
+    if not isinstance(error, OSError):
+        return _of_spark(error), 1
+    if error.errno in NO_SPACE:
+        where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
+        return f"not enough space{where}: {error}", NoSpaceError.exit_code
+    return _of_the_system(error), 1
+
+
+def _of_spark(error: Exception) -> str:
+    """Return the message of an error that Spark reports. It is empty if the error is a surprise, as
+    one of Python in a task is.
+    """
+    if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
+        return ""
+    if "Traceback (most recent call last)" in str(error):
+        return ""
+    from winnow.runtime.failed_job import failed_job  # noqa: PLC0415 - Spark is loaded now
+
+    return failed_job(error).message
+
+
+def _of_the_system(error: OSError) -> str:
+    if is_remote(str(error.filename or "")):
+        where = f"{error.strerror} ({error.filename})"
+        return f"a place can't be reached, read or written: {where}"
+    if error.errno == EFBIG:
+        return f"a file may not grow further: {error}. Raise the limit of file sizes (ulimit -f)"
+    if error.errno == EIO:
+        return failure_of(error)
+    if isinstance(error, PermissionError):
+        user = user_name(os.geteuid())
+        return f"user {user} may not read or change {error.filename}: run as its owner"
+    return ""
