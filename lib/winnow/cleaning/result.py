@@ -129,6 +129,8 @@ class PartitionResult:
     """One partition before and after. A plan predicts the `_after` fields; None where only a run
     can find the value.
 
+    The fields up to `error` are in the JSON object of --json, in this order.
+
     `actions` is COMPACTED and/or RETAINED, or NONE alone. `reason` always names the rule that
     decided. `error` is None unless the partition was skipped because of a problem, or failed.
     `left_alone` is True if Kafka would or might have acted and Winnow did not: the exit code is
@@ -161,6 +163,8 @@ class PartitionResult:
     bytes_after: int | None = None
     records_before: int | None = None
     records_after: int | None = None
+    records_removed: RecordsRemoved | None = None
+    """None if not every batch header was read, and if a plan without an estimate compacts."""
     holders: tuple[Holder, ...] = ()
     """Of a compacted topic of Kafka's own: the names with the most bytes before."""
     holders_total: int | None = None
@@ -169,10 +173,19 @@ class PartitionResult:
     """Replaced or deleted bytes that the run keeps for an undo. None: it keeps nothing."""
     quarantined_bytes: int | None = None
     """Damaged bytes that the run moved into a directory beside the log. None: it moved none."""
+    duration_ms: int | None = field(default=None, compare=False)
+    """Time of the tasks that rewrote its groups, added up, and of its commit. None: nothing was
+    done.
+
+    Headers and keys are read for many partitions at once; that time counts for none of them.
+    """
+    deletes_more: tuple[str, ...] = ()
+    """Options that let more be deleted than the topic's own settings, as `KEY=VALUE instead of
+    VALUE` (decision 47).
+    """
+    error: str | None = None
     outputs: tuple[Output, ...] = ()
     """What compaction wrote, or would write by an estimate, ascending."""
-    records_removed: RecordsRemoved | None = None
-    """None if not every batch header was read, and if a plan without an estimate compacts."""
     max_compaction_lag_ms: int | None = None
     """`max.compaction.lag.ms` of a partition that is compacted. None: no limit."""
     oldest_dirty_timestamp: int | None = None
@@ -189,20 +202,9 @@ class PartitionResult:
     TOMBSTONE_AGES_MS, between the first and the second, and so on. Empty if nothing was compacted.
     A tombstone is as old as the newest record in its batch.
     """
-    duration_ms: int | None = field(default=None, compare=False)
-    """Time of the tasks that rewrote its groups, added up, and of its commit. None: nothing was
-    done.
-
-    Headers and keys are read for many partitions at once; that time counts for none of them.
-    """
-    error: str | None = None
     error_code: int = CorruptLogError.exit_code
     """The exit code if this is the only problem (`WinnowError.exit_code`)."""
     left_alone: bool = False
-    deletes_more: tuple[str, ...] = ()
-    """Options that let more be deleted than the topic's own settings, as `KEY=VALUE instead of
-    VALUE` (decision 47).
-    """
     settings: tuple[Setting, ...] = ()
     """In a plan: all settings that decided, defaults included."""
 

@@ -26,15 +26,15 @@ def run_demo(call: Call) -> int:
     """Unpack, plan, clean. With --json, stdout carries only the result of the cleaning."""
     call.now, json = int(NOW), call.request.json
     log_dir = unpack()
-    request = CommandLine(
+    call.request = request = CommandLine(
         log_dirs=[str(log_dir)],
         topic_configs=str(DATA / "topic-configs.txt"),
         now=NOW,
         no_ledger=True,
         json=json,
     )
-    plan = prepare("plan", request, call.now)
-    clean = prepare("clean", request, call.now)
+    plan = prepare(call, "plan", call.now)
+    clean = prepare(call, "clean", call.now)
     before = bytes_on_disk(log_dir)
     with call.spark() as spark:
         if not json:

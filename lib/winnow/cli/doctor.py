@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,16 @@ from winnow.cleaning.result import TOMBSTONE_AGES
 from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
 from winnow.cli.options import OTHER, CommandLine
-from winnow.cli.out import Line, Paragraph, Styled, by_the_rules, section, tell_notes, version_keys
+from winnow.cli.out import (
+    Line,
+    Paragraph,
+    Styled,
+    by_the_rules,
+    fields_of,
+    section,
+    tell_notes,
+    version_keys,
+)
 from winnow.cli.text.alike import alike
 from winnow.cli.text.next_command import command, typed
 from winnow.verbs.erase.values import Amount
@@ -71,9 +80,7 @@ def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
     advice = [
         {"command": command(item.arguments, request), "why": item.why} for item in found.advice
     ]
-    value = asdict(found)
-    del value["kafka"]
-    return {**value, **version_keys(found.kafka), "advice": advice}
+    return {**fields_of(found, "kafka"), **version_keys(found.kafka), "advice": advice}
 
 
 def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:

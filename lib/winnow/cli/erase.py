@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, ledger_of, parse_settings, stop_of
 from winnow.cli.line.units import parse_key
 from winnow.cli.options import KEY, OTHER, SAFETY, dashed
-from winnow.cli.out import complain, picked, tell_notes, version_keys
+from winnow.cli.out import complain, fields_of, picked, tell_notes, version_keys
 from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.words import counted
 
@@ -128,12 +128,9 @@ def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
 
 def to_json(result: EraseResult) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
-    partitions = [asdict(partition) for partition in result.partitions]
-    for partition in partitions:
-        del partition["error_code"]
     return {
         **picked(result, "run_id", "status", "dry_run", "proven", "keys", "keys_found"),
-        "partitions": partitions,
+        "partitions": [fields_of(partition, "error_code") for partition in result.partitions],
         **picked(result, "not_searched", "notes", "ledger"),
         **picked(result, "certificate", "certificate_sha256", "hash_key"),
         **version_keys(result.kafka),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, asdict, dataclass
+from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.call import Call
@@ -103,7 +103,7 @@ def to_json(found: Explanation) -> dict[str, Any]:
         **version_keys(found.kafka),
         **picked(found, "actions", "rule", "reason", "left_alone", "error"),
         "facts": _facts(found.facts),
-        "settings": [asdict(setting) for setting in found.settings],
+        "settings": found.settings,
         "segments": [
             {
                 "base_offset": s.base_offset,

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.call import Call
 from winnow.cli.options import NOW, OTHER, value_of
-from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, fitted, page_width, section
+from winnow.cli.out import (
+    Line,
+    Paragraph,
+    Row,
+    Styled,
+    aligned,
+    fields_of,
+    fitted,
+    page_width,
+    section,
+)
 from winnow.cli.text.alike import Alike, alike
 from winnow.clock import now_ms
 from winnow.errors import UsageError
@@ -23,18 +33,8 @@ MOST_RUNS = 20
 MOST_PARTITIONS = 30
 MOST_REASONS = 8
 MOST_NAMES = 3
-RUN_HEAD = ("run", "freed", "cleaned", "left alone", "took", "ended", "who")
-ERASURE_HEAD = (
-    *("erasure", "proven", "records erased", "left", "keys found"),
-    *("freed", "ended", "who"),
-)
-PARTITION_HEAD = (
-    *("partition", "log directory", "due by max lag", "last cleaned"),
-    *("freed", "runs", "last looked at"),
-)
-"""The most important columns first: the last ones are omitted where there is no room."""
 _NEEDED = 4
-"""Columns that are never omitted."""
+"""Columns that are never omitted. The last ones are, where there is no room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def to_json(history: History) -> dict[str, Any]:
 
     Times are in ms since the epoch.
     """
-    return {"freed_bytes": history.freed_bytes, **asdict(history)}
+    return {"freed_bytes": history.freed_bytes, **fields_of(history)}
 
 
 def page(history: History, width: int, now: int) -> Iterator[Line]:
@@ -76,8 +76,8 @@ def page(history: History, width: int, now: int) -> Iterator[Line]:
         f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: "
         f"{size(history.freed_bytes)} freed{erased} ({history.ledger})"
     )
-    yield from _table("run", RUN_HEAD, [_run(run) for run in runs], width)
-    yield from _table("erasure", ERASURE_HEAD, [_erasure(one) for one in history.erasures], width)
+    yield from _table("run", [_run(run) for run in runs], width)
+    yield from _table("erasure", [_erasure(one) for one in history.erasures], width)
     yield from _partitions(partitions, width, now)
     alone = [
         (p.topic, f"{p.topic}-{p.partition}", printable(p.left_alone))
@@ -89,44 +89,45 @@ def page(history: History, width: int, now: int) -> Iterator[Line]:
 
 
 def _run(run: PastRun) -> Row:
-    return (
-        run.run_id,
-        size(run.freed_bytes) + (f" (+ {size(run.kept_bytes)} kept)" if run.kept_bytes else ""),
-        f"{run.cleaned:,} of {run.partitions:,}",
-        f"{run.left_alone:,}",
-        duration(run.ended - run.started),
-        moment(run.ended),
-        printable(f"{run.user}@{run.host}"),
-    )
+    kept = f" (+ {size(run.kept_bytes)} kept)" if run.kept_bytes else ""
+    return {
+        "run": run.run_id,
+        "freed": f"{size(run.freed_bytes)}{kept}",
+        "cleaned": f"{run.cleaned:,} of {run.partitions:,}",
+        "left alone": f"{run.left_alone:,}",
+        "took": duration(run.ended - run.started),
+        "ended": moment(run.ended),
+        "who": printable(f"{run.user}@{run.host}"),
+    }
 
 
 def _erasure(one: PastErasure) -> Row:
-    return (
-        one.run_id,
-        "" if one.proven is None else "yes" if one.proven else "NO",
-        f"{one.records_erased:,}",
-        f"{one.records_left:,}",
-        f"{one.keys_found:,} of {one.keys:,}",
-        size(one.freed_bytes),
-        moment(one.ended),
-        printable(f"{one.user}@{one.host}"),
-    )
+    return {
+        "erasure": one.run_id,
+        "proven": "" if one.proven is None else "yes" if one.proven else "NO",
+        "records erased": f"{one.records_erased:,}",
+        "left": f"{one.records_left:,}",
+        "keys found": f"{one.keys_found:,} of {one.keys:,}",
+        "freed": size(one.freed_bytes),
+        "ended": moment(one.ended),
+        "who": printable(f"{one.user}@{one.host}"),
+    }
 
 
 def _partition(p: PastPartition, now: int) -> Row:
-    return (
-        f"{p.topic}-{p.partition}",
-        printable(f"{p.host}:{p.log_dir}"),
-        ""
+    return {
+        "partition": f"{p.topic}-{p.partition}",
+        "log directory": printable(f"{p.host}:{p.log_dir}"),
+        "due by max lag": ""
         if p.due is None
         else f"in {duration(p.due - now)}"
         if p.due > now
         else f"overdue {duration(now - p.due)}",
-        "never" if p.last_cleaned is None else _ago(p.last_cleaned, now),
-        size(p.freed_bytes),
-        str(p.runs),
-        _ago(p.last_run, now),
-    )
+        "last cleaned": "never" if p.last_cleaned is None else _ago(p.last_cleaned, now),
+        "freed": size(p.freed_bytes),
+        "runs": str(p.runs),
+        "last looked at": _ago(p.last_run, now),
+    }
 
 
 def _ago(then: int, now: int) -> str:
@@ -139,18 +140,18 @@ def _urgency(p: PastPartition) -> tuple[bool, int, str, int]:
 
 def _partitions(partitions: Sequence[PastPartition], width: int, now: int) -> Iterator[Line]:
     """Yield the table of partitions. If all are in one log directory, it is named once."""
-    head: Row = PARTITION_HEAD
     rows = [_partition(p, now) for p in partitions]
-    places = {row[1] for row in rows}
+    places = {row["log directory"] for row in rows}
     if len(places) != 1:
-        yield from _table("partition", head, rows, width, names=2)
+        yield from _table("partition", rows, width, names=2)
         return
-    head, *rows = ((row[0], *row[2:]) for row in (head, *rows))
-    yield from _table("partition", head, rows, width, title=f"Partitions in {places.pop()}")
+    names = [name for name in rows[0] if name != "log directory"]
+    rows = [{name: row[name] for name in names} for row in rows]
+    yield from _table("partition", rows, width, title=f"Partitions in {places.pop()}")
 
 
 def _table(
-    noun: str, head: Row, rows: Sequence[Row], width: int, *, names: int = 1, title: str = ""
+    noun: str, rows: Sequence[Row], width: int, *, names: int = 1, title: str = ""
 ) -> Iterator[Line]:
     """Yield a table after an empty line; nothing without rows. The first `names` columns are names,
     the others figures, which are right-aligned.
@@ -158,11 +159,10 @@ def _table(
     if not rows:
         return
     most = MOST_PARTITIONS if noun == "partition" else MOST_RUNS
-    table = fitted((head, *rows[:most]), width, names=names, needed=_NEEDED)
-    first, *lines = aligned(table, words=range(names))
-    titles = [title, first] if title else [first]
+    table = fitted(rows[:most], width, names=names, needed=_NEEDED)
+    head, *lines = aligned(table, *[*table[0]][:names])
     yield ""
-    yield from (Styled(one, "bold") for one in titles)
+    yield from (Styled(one, "bold") for one in (title, head) if one)
     yield from lines
     yield from _more(len(rows) - most, noun)
 

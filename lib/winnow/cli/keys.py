@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _BOM = b"\xef\xbb\xbf"
-_LINE_END = 10
 
 
 def read_keys(file: str) -> Any:  # noqa: ANN401 - Arrow has no types
@@ -90,7 +88,6 @@ def _lines(file: str, option: str) -> Any:  # noqa: ANN401
             where=file,
             hint="Save the file without it: it would become part of the first key.",
         )
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END) + 1
     if not data:
         raise UsageError(
             f"the file of {option} is empty",
@@ -98,19 +95,17 @@ def _lines(file: str, option: str) -> Any:  # noqa: ANN401
             where=file,
             hint="Did the command fail that writes it?",
         )
-    bounds = np.concatenate([[0], ends, [len(data)] if data[-1] != _LINE_END else []]).astype(
-        np.int64
-    )
-    whole = pa.LargeStringArray.from_buffers(
-        len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data)
-    )
-    lines = pc.ascii_rtrim(whole, characters="\r\n")
-    empty = np.flatnonzero(pc.equal(pc.binary_length(lines), 0).to_numpy(zero_copy_only=False))
-    if len(empty):
+    bounds = pa.array([0, len(data)], pa.int64()).buffers()[1]
+    whole = pa.LargeStringArray.from_buffers(1, bounds, pa.py_buffer(data))
+    lines = pc.ascii_rtrim(pc.split_pattern(whole, "\n").flatten(), characters="\r\n")
+    if data.endswith(b"\n"):
+        lines = lines[:-1]
+    empty = pc.index(pc.binary_length(lines), pa.scalar(0, pa.int64())).as_py()
+    if empty >= 0:
         raise UsageError(
             "an empty line",
             expected=f"a key in each line of {option}",
-            where=f"{file}, line {int(empty[0]) + 1}",
+            where=f"{file}, line {empty + 1}",
             hint="For the empty key itself use the Python API.",
         )
     return lines

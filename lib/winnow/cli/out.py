@@ -13,9 +13,9 @@ import os
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
@@ -37,7 +37,8 @@ _SPINNER = 2
 
 LEAST_NAME = 20
 """Least width of a name that is cut."""
-Row = tuple[str, ...]
+Row = Mapping[str, str]
+"""Of a table, by the headings of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +86,19 @@ def section(title: str, lines: Iterable[Line], *, style: str = "bold") -> Iterat
         yield line
 
 
-def aligned(rows: Sequence[Sequence[str]], *, words: Collection[int]) -> list[str]:
-    """Return a line for each row. The columns `words` are left-aligned, figures right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = (
-            cell.ljust(width) if at in words else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join(cells).rstrip())
-    return lines
+def aligned(rows: Sequence[Row], *words: str) -> list[str]:
+    """Return the line of the headings, and one for each row. The columns `words` are left-aligned,
+    figures right-aligned.
+    """
+    lines = [{name: name for name in rows[0]}, *rows]
+    widths = {name: max(len(line[name]) for line in lines) for name in rows[0]}
+    return [
+        "  ".join(
+            line[name].ljust(width) if name in words else line[name].rjust(width)
+            for name, width in widths.items()
+        ).rstrip()
+        for line in lines
+    ]
 
 
 def fitted(rows: Sequence[Row], width: int, *, names: int = 1, needed: int) -> list[Row]:
@@ -104,20 +107,16 @@ def fitted(rows: Sequence[Row], width: int, *, names: int = 1, needed: int) -> l
 
     The first `names` columns are names; the first `needed` columns are never omitted.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    columns = len(widths)
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]]
     while True:
-        left = width - sum(widths[names:columns]) - 2 * (columns - 1)
-        if left >= sum(min(one, LEAST_NAME) for one in widths[:names]) or columns <= needed:
+        left = width - sum(widths[names:]) - 2 * (len(widths) - 1)
+        if left >= sum(min(one, LEAST_NAME) for one in widths[:names]) or len(widths) <= needed:
             break
-        columns -= 1
-    room = list(widths[:names])
-    while sum(room) > left and max(room) > LEAST_NAME:
-        room[room.index(max(room))] -= 1
-    return [
-        (*(cut(name, most) for name, most in zip(row, room, strict=False)), *row[names:columns])
-        for row in rows
-    ]
+        widths.pop()
+    while sum(widths[:names]) > left and (longest := max(widths[:names])) > LEAST_NAME:
+        widths[widths.index(longest)] -= 1
+    most = dict(zip(rows[0], widths, strict=False))
+    return [{name: cut(row[name], most[name]) for name in most} for row in rows]
 
 
 def cut(name: str, width: int) -> str:
@@ -252,7 +251,8 @@ def _raw(stream: TextIO) -> TextIO:
 
 
 def as_json(value: Mapping[str, Any]) -> str:
-    return f"{redacted(json.dumps(value, indent=2))}\n"
+    """Return the JSON text. Values of dataclasses in it become objects."""
+    return f"{redacted(json.dumps(value, indent=2, default=fields_of))}\n"
 
 
 def tell_json(value: Mapping[str, Any]) -> None:
@@ -275,6 +275,11 @@ def tell_contents(pieces: Iterable[str]) -> None:
 def picked(value: object, *names: str) -> dict[str, Any]:
     """Return these attributes by their names, for JSON."""
     return {name: getattr(value, name) for name in names}
+
+
+def fields_of(value: Any, *left_out: str) -> dict[str, Any]:  # noqa: ANN401 - of a dataclass
+    """Return all fields but those left out, for JSON."""
+    return picked(value, *(one.name for one in fields(value) if one.name not in left_out))
 
 
 def by_the_rules(kafka: KnownVersion) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from winnow.basic_auth import split_off
 from winnow.cli.options import CommandLine, dashed
 from winnow.cli.out import as_json, complain, copying_errors
-from winnow.cli.text.json_output import failure_to_json, running_to_json
+from winnow.cli.text.json_output import failure_to_json, without_result
 from winnow.clock import now_ms
 from winnow.errors import NoSpaceError, UsageError, WinnowError
 from winnow.metrics.prometheus import check_target, tell_prometheus
@@ -86,8 +86,8 @@ class Outlets:
             return
         self._file.check(log_dirs)
         try:
-            started = running_to_json(pid=os.getpid(), started_at=self._started)
-            self._file.write(as_json(started).encode())
+            running = without_result(status="running", pid=os.getpid(), started_at=self._started)
+            self._file.write(as_json(running).encode())
         except NoSpaceError as error:
             # The run may free the disk. Until then no result is better than that of another run.
             self._file.remove()

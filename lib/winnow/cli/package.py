@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from winnow.cli.call import Call
 from winnow.cli.options import OTHER
+from winnow.cli.out import fields_of
 from winnow.words import size
 
 
@@ -36,7 +37,7 @@ def _package(path: str) -> tuple[dict[str, Any], list[str]]:
 
     made = make_package(path)
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
-    return asdict(made), [
+    return fields_of(made), [
         f"{made.path}: {size(made.size)}, for Python {made.python} on {made.platform}",
         f"      {versions}",
         f"For a cluster: --archives {made.path}#winnow, or the URL of a copy instead of the path.",

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from winnow.cli.out import Errors, aligned, complain
+from winnow.cli.out import Errors, Row, aligned, complain
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.runtime.profile import Mark, Phase, Profile, Profiler, profiling, together
 from winnow.runtime.progress import Progress
 from winnow.runtime.session import WithContext
 from winnow.words import size
-
-HEAD = (
-    *("phase", "seconds", "share", "driver", "jobs", "tasks"),
-    *("task s", "Python s", "JVM s", "GC s"),
-    *("read", "written", "shuffled", "spilled"),
-)
 
 
 class Clock:
@@ -74,7 +67,7 @@ class Clock:
     def json(self) -> dict[str, Any]:
         """Return the additional keys of --json."""
         profile = self.profile()
-        return {} if profile is None else {"profile": asdict(profile)}
+        return {} if profile is None else {"profile": profile}
 
     def tell(self) -> None:
         """Print the table on stderr, after everything else."""
@@ -95,41 +88,37 @@ def table(profile: Profile) -> Iterator[str]:
     they exceed the elapsed time.
     """
     phases = [*profile.phases, together("all", profile.phases)]
-    rows = [HEAD, *(_row(phase, profile.seconds) for phase in phases)]
-    # Omit columns that are empty in every row.
-    shown = [at for at, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
+    rows = [_row(phase, profile.seconds) for phase in phases]
+    shown = [name for name in rows[0] if any(row[name] for row in rows)]
     yield f"profile: {profile.seconds:.2f} s until here"
-    yield from aligned([[row[at] for at in shown] for row in rows], words=(0,))
+    yield from aligned([{name: row[name] for name in shown} for row in rows], "phase")
     if back := sum(phase.read_back_seconds for phase in profile.phases):
         yield f"reading back what was written: {back:.2f} s of the tasks' time"
 
 
-def _row(phase: Phase, seconds: float) -> Sequence[str]:
-    return (
-        phase.name,
-        f"{phase.seconds:.2f}",
-        f"{100 * phase.seconds / seconds:.0f} %" if seconds else "",
-        f"{phase.driver_seconds:.2f}",
-        *(str(count) if count else "" for count in (phase.jobs, phase.tasks)),
-        *(
-            f"{value:.2f}" if round(value, 2) else ""
-            for value in (
-                phase.task_seconds,
-                phase.python_cpu_seconds,
-                phase.jvm_cpu_seconds,
-                phase.gc_seconds,
-            )
-        ),
-        *(
-            size(count) if count else ""
-            for count in (
-                phase.bytes_read,
-                phase.bytes_written,
-                phase.shuffle_bytes_written,
-                phase.spilled_bytes,
-            )
-        ),
-    )
+def _row(phase: Phase, seconds: float) -> Row:
+    times = {
+        "task s": phase.task_seconds,
+        "Python s": phase.python_cpu_seconds,
+        "JVM s": phase.jvm_cpu_seconds,
+        "GC s": phase.gc_seconds,
+    }
+    amounts = {
+        "read": phase.bytes_read,
+        "written": phase.bytes_written,
+        "shuffled": phase.shuffle_bytes_written,
+        "spilled": phase.spilled_bytes,
+    }
+    return {
+        "phase": phase.name,
+        "seconds": f"{phase.seconds:.2f}",
+        "share": f"{100 * phase.seconds / seconds:.0f} %" if seconds else "",
+        "driver": f"{phase.driver_seconds:.2f}",
+        "jobs": str(phase.jobs or ""),
+        "tasks": str(phase.tasks or ""),
+        **{name: f"{value:.2f}" if round(value, 2) else "" for name, value in times.items()},
+        **{name: size(count) if count else "" for name, count in amounts.items()},
+    }
 
 
 def _process_began_ms(spark: WithContext, latest_ms: int) -> int:

@@ -5,13 +5,13 @@ shutdown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
 from winnow.cli.options import OTHER, SAFETY
-from winnow.cli.out import by_the_rules, tell_notes, tell_page, version_keys
+from winnow.cli.out import by_the_rules, picked, tell_notes, tell_page, version_keys
 from winnow.cli.text.next_command import command, typed
 from winnow.errors import UsageError
 from winnow.logdir.names import LOG, segment_file
@@ -155,8 +155,7 @@ def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
 
 def to_json(result: RecoverResult, of_broker: TruncateResult | None) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
-    partitions = [asdict(partition) for partition in result.partitions]
-    value = {"status": result.status, "dry_run": result.dry_run, "partitions": partitions}
+    value = picked(result, "status", "dry_run", "partitions")
     return value if of_broker is None else value | {"unclean": cuts_to_json(of_broker)}
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from winnow.cleaning.request import Request, Seen
-from winnow.cleaning.result import NONE, RunResult
+from winnow.cleaning.result import RunResult
 from winnow.cli.call import Call
 from winnow.cli.confirm import ahead_of, confirm, confirm_time
 from winnow.cli.inputs import (
@@ -25,7 +24,6 @@ from winnow.cli.line.saved import Saving, load
 from winnow.cli.options import SAFETY, CommandLine, argument, value_of
 from winnow.cli.out import complain, page_width, picked, tell_json, tell_notes, tell_page
 from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
-from winnow.cli.profile import Clock
 from winnow.cli.text.json_output import to_json
 from winnow.cli.text.table import page, summary
 from winnow.clock import now_ms
@@ -62,7 +60,7 @@ def run_verb(verb: str, call: Call, saved: SavedPlan | None = None) -> int:
 
     `saved`: the plan that `clean` must carry out, or else refuse.
     """
-    request, clock = call.request, call.clock
+    request = call.request
     call.until_told.enter_context(logged(request))
     call.outlets = outlets = Outlets(request)
     outlets.begin_file((*request.log_dirs, *request.output))
@@ -72,7 +70,7 @@ def run_verb(verb: str, call: Call, saved: SavedPlan | None = None) -> int:
     call.now = now = now_of(request)
     stop = stop_of(request)
     saving = None if request.out is None else Saving(verb, request, now)
-    act = prepare(verb, request, now, stop, clock=clock, saved=saved or saving)
+    act = prepare(call, verb, now, stop, saved or saving)
     with call.spark() as spark, call.signals.ask(stop):
         if verb == "clean":
             with outlets.connected(spark):
@@ -85,7 +83,7 @@ def run_verb(verb: str, call: Call, saved: SavedPlan | None = None) -> int:
         code = call.signals.exit_code(exit_code_of(result, request))
         outlets.end_file(to_json(result) | {"exit_code": code})
         # Before Spark stops: that takes a while, and the JVM may end.
-        _tell_all(verb, result, request, clock, code)
+        _tell_all(call, verb, result, code)
     return code
 
 
@@ -102,17 +100,15 @@ def run_apply(call: Call, own: ApplyOptions) -> int:
 
 def exit_code_of(result: RunResult, request: CommandLine) -> int:
     """Return the exit code. With --detailed-exitcode, a plan with work to do has its own."""
-    acts = any(partition.actions != (NONE,) for partition in result.partitions)
+    acts = any(partition.acts for partition in result.partitions)
     return WORK if request.detailed_exitcode and not result.exit_code and acts else result.exit_code
 
 
 def prepare(
+    call: Call,
     verb: str,
-    request: CommandLine,
     now: int,
     stop: Stop | None = None,
-    *,
-    clock: Clock | None = None,
     saved: SavedPlan | Saving | None = None,
 ) -> Callable[[WithContext], RunResult]:
     """Return a function that does the work once Spark has started. Raises UsageError for every
@@ -120,55 +116,49 @@ def prepare(
 
     `saved`: what `clean` must carry out, or what keeps the plan.
     """
+    request = call.request
     _check_options(verb, request)
-    if verb == "clean" and not (request.yes or request.output):
+    asks = verb == "clean" and not (request.yes or request.output)
+    if asks:
         confirm_time(now, now_ms())
     settings = parse_settings(request)
     check_log_dirs((*request.log_dirs, *filter(None, [request.work_dir])))
     for path in filter(is_remote, request.output):
         open_tree(path)  # checks the URL without a request
     limits = {name: value_of(request, name) for name in _LIMITS}
-    throttle = limits.pop("throttle")
     ledger = ledger_of(request)
 
-    def call(spark: WithContext) -> RunResult:
+    def act(spark: WithContext) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
 
-        with (clock or Clock(asked=False)).progress(quiet=request.quiet) as progress:
+        log_dirs = list(request.log_dirs)
+        with call.progress() as progress:
             deciding = picked(request, "topics", "exclude", "unclean_shutdown") | {
                 "settings": settings,
                 "now": now,
-                "throttle": throttle,
+                "throttle": limits["throttle"],
                 "progress": progress,
                 "stop": stop,
             }
-            checks: list[Seen] = []
-            if isinstance(saved, Saving):
-                checks.append(saved.seen)
-            elif saved is not None:
-                checks.append(saved.check)
+            checks: list[Seen] = [] if saved is None else [saved.check]
+            if saved is not None and not isinstance(saved, Saving):
                 # Changes nothing, unlike the repairs with which a cleaning begins.
-                api.plan(
-                    spark, list(request.log_dirs), only="retention", seen=saved.check_files,
-                    **deciding,
-                )  # fmt: skip
-            if verb == "clean" and not request.yes and not request.output:
-                pause = getattr(progress, "paused", nullcontext)
-                checks.append(partial(confirm, pause=pause))
+                api.plan(spark, log_dirs, only="retention", seen=saved.check_files, **deciding)
+            if asks:
+                checks.append(partial(confirm, pause=getattr(progress, "paused", nullcontext)))
+
+            def seen(prepared: Sequence[Any], found: Request) -> None:
+                for check in checks:
+                    check(prepared, found)
+
             asked = ("only", "on_corrupt", "keep_replaced", "output", "work_dir")
-            more = picked(request, *asked) | limits
+            more = picked(request, *asked) | limits | deciding | {"seen": seen if checks else None}
             if verb == "clean":
+                summaries = key_summaries_of(request, ledger)
                 more |= picked(request, "begin_again")
-                more |= {"ledger": ledger, "key_summaries": key_summaries_of(request, ledger)}
+                result = api.clean(spark, log_dirs, ledger=ledger, key_summaries=summaries, **more)
             else:
-                more |= picked(request, "estimate")
-            result = (api.clean if verb == "clean" else api.plan)(
-                spark,
-                list(request.log_dirs),
-                **deciding,
-                **more,
-                seen=_each(checks) if checks else None,
-            )
+                result = api.plan(spark, log_dirs, estimate=request.estimate, **more)
         tell_notes(result.notes)
         if verb == "plan":
             if ahead := ahead_of(now, now_ms()):
@@ -177,7 +167,7 @@ def prepare(
             complain(f"note: clean {where}")
         return result
 
-    return call
+    return act
 
 
 def _check_options(verb: str, request: CommandLine) -> None:
@@ -208,20 +198,12 @@ def _check_options(verb: str, request: CommandLine) -> None:
         )
 
 
-def _each(checks: Sequence[Seen]) -> Seen:
-    def seen(prepared: Sequence[Any], request: Request) -> None:
-        for check in checks:
-            check(prepared, request)
+def _tell_all(call: Call, verb: str, result: RunResult, exit_code: int) -> None:
+    request, clock = call.request, call.clock
 
-    return seen
-
-
-def _tell_all(
-    verb: str, result: RunResult, request: CommandLine, clock: Clock, exit_code: int
-) -> None:
     def tell_it() -> None:
         clock.begins("printing the result")
-        tell_result(result, request, exit_code=exit_code, more=clock.json())
+        tell_result(result, request, exit_code=exit_code, **clock.json())
 
     def report_it() -> None:
         if wants_report(verb, request):
@@ -234,16 +216,10 @@ def _tell_all(
     clock.tell()
 
 
-def tell_result(
-    result: RunResult,
-    request: CommandLine,
-    *,
-    exit_code: int,
-    more: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
+def tell_result(result: RunResult, request: CommandLine, **more: Any) -> None:  # noqa: ANN401
     """Print the result as the command line asks. `more`: further keys of the JSON object."""
     if request.json:
-        tell_json(to_json(result) | {"exit_code": exit_code, **more})
+        tell_json(to_json(result) | more)
     elif request.summary:
         tell_page([summary(result)])
     else:

@@ -7,13 +7,13 @@ import pwd
 import re
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from winnow import runtime
 from winnow.cli.out import complain
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_Spark = TypeVar("_Spark", "SparkContext", "SparkSession")
 _SOCKETS = "spark.python.unix.domain.socket"
 _SOCKET_BYTES = standby.LONGEST_PATH - len("/.") - 36 - len(".sock")
 """Most bytes in the directory's path. Spark names sockets by UUIDs."""
@@ -54,21 +55,12 @@ def spark_context(*, quiet: bool = False) -> Iterator[ContextOnly]:
 
     load = Thread(target=_load, name="winnow-load", daemon=True)
     load.start()
-    with progress_on_stderr(quiet=quiet) as progress:
-        progress.stage("starting Spark")
-        settings = _settings()
-        with held_back(), _starting():
-            context = SparkContext.getOrCreate(settings)
+    with _started(SparkContext.getOrCreate, load, quiet=quiet) as context:
         # It would print a trace if the JVM is killed.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001
-        load.join()  # otherwise the first worker would compile kernels too
-    # as a session does, so that an error in a worker has its own traceback
-    install_exception_handler()
-    try:
+        # as a session does, so that an error in a worker has its own traceback
+        install_exception_handler()
         yield ContextOnly(context)
-    finally:
-        if not _submitted():
-            context.stop()
 
 
 def _load() -> None:
@@ -76,41 +68,47 @@ def _load() -> None:
     ensure_compiled()
 
 
-@contextmanager
-def spark_session(*, quiet: bool = False) -> Iterator[SparkSession]:
+def spark_session(*, quiet: bool = False) -> AbstractContextManager[SparkSession]:
     """Start Spark for verbs that read tables. `quiet`: show no progress."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    with progress_on_stderr(quiet=quiet) as progress:
-        progress.stage("starting Spark")
-        settings = _settings()
-        with held_back(), _starting():
-            spark = SparkSession.builder.config(conf=settings).getOrCreate()
-    try:
-        yield spark
-    finally:
-        if not _submitted():
-            spark.stop()
+    builder = SparkSession.builder
+    return _started(lambda conf: builder.config(conf=conf).getOrCreate(), quiet=quiet)
 
 
 @contextmanager
-def _starting() -> Iterator[None]:
-    """Turn the error of a Spark that does not start into a WinnowError."""
+def _started(
+    start: Callable[[SparkConf], _Spark], load: Thread | None = None, *, quiet: bool
+) -> Iterator[_Spark]:
+    """Start Spark, and stop it after the block. Turn the error of a Spark that does not start into
+    a WinnowError. `load`: what has to end before Spark is used.
+    """
     from py4j.protocol import Py4JError  # noqa: PLC0415 - as pyspark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     from winnow.runtime.failed_job import cause_of  # noqa: PLC0415 - it knows Spark
 
+    with progress_on_stderr(quiet=quiet) as progress:
+        progress.stage("starting Spark")
+        settings = _settings()
+        try:
+            with held_back():
+                spark = start(settings)
+        except (Py4JError, PySparkException) as error:
+            if ended := end_of_jvm(error):
+                raise ended from error
+            cause = cause_of(error)
+            hint = "Look at --master, --conf and conf/spark-defaults.conf."
+            if "native thread" in cause:
+                hint = "Allow this user or container more processes: ulimit -u, pids.max."
+            raise WinnowError("Spark did not start", found=cause, hint=hint) from error
+        if load is not None:
+            load.join()  # otherwise the first worker would compile kernels too
     try:
-        yield
-    except (Py4JError, PySparkException) as error:
-        if ended := end_of_jvm(error):
-            raise ended from error
-        cause = cause_of(error)
-        hint = "Look at --master, --conf and conf/spark-defaults.conf."
-        if "native thread" in cause:
-            hint = "Allow this user or container more processes: ulimit -u, pids.max."
-        raise WinnowError("Spark did not start", found=cause, hint=hint) from error
+        yield spark
+    finally:
+        if not _submitted():
+            spark.stop()
 
 
 def _submitted() -> bool:

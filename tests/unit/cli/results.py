@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from winnow.cleaning.result import COMPACTED, NONE, PartitionResult, RunResult
-from winnow.cli.out import Line, Paper
+from winnow.cli.out import Line, Paper, as_json
 from winnow.policy.versions import asked_version
 
 NOW = 1_795_300_000_000
@@ -77,4 +77,4 @@ def printed(lines: Iterable[Line], width: int = 100) -> str:
 
 def in_json(value: dict[str, Any]) -> Any:
     """What a program reads."""
-    return json.loads(json.dumps(value))
+    return json.loads(as_json(value))

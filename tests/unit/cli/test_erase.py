@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.results import in_json
 from winnow.cli.erase import to_json
 from winnow.cli.keys import read_hex_keys, read_keys
 from winnow.cli.line.units import parse_key
@@ -96,7 +97,7 @@ def test_text_lists_partitions_active_segments_and_failed_proofs() -> None:
 
 
 def test_json_lists_erased_records_without_error_code() -> None:
-    (partition,) = to_json(result(FINE))["partitions"]
+    (partition,) = in_json(to_json(result(FINE)))["partitions"]
     assert partition["erased"]["records"]
     assert "error_code" not in partition
 

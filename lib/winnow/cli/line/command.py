@@ -69,7 +69,7 @@ class Command(TyperCommand):
         found = options_of_file(path, verb=self.name or "", environment=environment, verbs=verbs)
         overridden = {name for name, value in typed.items() if value not in (None, [], ())}
         overridden |= {_OPPOSITES[name] for name in overridden & _OPPOSITES.keys()}
-        return {one.name: one for one in found if one.name not in overridden}
+        return {name: one for name, one in found.items() if name not in overridden}
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's
         options: list[Any] = [

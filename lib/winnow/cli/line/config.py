@@ -76,13 +76,22 @@ class Given:
 
 def options_of_file(
     path: str, *, verb: str, environment: str | None, verbs: Mapping[str, Keys]
-) -> list[Given]:
-    """Return the options that a file gives to a verb. Raises UsageError for anything in the whole
-    file that a verb would not understand, and for an environment that it does not have.
+) -> dict[str, Given]:
+    """Return the options that a file gives to a verb, by their parameters. Raises UsageError for
+    anything in the whole file that a verb would not understand, and for an environment that it does
+    not have.
     """
     whole = _read(path)
-    found: dict[str, Given] = {}
-    environments = _environments(whole, path)
+    environments = whole.get(ENVIRONMENT, {})
+    if not isinstance(environments, dict) or not all(
+        isinstance(one, dict) for one in environments.values()
+    ):
+        raise UsageError(
+            "environments can't be understood",
+            expected=f"tables [{ENVIRONMENT}.NAME]",
+            found="something else",
+            where=path,
+        )
     if environment is not None and environment not in environments:
         raise UsageError(
             "the environment is not in the configuration",
@@ -90,34 +99,18 @@ def options_of_file(
             found=repr(environment),
             where=path,
         )
+    found: dict[str, Given] = {}
     # All tables are checked, and the more specific ones come later.
-    for of_environment, table in [(None, whole), *environments.items()]:
-        wanted = of_environment in {None, environment}
-        for of_verb in (None, *verbs):
-            inner, where = table, path
-            title = [] if of_environment is None else [ENVIRONMENT, of_environment]
-            if of_verb is not None:
-                if of_verb not in table:
-                    continue
-                inner, title = table[of_verb], [*title, of_verb]
-            if title:
-                where = f"{path}, [{'.'.join(title)}]"
-            given = [*_given(inner, of_verb, verbs, where, top=of_environment is None)]
-            if wanted:
-                found |= {one.name: one for user, one in given if user == verb}
-    return [*found.values()]
-
-
-def _environments(whole: Mapping[str, Any], path: str) -> Mapping[str, Mapping[str, Any]]:
-    tables = whole.get(ENVIRONMENT, {})
-    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
-        raise UsageError(
-            "environments can't be understood",
-            expected=f"tables [{ENVIRONMENT}.NAME]",
-            found="something else",
-            where=path,
-        )
-    return tables
+    for name, table in [(None, whole), *environments.items()]:
+        for of_verb in (None, *(one for one in verbs if one in table)):
+            title = [] if name is None else [ENVIRONMENT, name]
+            title += [] if of_verb is None else [of_verb]
+            where = f"{path}, [{'.'.join(title)}]" if title else path
+            own = table if of_verb is None else table[of_verb]
+            for taker, given in _given(own, of_verb, verbs, where, top=name is None):
+                if taker == verb and name in {None, environment}:
+                    found[given.name] = given
+    return found
 
 
 def _given(

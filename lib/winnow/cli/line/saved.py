@@ -54,7 +54,7 @@ class Saving:
         self._partitions: Mapping[str, Mapping[str, Any]] = {}
         self._log_dirs: Sequence[Any] = ()
 
-    def seen(self, prepared: Sequence[Any], request: Request) -> None:
+    def check(self, prepared: Sequence[Any], request: Request) -> None:
         """Keep what was found and decided, while the log directories are locked."""
         from winnow.cleaning.plan.saved import LogDirOf, found_and_decided  # noqa: PLC0415
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.out import Line, Paragraph, Row, Styled, aligned
+from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, fields_of
 from winnow.words import counted, printable
 
 if TYPE_CHECKING:
     from winnow.verbs.compare.values import CompareResult, Comparison
-
-HEAD = ("partition", "kind", "offset", "differences", "compared")
-_WORDS = (0, 1, 4)
 
 
 def page(result: CompareResult, _width: int) -> Iterator[Line]:
@@ -43,8 +39,8 @@ def to_json(result: CompareResult) -> dict[str, Any]:
 
 
 def _partition(one: Comparison) -> dict[str, Any]:
-    first = None if one.first is None else {**asdict(one.first), "meaning": one.first.kind.meaning}
-    return {**asdict(one), "first": first}
+    first = one.first and {**fields_of(one.first), "meaning": one.first.kind.meaning}
+    return {**fields_of(one), "first": first}
 
 
 def _title(result: CompareResult, different: int) -> str:
@@ -60,7 +56,7 @@ def _title(result: CompareResult, different: int) -> str:
 def _table(different: Sequence[Comparison]) -> Iterator[Line]:
     if not different:
         return
-    head, *lines = aligned([HEAD, *map(_row, different)], words=_WORDS)
+    head, *lines = aligned([*map(_row, different)], "partition", "kind", "compared")
     yield Styled(head, "bold")
     for one, line in zip(different, lines, strict=True):
         yield Styled(line, "red")
@@ -73,10 +69,10 @@ def _table(different: Sequence[Comparison]) -> Iterator[Line]:
 
 def _row(one: Comparison) -> Row:
     first = one.first
-    return (
-        f"{one.topic}-{one.partition}",
-        "" if first is None else first.kind,
-        "" if first is None or first.offset is None else str(first.offset),
-        str(one.differences),
-        "" if one.end is None else f"offsets {one.start} to {one.end - 1}",
-    )
+    return {
+        "partition": f"{one.topic}-{one.partition}",
+        "kind": "" if first is None else first.kind,
+        "offset": "" if first is None or first.offset is None else str(first.offset),
+        "differences": str(one.differences),
+        "compared": "" if one.end is None else f"offsets {one.start} to {one.end - 1}",
+    }

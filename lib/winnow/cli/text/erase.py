@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from winnow.cli.out import aligned, by_the_rules
+from winnow.cli.out import Row, aligned, by_the_rules
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.words import counted, printable, size
-
-HEAD = ("partition", "erased", "segments", "before", "after", "left")
 
 
 def page(result: EraseResult) -> Iterator[str]:
@@ -23,8 +21,8 @@ def page(result: EraseResult) -> Iterator[str]:
         or p.disproven
     ]
     if shown:
-        head = ("partition", "to erase", *HEAD[2:]) if result.dry_run else HEAD
-        yield from aligned([head, *map(_row, shown)], words=(0,))
+        erased = "to erase" if result.dry_run else "erased"
+        yield from aligned([_row(p, erased) for p in shown], "partition")
         yield ""
     for partition in shown:
         yield from _remarks(partition)
@@ -33,16 +31,18 @@ def page(result: EraseResult) -> Iterator[str]:
     yield from _summary(result)
 
 
-def _row(p: PartitionErasure) -> tuple[str, ...]:
-    erased = p.closed if p.erased is None else p.erased
-    return (
-        printable(f"{p.topic}-{p.partition}"),
-        "" if erased is None else str(erased.records),
-        "" if p.segments_with_matches is None else f"{p.segments_with_matches} of {p.segments}",
-        "" if p.bytes_before is None else size(p.bytes_before),
-        "" if p.bytes_after is None else size(p.bytes_after),
-        "" if p.active is None else str(p.left.records),
-    )
+def _row(p: PartitionErasure, erased: str) -> Row:
+    amount = p.closed if p.erased is None else p.erased
+    return {
+        "partition": printable(f"{p.topic}-{p.partition}"),
+        erased: "" if amount is None else str(amount.records),
+        "segments": ""
+        if p.segments_with_matches is None
+        else f"{p.segments_with_matches} of {p.segments}",
+        "before": "" if p.bytes_before is None else size(p.bytes_before),
+        "after": "" if p.bytes_after is None else size(p.bytes_after),
+        "left": "" if p.active is None else str(p.left.records),
+    }
 
 
 def _remarks(p: PartitionErasure) -> Iterator[str]:

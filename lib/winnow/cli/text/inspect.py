@@ -63,15 +63,46 @@ def _whole(file: FileDescription, name: str) -> Iterator[str]:
 
 
 def _brief(file: FileDescription, name: str) -> Iterator[str]:
-    summary = Summary()
     remarks: list[Line] = []
+    summary = _summary(file, remarks)
+    yield f"{name:<32} {size(file.size):>10}  {summary}".rstrip()
+    yield from (f"    {text}" for line in remarks for text in texts(line))
+
+
+def _summary(file: FileDescription, remarks: list[Line]) -> str:
+    """Read the lines, and return what they are in short. `remarks` gets what is worth a line."""
+    found: Counter[str] = Counter()
+    codecs: dict[str, None] = {}
+    first = last = largest = -1
     for line in file.lines:
         if isinstance(line, (Problem, Note, NamesLine)):
             remarks.append(line)
-        else:
-            summary.add(line)
-    yield f"{name:<32} {size(file.size):>10}  {summary.text(file.kind)}".rstrip()
-    yield from (f"    {text}" for line in remarks for text in texts(line))
+            continue
+        found["entries"] += 1
+        if isinstance(line, BatchLine):
+            found["records"] += line.count or 0
+            found["uncounted"] += line.count is None
+            found["control"] += line.control
+            codecs[f"v{line.magic} {line.codec}"] = None
+            first = line.base_offset if found["entries"] == 1 else first
+            last, largest = line.last_offset, max(largest, line.max_timestamp)
+        elif isinstance(line, TimeLine):
+            largest = max(largest, line.timestamp)
+    count = found["entries"]
+    if file.kind in (FileKind.LOG, FileKind.METADATA_SNAPSHOT):
+        if not count:
+            return "no batch"
+        parts = [f"offsets {first}-{last}", "1 batch" if count == 1 else f"{count} batches"]
+        parts += [] if found["uncounted"] else [f"{found['records']} records"]
+        parts += [f"{found['control']} control"] if found["control"] else []
+        return ", ".join([*parts, *codecs, f"to {instant(largest)}"])
+    if file.kind is FileKind.OTHER:
+        return "not read"
+    nouns = {FileKind.SNAPSHOT: "producer", FileKind.TXNINDEX: "aborted transaction"}
+    if file.kind in nouns:
+        return counted(count, nouns[file.kind])
+    until = f" to {instant(largest)}" if file.kind is FileKind.TIMEINDEX and count else ""
+    return f"{'1 entry' if count == 1 else f'{count} entries'}{until}"
 
 
 def _position(position: PositionLine) -> Iterator[str]:
@@ -104,56 +135,6 @@ def _way(position: PositionLine) -> Iterator[str]:
         yield "consumer gets nothing more: no record follows"
     elif position.record is None or position.next_record.offset != position.record.offset:
         yield f"consumer gets offset {position.next_record.offset} first"
-
-
-class Summary:
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._codecs: Counter[str] = Counter()
-        self._first: int | None = None
-        self._last = -1
-        self._largest = -1
-
-    def add(self, line: Line) -> None:
-        self._counts["entries"] += 1
-        if isinstance(line, BatchLine):
-            self._counts["records"] += line.count if line.count is not None else 0
-            self._counts["uncounted"] += line.count is None
-            self._counts["control"] += line.control
-            self._codecs[f"v{line.magic} {line.codec}"] += 1
-            self._first = line.base_offset if self._first is None else self._first
-            self._last = line.last_offset
-            self._largest = max(self._largest, line.max_timestamp)
-        elif isinstance(line, TimeLine):
-            self._largest = max(self._largest, line.timestamp)
-
-    def text(self, kind: FileKind) -> str:
-        count = self._counts["entries"]
-        if kind in (FileKind.LOG, FileKind.METADATA_SNAPSHOT):
-            return self._log(count)
-        if kind is FileKind.TIMEINDEX and count:
-            return f"{_entries(count)} to {instant(self._largest)}"
-        nouns = {FileKind.SNAPSHOT: "producer", FileKind.TXNINDEX: "aborted transaction"}
-        if kind is FileKind.OTHER:
-            return "not read"
-        return counted(count, nouns[kind]) if kind in nouns else _entries(count)
-
-    def _log(self, batches: int) -> str:
-        if not batches:
-            return "no batch"
-        parts = [
-            f"offsets {self._first}-{self._last}",
-            "1 batch" if batches == 1 else f"{batches} batches",
-        ]
-        if not self._counts["uncounted"]:
-            parts.append(f"{self._counts['records']} records")
-        if self._counts["control"]:
-            parts.append(f"{self._counts['control']} control")
-        return ", ".join([*parts, *self._codecs, f"to {instant(self._largest)}"])
-
-
-def _entries(count: int) -> str:
-    return "1 entry" if count == 1 else f"{count} entries"
 
 
 def texts(line: Line) -> list[str]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from typing import Any
 
+from winnow.cli.out import fields_of
 from winnow.verbs.inspect.values import (
     FileDescription,
     InternalRecord,
@@ -87,7 +87,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON has
             "key": dict(value.key),
             "value": None if value.value is None else dict(value.value),
         }
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return fields_of(value)
 
 
 _json = json.JSONEncoder(default=plain).encode

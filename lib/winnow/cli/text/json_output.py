@@ -3,74 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
-from winnow.cleaning.result import NONE, PartitionResult, RunResult, Setting
-from winnow.cli.out import picked
+from winnow.cleaning.result import RunResult, Setting
+from winnow.cli.out import fields_of, picked
 
-PARTITION_KEYS = (
-    "topic",
-    "partition",
-    "log_dir",
-    "policy",
-    "actions",
-    "rule",
-    "reason",
-    "dirty_ratio",
-    "dirty_ratio_after",
-    "first_dirty_offset_before",
-    "first_dirty_offset_after",
-    "log_start_offset_before",
-    "log_start_offset_after",
-    "segments_before",
-    "segments_after",
-    "segments_unchanged",
-    "segments_unread",
-    "bytes_before",
-    "bytes_after",
-    "records_before",
-    "records_after",
-    "records_removed",
-    "holders",
-    "holders_total",
-    "kept_bytes",
-    "quarantined_bytes",
-    "duration_ms",
-    "deletes_more",
-    "error",
-)
-"""`holders`: for a compacted partition of `__consumer_offsets`, `__transaction_state` or
-`__share_group_state`, the five names with the most bytes (`Holder`; `_after` is null in a plan
-without an estimate). Otherwise an empty list. `holders_total`: the number of names, null if
-unknown. `records_removed`: by reason (`RecordsRemoved`). Null if not every batch header was read,
-and if a plan without an estimate compacts. `segments_unchanged`: segments that compaction did
-not write, because they lose nothing; null if nothing was compacted. `segments_unread`: those of
-them that were not even read (docs/decisions/0054). `deletes_more`: options
-that let more be deleted than the topic's own settings, as `KEY=VALUE instead of VALUE`.
-"""
 RUN_KEYS = (
-    "run_id",
-    "status",
-    "now",
-    "kafka_version",
-    "kafka_version_source",
-    "ledger",
-    "peak_extra_bytes",
-    "short_bytes",
-    "partitions",
+    *("run_id", "status", "now", "kafka_version", "kafka_version_source", "ledger"),
+    *("peak_extra_bytes", "short_bytes"),
 )
-"""`peak_extra_bytes`: the most space that new files needed beside the logs at one time, before they
-replaced anything. In a plan, an upper limit. `short_bytes`: how far retention falls short of
---free-at-least, null without that option. `ledger`: where the run was recorded, null if nowhere.
-`kafka_version`: the versions whose rules were used, as `4.3` or `2.8 to 3.9`.
-"""
-MORE_KEYS = ("exit_code", "totals", "left_alone", "settings", "notes")
+NOT_TOLD = (
+    *("outputs", "max_compaction_lag_ms", "oldest_dirty_timestamp", "segments", "tombstones"),
+    *("error_code", "left_alone", "settings"),
+)
+"""Fields of a partition that are not in the JSON object."""
 
 
 def to_json(result: RunResult) -> dict[str, Any]:
-    return picked(result, *RUN_KEYS) | {
-        "partitions": [_partition(partition) for partition in result.partitions],
+    return {
+        **picked(result, *RUN_KEYS),
+        "partitions": [fields_of(partition, *NOT_TOLD) for partition in result.partitions],
         "exit_code": result.exit_code,
         "totals": totals(result),
         "left_alone": [
@@ -83,20 +35,19 @@ def to_json(result: RunResult) -> dict[str, Any]:
     }
 
 
+def without_result(**known: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever JSON has
+    """Return the object of a run that has begun or has failed. It has the keys of every run."""
+    return {
+        **dict.fromkeys(RUN_KEYS),
+        "partitions": [],
+        **dict.fromkeys(("exit_code", "totals")),
+        **{name: [] for name in ("left_alone", "settings", "notes")},
+        **known,
+    }
+
+
 def failure_to_json(error: str, *, now: int | None, exit_code: int) -> dict[str, Any]:
-    return _nothing() | {"status": "failed", "now": now, "error": error, "exit_code": exit_code}
-
-
-def running_to_json(*, pid: int, started_at: int) -> dict[str, Any]:
-    """Return the object of a run that has begun, in the file of --result. `started_at`: in ms since
-    the epoch.
-    """
-    return _nothing() | {"status": "running", "pid": pid, "started_at": started_at}
-
-
-def _nothing() -> dict[str, Any]:
-    empty: dict[str, Any] = dict.fromkeys((*RUN_KEYS, *MORE_KEYS))
-    return empty | {"partitions": [], "left_alone": [], "settings": [], "notes": []}
+    return without_result(status="failed", now=now, error=error, exit_code=exit_code)
 
 
 def totals(result: RunResult) -> dict[str, int | None]:
@@ -107,7 +58,7 @@ def totals(result: RunResult) -> dict[str, int | None]:
     after = summed(p.bytes_after for p in read)
     return {
         "partitions": len(parts),
-        "with_work": sum(p.actions != (NONE,) for p in parts),
+        "with_work": sum(p.acts for p in parts),
         "left_alone": sum(p.code is not None for p in parts),
         "bytes_before": before,
         "bytes_after": after,
@@ -126,14 +77,4 @@ def _settings(result: RunResult) -> list[dict[str, Any]]:
     topics: dict[tuple[Setting, ...], list[str]] = {}
     for topic, settings in {p.topic: p.settings for p in result.partitions if p.settings}.items():
         topics.setdefault(settings, []).append(topic)
-    return [
-        {"topics": sorted(names), "settings": [asdict(one) for one in settings]}
-        for settings, names in topics.items()
-    ]
-
-
-def _partition(partition: PartitionResult) -> dict[str, Any]:
-    value = picked(partition, *PARTITION_KEYS)
-    if partition.records_removed is not None:
-        value["records_removed"] = asdict(partition.records_removed)
-    return value | {"holders": [asdict(holder) for holder in partition.holders]}
+    return [{"topics": sorted(names), "settings": settings} for settings, names in topics.items()]

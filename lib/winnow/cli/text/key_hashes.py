@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from winnow.cli.out import aligned, picked
@@ -16,12 +15,11 @@ MOST = 50
 
 def to_json(result: KeyHashResult) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
-    return {
-        **picked(result, "status", "run_id", "keys", "topics", "records", "found", "problems"),
-        "segments": [asdict(segment) for segment in result.segments],
-        "not_searched": result.not_searched,
-        "notes": result.notes,
-    }
+    return picked(
+        result,
+        *("status", "run_id", "keys", "topics", "records", "found", "problems"),
+        *("segments", "not_searched", "notes"),
+    )
 
 
 def page(result: KeyHashResult, _width: int) -> Iterator[str]:
@@ -35,25 +33,24 @@ def page(result: KeyHashResult, _width: int) -> Iterator[str]:
     if result.problems:
         yield f"{counted(result.problems, 'place')} can't be read: run `verify` without --key-hash"
     for directory in result.not_searched:
-        yield f"not searched: {printable(directory)}"
+        yield f"not searched: {directory}"
     if hit:
         yield ""
-        head = ("partition", "segment", "records", "with a key", "unreadable")
         rows = [
-            (
-                printable(f"{s.topic}-{s.partition}"),
-                printable(s.segment),
-                str(s.records),
-                str(s.found),
-                str(s.problems),
-            )
+            {
+                "partition": printable(f"{s.topic}-{s.partition}"),
+                "segment": printable(s.segment),
+                "records": str(s.records),
+                "with a key": str(s.found),
+                "unreadable": str(s.problems),
+            }
             for s in hit[:MOST]
         ]
-        yield from aligned([head, *rows], words=(0, 1))
+        yield from aligned(rows, "partition", "segment")
         if len(hit) > MOST:
             yield f"and {counted(len(hit) - MOST, 'segment')} more; --json has all"
         yield ""
     yield (
-        f"searched for {counted(result.keys, 'key')} of erasure {printable(result.run_id)} in "
+        f"searched for {counted(result.keys, 'key')} of erasure {result.run_id} in "
         f"{counted(len(result.topics), 'topic')}"
     )

@@ -24,9 +24,6 @@ MOST = 20
 """Partitions with work that get a line each. If there are more, only the largest do."""
 _NEEDED = 5
 """Columns that are never omitted: up to what is freed."""
-HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty")
-LEFT = (0, 1)
-"""Columns of words. Columns of figures are right-aligned."""
 LEAST_WHY = 24
 """Least width of the column for reasons. If there is less room, it is omitted."""
 
@@ -169,10 +166,8 @@ def _lines(
     if not shown:
         return
     name = _names_of(result)
-    rows = [_row(p, name(p)) for p in shown]
-    head, *lines, sums = aligned(
-        fitted([HEAD, *rows, _sums(result)], width, needed=_NEEDED), words=LEFT
-    )
+    rows = [*(_row(p, name(p)) for p in shown), _sums(result)]
+    head, *lines, sums = aligned(fitted(rows, width, needed=_NEEDED), "partition", "action")
     left = width - len(head) - 2
     inline = result.verb != "plan" and left >= LEAST_WHY
     yield Styled(f"{head}  why" if inline else head, "bold")
@@ -244,15 +239,15 @@ def _names_of(result: RunResult) -> Callable[[PartitionResult], str]:
 
 
 def _row(p: PartitionResult, name: str) -> Row:
-    return (
-        name,
-        "+".join(p.actions) if p.acts else "-",
-        size(p.bytes_before),
-        size(p.bytes_after),
-        _freed(p.bytes_before, p.bytes_after),
-        _segments(p.segments_before, p.segments_after),
-        "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
-    )
+    return {
+        "partition": name,
+        "action": "+".join(p.actions) if p.acts else "-",
+        "before": size(p.bytes_before),
+        "after": size(p.bytes_after),
+        "freed": _freed(p.bytes_before, p.bytes_after),
+        "segments": _segments(p.segments_before, p.segments_after),
+        "dirty": "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
+    }
 
 
 def _sums(result: RunResult) -> Row:
@@ -262,15 +257,15 @@ def _sums(result: RunResult) -> Row:
     after = summed(p.bytes_after if p.acts else p.bytes_before for p in known)
     segments = sum(p.segments_before or 0 for p in known)
     segments_after = summed(p.segments_after if p.acts else p.segments_before for p in known)
-    return (
-        f"all {len(result.partitions):,}",
-        "",
-        size(before),
-        size(after),
-        _freed(before, after),
-        _segments(segments, segments_after),
-        "",
-    )
+    return {
+        "partition": f"all {len(result.partitions):,}",
+        "action": "",
+        "before": size(before),
+        "after": size(after),
+        "freed": _freed(before, after),
+        "segments": _segments(segments, segments_after),
+        "dirty": "",
+    }
 
 
 def _name_key(p: PartitionResult) -> tuple[str, int, str]:

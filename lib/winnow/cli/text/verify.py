@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, section
+from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, fields_of, picked, section
 from winnow.words import counted, printable, size
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ MOST = 20
 """Findings of one kind in one partition that get their own lines. --json has all."""
 MOST_OF_KIND = 40
 """Findings of one kind that get their own lines."""
-HEAD = ("kind", "file", "byte", "offsets")
 
 
 def page(result: SweepResult, width: int) -> Iterator[Line]:
@@ -45,15 +43,11 @@ def _meanings(findings: Iterable[Finding]) -> Iterator[Line]:
 
 def to_json(result: SweepResult) -> dict[str, Any]:
     """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any."""
-    return {
-        "status": result.status,
-        "checked": asdict(result.checked),
-        "findings": [
-            {**asdict(finding), "damage": finding.is_damage, "meaning": finding.meaning}
-            for finding in result.findings
-        ],
-        "notes": result.notes,
-    }
+    findings = [
+        {**fields_of(finding), "damage": finding.is_damage, "meaning": finding.meaning}
+        for finding in result.findings
+    ]
+    return picked(result, "status", "checked") | {"findings": findings, "notes": result.notes}
 
 
 def _title(result: SweepResult) -> str:
@@ -70,17 +64,18 @@ def _title(result: SweepResult) -> str:
 def _table(findings: Sequence[Finding], width: int, *, several: bool) -> Iterator[Line]:
     """`several`: log directories were checked, so each file is named with its own."""
     shown, left = _chosen(findings)
-    rows = [HEAD, *(_row(finding, several=several) for finding in shown)]
-    head, *lines = aligned(rows, words=(0, 1))
-    narrow = len(head) > width or any(len(line) > width for line in lines)
+    rows = [_row(finding, several=several) for finding in shown]
+    head, *lines = aligned(rows, "kind", "file")
+    narrow = any(len(line) > width for line in (head, *lines))
     if narrow:  # the name of the file has its own line
-        head, *lines = aligned([(row[0], *row[2:]) for row in rows], words=(0,))
+        names = [name for name in rows[0] if name != "file"]
+        head, *lines = aligned([{name: row[name] for name in names} for row in rows], "kind")
     yield Styled(head, "bold")
-    for line, row, finding in zip(lines, rows[1:], shown, strict=True):
+    for line, row, finding in zip(lines, rows, shown, strict=True):
         style = "red" if finding.is_damage else "yellow"
-        yield Styled(line, style=style)
+        yield Styled(line, style)
         if narrow:
-            yield Paragraph(row[1], style=style, indent=4)
+            yield Paragraph(row["file"], style, indent=4)
         yield Paragraph(printable(finding.message))
     for kind, count in left.items():
         yield Styled(f"... and {count:,} more of kind {kind}: --json has all", "yellow")
@@ -99,19 +94,15 @@ def _chosen(findings: Sequence[Finding]) -> tuple[list[Finding], Counter[Kind]]:
 
 
 def _row(finding: Finding, *, several: bool) -> Row:
-    file = printable(f"{finding.log_dir}/{finding.file}" if several else finding.file)
-    return (
-        finding.kind,
-        file,
-        "" if finding.position is None else str(finding.position),
-        _offsets(finding),
-    )
-
-
-def _offsets(finding: Finding) -> str:
-    if finding.first_offset is None:
-        return ""
-    if finding.last_offset is None:
-        return f"{finding.first_offset}-"
-    same = finding.first_offset == finding.last_offset
-    return str(finding.first_offset) if same else f"{finding.first_offset}-{finding.last_offset}"
+    file = f"{finding.log_dir}/{finding.file}" if several else finding.file
+    first, last = finding.first_offset, finding.last_offset
+    return {
+        "kind": finding.kind,
+        "file": printable(file),
+        "byte": "" if finding.position is None else str(finding.position),
+        "offsets": ""
+        if first is None
+        else str(first)
+        if first == last
+        else f"{first}-{'' if last is None else last}",
+    }
