@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from tests.reference.markdown import code, table, wrapped
-from winnow.cli.text.lessons import IN_SHORT, LESSONS
+from winnow.cli.text.lessons import ALL, LESSONS
 from winnow.kafka_log.options import OPTIONS
 from winnow.kafka_log.schema import SCHEMA
 from winnow.ledger.erasures import LEDGER_OF_ERASURES
@@ -22,7 +22,7 @@ _UNITS = {1: "", 60_000: " (minutes)", 3_600_000: " (hours)"}
 
 
 def exit_codes() -> Iterator[str]:
-    return table(("code", ""), [(str(number), words) for number, words in IN_SHORT.items()])
+    return table(("code", ""), [(str(number), words) for number, words in ALL.codes.items()])
 
 
 def exit_codes_of_verbs() -> Iterator[str]:

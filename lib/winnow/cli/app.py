@@ -24,7 +24,7 @@ from winnow.cli.out import tell_page
 from winnow.cli.package import PackageOptions, run_package
 from winnow.cli.recover import RecoverOptions, run_recover
 from winnow.cli.run import ApplyOptions, RunOptions, run_apply, run_or_plan
-from winnow.cli.text.lessons import LESSONS, epilog, epilog_of_all
+from winnow.cli.text.lessons import ALL, LESSONS, epilog
 from winnow.cli.verify import VerifyOptions, run_verify
 from winnow.version import VERSION
 
@@ -33,9 +33,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Cleans Apache Kafka log directories without a broker: retention and compaction, exactly "
-    "as Kafka would.",
-    epilog=epilog_of_all(),
+    help=ALL.short,
+    epilog=epilog(ALL),
 )
 
 
@@ -65,7 +64,7 @@ def _add(
     app.command(
         name,
         help=LESSONS[name].short,
-        epilog=epilog(name),
+        epilog=epilog(LESSONS[name]),
         cls=Command,
         no_args_is_help=not {"log_dirs", "plan", "paths"}.isdisjoint(listed),
     )(takes(verb, own, listed))

@@ -13,7 +13,7 @@ import typer.main
 from winnow.cli.app import app
 from winnow.cli.main import run
 from winnow.cli.options import GROUPS
-from winnow.cli.text.lessons import IN_SHORT, LESSONS
+from winnow.cli.text.lessons import ALL, LESSONS
 
 VERBS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 SPARK_SUBMIT = (Path(__file__).resolve().parents[3] / "spark-submit.sh").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def test_general_help_lists_verbs_and_exit_codes(capsys: pytest.CaptureFixture[s
     assert max(map(len, told.splitlines())) <= 80
     for verb in VERBS:
         assert re.search(rf"^  {verb} +{re.escape(LESSONS[verb].short)}$", told, re.MULTILINE)
-    assert all(f"    {code}  {words}\n" in told for code, words in IN_SHORT.items())
+    assert all(f"    {code}  {words}\n" in told for code, words in ALL.codes.items())
 
 
 @pytest.mark.parametrize(

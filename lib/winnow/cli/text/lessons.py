@@ -197,7 +197,11 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
 )
 
 
-IN_SHORT = MappingProxyType(
+ALL = Lesson(
+    "Cleans Apache Kafka log directories without a broker: retention and compaction, exactly as "
+    "Kafka would.",
+    "Start with `doctor`, which changes nothing. VERB --help has examples.",
+    ("doctor /var/lib/kafka",),
     {
         0: "done, or nothing to do",
         1: "failed",
@@ -206,27 +210,18 @@ IN_SHORT = MappingProxyType(
         4: "verification failed and nothing was committed, or findings of verify",
         5: "the log directory is in use",
         6: "not enough space",
-    }
+    },
 )
-"""The exit codes over all verbs."""
+"""The help without a verb."""
 
 
-def epilog(verb: str) -> str:
+def epilog(lesson: Lesson) -> str:
     """Return the text for click: paragraphs that it wraps, and lines that it does not."""
-    lesson = LESSONS[verb]
-    return _epilog(lesson.changes, lesson.examples, lesson.codes)
-
-
-def epilog_of_all() -> str:
-    first = "Start with `doctor`, which changes nothing. VERB --help has examples."
-    return _epilog(first, ("doctor /var/lib/kafka",), IN_SHORT)
-
-
-def _epilog(first: str, examples: Sequence[str], codes: Mapping[int, str]) -> str:
-    commands = [f"./spark-submit.sh {example}" for example in examples]
-    meanings = [f"{code}  {words}" for code, words in codes.items()]
+    commands = [f"./spark-submit.sh {example}" for example in lesson.examples]
+    meanings = [f"{code}  {words}" for code, words in lesson.codes.items()]
     title = "Example" if len(commands) == 1 else "Examples"
-    return "\n\n".join((first, _listed(title, commands), _listed("Exit codes", meanings)))
+    parts = (lesson.changes, _listed(title, commands), _listed("Exit codes", meanings))
+    return "\n\n".join(parts)
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:
