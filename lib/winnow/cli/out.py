@@ -7,7 +7,6 @@ them. A test looks for modules that write otherwise. Credentials in URLs are rem
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -30,11 +29,8 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 100
 """Columns if there is no terminal to ask."""
-_INDENT = 6
 _SPINNER = 2
 """Columns before a live line."""
-
-
 LEAST_NAME = 20
 """Least width of a name that is cut."""
 Row = Mapping[str, str]
@@ -155,8 +151,9 @@ class Errors:
     """stderr: progress, notes and errors."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = _raw(sys.stderr if stream is None else stream)
-        self._console = _console(self._stream, None)
+        stream = sys.stderr if stream is None else stream
+        self.stream = stream if isinstance(stream, Guarded) else Guarded(stream)
+        self._console = _console(self.stream.raw, None)
 
     def line(self, text: str) -> None:
         """Print a message on one line. Line breaks are escaped: a name with one could look like a
@@ -165,16 +162,11 @@ class Errors:
         self.lines([f"winnow: {text}"])
 
     def lines(self, lines: Iterable[str]) -> None:
-        self._write("".join(f"{one_line(line)}\n" for line in lines))
+        self.stream.write("".join(f"{one_line(line)}\n" for line in lines))
+        self.stream.flush()
 
     def traceback(self) -> None:
-        self._write(traceback.format_exc())
-
-    def from_library(self, show: Callable[..., object]) -> None:
-        """Print what a library writes to the `file` that it is given."""
-        kept = io.StringIO()
-        show(file=kept)
-        self._write(kept.getvalue())
+        self.stream.write(traceback.format_exc())
 
     def live(self, line: Callable[[int], str]) -> Status | None:
         """Return a line that is refreshed while it is shown; None if there is no terminal, or if it
@@ -185,21 +177,24 @@ class Errors:
             return None
         return console.status(_Live(lambda: line(console.width - _SPINNER)))
 
-    def _write(self, text: str) -> None:
-        self._stream.write(_shown(text))
-        self._stream.flush()
-
 
 class Guarded:
     """Replaces sys.stdout or sys.stderr for code that writes there directly: a library, a warning,
-    Python itself.
+    Python itself. `keep` also gets each line.
     """
 
-    def __init__(self, raw: TextIO) -> None:
+    def __init__(self, raw: TextIO, keep: Callable[[str], object] | None = None) -> None:
         self.raw = raw
+        self._keep = keep
+        self._rest = ""
 
     def write(self, text: str) -> int:
-        self.raw.write(_shown(text))
+        shown = printable(redacted(text))
+        self.raw.write(shown)
+        if self._keep is not None:
+            *lines, self._rest = (self._rest + shown).split("\n")
+            for line in filter(None, lines):
+                self._keep(line)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
@@ -213,33 +208,11 @@ def guard_streams() -> None:
     )
 
 
-class _Copied:
-    """A stream whose whole lines also go to `keep`. The live line of a terminal does not: it has
-    escape sequences and no end.
-    """
-
-    def __init__(self, stream: TextIO, keep: Callable[[str], object]) -> None:
-        self._stream = stream
-        self._keep = keep
-        self._rest = ""
-
-    def write(self, text: str) -> int:
-        self._stream.write(text)
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            if line and "\x1b" not in line:
-                self._keep(_shown(line))
-        return len(text)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
-        return getattr(self._stream, name)
-
-
 @contextmanager
 def copying_errors(keep: Callable[[str], object]) -> Iterator[None]:
-    """Also hand each line of stderr to `keep` while the block runs."""
+    """Also hand each line of stderr to `keep` while the block runs, but not the live line."""
     before = sys.stderr
-    sys.stderr = cast("TextIO", Guarded(cast("TextIO", _Copied(_raw(before), keep))))
+    sys.stderr = cast("TextIO", Guarded(_raw(before), keep))
     try:
         yield
     finally:
@@ -356,7 +329,3 @@ def _console(stream: TextIO | None, width: int | None) -> Console:
 
 def _plain() -> bool:
     return bool(os.environ.get("NO_COLOR"))
-
-
-def _shown(text: str) -> str:
-    return printable(redacted(text))

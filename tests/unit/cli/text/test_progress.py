@@ -183,7 +183,7 @@ def test_quiet_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         progress.advance(7)
     with progress_on_stderr(quiet=False) as progress:
         assert isinstance(progress, Progress)
-        assert progress._errors._stream is sys.stderr
+        assert progress._errors.stream.raw is sys.stderr
     assert capsys.readouterr() == ("", "")
 
 
