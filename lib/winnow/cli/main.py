@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -16,7 +17,6 @@ from typer.main import get_command
 
 from winnow.cli.app import app
 from winnow.cli.call import INTERRUPTED
-from winnow.cli.line.typed import typed_arguments
 from winnow.cli.out import Errors, complain, guard_streams, tell_json
 from winnow.cli.signals import Ended, end_by_signals
 from winnow.cli.streams import own_streams
@@ -24,6 +24,10 @@ from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
 from winnow.runtime.garbage import seldom_collecting
 from winnow.worker.archives import load_from_files
+
+_REPLACED = "\ufffd"
+_TYPED = "arguments"
+"""Where spark-submit.sh keeps the arguments, each with a zero byte after it."""
 
 
 def main() -> None:
@@ -44,6 +48,26 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
     return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt
 
 
+def typed_arguments(given: Sequence[str]) -> list[str]:
+    """Return the arguments as they were typed, or `given`, which came through Java, if those cannot
+    be found. Java, which starts this process, replaces bytes that are not UTF-8, such as those of a
+    path in Latin-1.
+    """
+    place = os.environ.get("WINNOW_RUN_DIR")
+    if place is None or not any(_REPLACED in one for one in given):
+        return list(given)
+    try:
+        with open(f"{place}/{_TYPED}", "rb") as file:
+            typed = [os.fsdecode(one) for one in file.read().split(b"\0")[:-1]]
+    except OSError:
+        return list(given)
+    # The environment may come from another run.
+    same = len(typed) == len(given) and all(
+        _REPLACED in one or one == other for one, other in zip(given, typed, strict=True)
+    )
+    return typed if same else list(given)
+
+
 def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
     """Return the exit code. typer reports mistakes in the arguments on stderr."""
     try:
@@ -54,7 +78,7 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
         if show is None:
             complain(message)
         else:
-            Errors().from_library(show)
+            show(file=Errors().stream)
         if "--json" in arguments:
             tell_json(failure_to_json(message, now=None, exit_code=error.exit_code))
         return error.exit_code

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from winnow.cli.line.typed import typed_arguments
+from winnow.cli.main import typed_arguments
 
 TYPED = ["plan", os.fsdecode(b"/k\xff"), "--now", "1"]
 THROUGH_JAVA = ["plan", "/k\ufffd", "--now", "1"]

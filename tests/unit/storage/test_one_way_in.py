@@ -106,7 +106,7 @@ ALLOWED = {
     "runtime/freed_memory.py": "/proc",
     "logdir/lock_reach.py": "/proc",
     "cli/inputs.py": "files and directories that the user names",
-    "cli/line/typed.py": "the private directory of the run",
+    "cli/main.py": "the private directory of the run",
     "cli/profile.py": "/proc",
     "cli/line/saved.py": "files and directories that the user names",
     "report/certificate.py": "whether a file is beside one that the user names",
