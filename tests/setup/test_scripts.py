@@ -35,8 +35,10 @@ def test_missing_java_is_reported(machine: Path) -> None:
 
 def test_variables_for_other_pythons_are_not_passed_on(machine: Path) -> None:
     java(machine, "17.0.1")
-    command(machine, "python3", f'echo "$PYTHONHOME$PYTHONINSPECT" >>{machine}/seen; echo 3 9 venv')
-    refused(machine, PYTHONHOME="/nowhere", PYTHONINSPECT="1")
+    foreign = {"PYTHONHOME": "/nowhere", "PYTHONINSPECT": "1", "NUMBA_NUM_THREADS": "0"}
+    names = "".join(f"${name}" for name in foreign)
+    command(machine, "python3", f'echo "{names}" >>{machine}/seen; echo 3 9 venv')
+    refused(machine, **foreign)
     assert set((machine / "seen").read_text(encoding="utf-8")) == {"\n"}
 
 
