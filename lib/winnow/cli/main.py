@@ -23,6 +23,7 @@ from winnow.cli.streams import own_streams
 from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
 from winnow.runtime.garbage import seldom_collecting
+from winnow.words import one_line
 from winnow.worker.archives import load_from_files
 
 _REPLACED = "\ufffd"
@@ -35,12 +36,28 @@ def main() -> None:
     own_streams()
     guard_streams()
     end_by_signals()
-    logging.getLogger().addFilter(_is_no_interrupt)
+    log_in_lines()
     atexit.register(gc.freeze)  # Python's last collection would visit all that is loaded: 0.1 s
     name = Path(sys.argv[0]).name
     program = "./spark-submit.sh" if name == "winnow_job.py" else name
     with seldom_collecting():  # also while results are reported
         sys.exit(run(typed_arguments(sys.argv[1:]), program=program))
+
+
+class _InOneLine(logging.Formatter):
+    """A name with a line break could look like a second message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        return one_line(super().formatMessage(record))
+
+
+def log_in_lines() -> None:
+    """Print warnings of this process on stderr, each on one line before its traceback."""
+    root, handler = logging.getLogger(), logging.lastResort
+    root.addFilter(_is_no_interrupt)
+    if handler is not None:
+        handler.setFormatter(_InOneLine())
+        root.addHandler(handler)  # otherwise py4j, which logs to the root, would add one of its own
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:

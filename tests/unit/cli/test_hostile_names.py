@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -184,6 +186,21 @@ def test_guarded_stream_escapes_direct_writes() -> None:
     print(OSC, "s3a://KEY:SECRET@bucket/x", file=stream)
     assert raw.getvalue() == f"{printable(OSC)} s3a://***@bucket/x\n"
     assert stream.isatty() is False
+
+
+def test_warning_is_one_line() -> None:
+    script = f"""
+import contextlib, logging, sys
+from winnow.cli.main import main
+sys.argv = ["winnow", "--version"]
+with contextlib.suppress(SystemExit):
+    main()
+logging.getLogger("winnow").warning("could not remove %s", {f"{OSC}{FORGED}"!r})
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert shown.stderr == f"could not remove {one_line(f'{OSC}{FORGED}')}\n"
 
 
 def test_log_of_spark_replaces_control_characters() -> None:
