@@ -19,9 +19,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow.arguments import checked
-from winnow.cleaning.request import LookOptions, Request, RunOptions
+from winnow.cleaning.request import LookOptions, Request, RunOptions, new_run_id
 from winnow.cleaning.result import RunResult
-from winnow.cleaning.run import new_run_id, opened
+from winnow.cleaning.run import opened
 from winnow.clock import now_ms
 from winnow.ledger.append import append, recorded
 from winnow.ledger.place import ERASURES, check_ledger

@@ -143,6 +143,7 @@ def run_winnow(
         now=case.now,
         only=None,
         touch=True,
+        run_id="run",
         keep_replaced=case.keep,
         max_extra_space=case.max_extra_space,
         storage=storage or Places(),
@@ -150,7 +151,7 @@ def run_winnow(
     )
     with lock_log_dir(str(log_dir)):
         prepared = prepare(spark.sparkContext, survey_log_dirs(Places(), [str(log_dir)]), request)
-        return carry_out(spark.sparkContext, prepared, request, run_id="run").partitions
+        return carry_out(spark.sparkContext, prepared, request).partitions
 
 
 def gather(case: Case, before: Path, points: Iterable[CrashPoint], log_dir: Path) -> dict[str, str]:

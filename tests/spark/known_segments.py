@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +66,9 @@ def _check_unique(kept: Kept, partition: Path) -> None:
     end = kept.unique.end
     bases = [int(path.stem) for path in sorted(partition.glob(f"*{LOG}"))]
     clean = [base for base in bases if base < end]
-    if kept.unique.holds(str(partition), clean, end=end):
+    segments = [SimpleNamespace(base_offset=base) for base in clean]
+    state: Any = SimpleNamespace(directory=str(partition), segments=segments)
+    if kept.has_unique_keys(state, end):
         keys = [one.key for base in clean for one in _read(partition / segment_file(base, LOG))[1]]
         assert len(keys) == len({*keys}), "a key has two records"
 

@@ -333,21 +333,20 @@ def test_damaged_transaction_marker_changes_no_verdict(
 
 def _try(spark: SparkSession, log_dir: Path, name: str) -> str | None:
     """Why it was refused; None if it was moved."""
-    request = Request(settings=settings(*SETS), topics=(), now=NOW, only=None, touch=True)
+    request = Request(settings=settings(*SETS), topics=(), now=NOW, touch=True, run_id="run")
     topic, _, partition = name.rpartition("-")
     with lock_log_dir(str(log_dir)):
         (home,) = survey_log_dirs(LocalStorage(), [str(log_dir)])
         try:
-            staged = stage_quarantine(
+            state, staged = stage_quarantine(
                 spark.sparkContext,
                 home,
                 TopicPartition(topic, int(partition)),
                 request,
-                run_id="run",
             )
         except CorruptLogError as error:
             return str(error)
-        commit(staged, request, run_id="run")
+        commit(state, staged, request)
     return None
 
 

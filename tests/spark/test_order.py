@@ -40,10 +40,16 @@ def test_retention_comes_first_then_the_dirtiest_log(spark: SparkSession, tmp_pa
         "d:retention.ms=0",
     ]
     request = Request(
-        settings=settings(*sets), topics=(), now=NOW, only=None, touch=True, storage=storage
+        run_id="run",
+        settings=settings(*sets),
+        topics=(),
+        now=NOW,
+        only=None,
+        touch=True,
+        storage=storage,
     )
     prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
-    results = carry_out(spark.sparkContext, prepared, request, run_id="run").partitions
+    results = carry_out(spark.sparkContext, prepared, request).partitions
     assert [result.actions for result in results] == [*[("compacted",)] * 3, ("retained",)]
     touched = [
         path.split("/")[0]

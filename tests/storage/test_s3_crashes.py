@@ -57,6 +57,7 @@ class Home:
         with self.monkeypatch.context() as patch:
             patch.setattr(places, "_remote", lambda *_: storage)
             request = Request(
+                run_id="run",
                 settings=settings(*SETS),
                 topics=(),
                 now=NOW,
@@ -65,7 +66,7 @@ class Home:
                 storage=Places(),
             )
             prepared = prepare(self.spark.sparkContext, survey_log_dirs(Places(), [url]), request)
-            return carry_out(self.spark.sparkContext, prepared, request, run_id="run").partitions
+            return carry_out(self.spark.sparkContext, prepared, request).partitions
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ class Round:
             for g in self.groups
         ]
         journal = with_staged(storage, self.journal, groups)
-        begin_round(storage, directory, staging, journal, [group.sources for group in groups])
+        begin_round(storage, directory, staging, journal, [s for g in groups for s in g.sources])
         commit_groups(storage, directory, groups)
         commit_cleaner_checkpoint(storage, root, {self.of: END_OFFSET})
         remove_staging(storage, staging)

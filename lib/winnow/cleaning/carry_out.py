@@ -22,7 +22,7 @@ from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.decide_listed import needs_walk
 from winnow.cleaning.plan.prepare import decide_again, walk
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
-from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round, summed_up
+from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
 from winnow.cleaning.portions import Pace, compacted_bytes, next_portion
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
@@ -30,7 +30,6 @@ from winnow.cleaning.space import needed_bytes, waves
 from winnow.cleaning.tight import compact_tight
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.decide import after_retention
-from winnow.policy.plan import CompactionPlan
 from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Within
@@ -47,66 +46,39 @@ class CarriedOut:
     """Maximal bytes beside the logs at one time: written, but not yet in place."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Portion:
-    """What became of a portion, by number."""
-
-    results: dict[int, PartitionResult]
-    tight: dict[int, Round]
-    """Rounds to compact last, when everything else has made room."""
-    following: dict[int, Prepared]
-    """Partitions to compact after the retention in `results`, not walked yet."""
-    split: set[int]
-    """Partitions of which segments were split first."""
-    split_bytes: int
-
-
-def carry_out(
-    sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
-) -> CarriedOut:
+def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request) -> CarriedOut:
     """Carry out the plans. Return one result for each, and the disk space that the run needed.
 
     What was not walked is walked now, portion by portion.
     """
-    run, pace = Run(sc, request, run_id), Pace(request.stop)
+    run, pace = Run(sc, request), Pace(request.stop)
     waiting = dict(enumerate(prepared))
-    results: dict[int, PartitionResult] = {}
     retained: dict[int, PartitionResult] = {}
-    tight: dict[int, Round] = {}
-    split: set[int] = set()
-    most_split = 0
     while waiting:
-        numbers = next_portion(waiting, pace.limits())
-        portion = {number: waiting.pop(number) for number in numbers}
-        run.request = own = _for_portion(request, portion, waiting, pace)
-        done = _carry_out_portion(run, portion, results)
-        if not done.tight:
-            remove_part(own.spool, request.spool)
-        pace.done(_all_bytes(portion.values()))
-        results |= done.results
-        tight |= done.tight
-        following = done.following.keys() - retained
-        retained |= {number: results[number] for number in following}
-        waiting |= {number: done.following[number] for number in following}
-        split |= done.split
-        most_split = max(most_split, done.split_bytes)
+        portion = {number: waiting.pop(number) for number in next_portion(waiting, pace.limits())}
+        run.request = _for_portion(request, portion, waiting, pace)
+        following = _carry_out_portion(run, portion)
+        if not portion.keys() & run.tight.keys():
+            remove_part(run.request.spool, request.spool)
+        pace.log_bytes += _all_bytes(portion.values())
+        for number in following.keys() - retained:
+            retained[number] = run.results[number]
+            waiting[number] = following[number]
     run.request = request
-    if _stops(request, results.values()):
-        results |= {
-            number: report.failed(round_.item, NOT_BEGUN) for number, round_ in tight.items()
-        }
+    if _stops(run):
+        run.results |= {n: report.failed(round_.item, NOT_BEGUN) for n, round_ in run.tight.items()}
     else:
-        results |= compact_tight(run, tight)
+        run.results |= compact_tight(run, run.tight)
     final = []
     for number, first in enumerate(prepared):
-        result = results[number]
+        result = run.results[number]
         if number in retained:
             result = report.followed(retained[number], result)
-        if number in split and first.state:  # report the number of segments before a split
+        if number in run.split and first.state:  # report the number of segments before a split
             result = replace(result, segments_before=len(first.state.segments))
-        kept = kept_bytes(request, first.place.directory, run_id=run_id)
+        kept = kept_bytes(request, first.place.directory)
         final.append(replace(result, kept_bytes=kept))
-    return CarriedOut(final, max(run.peak_bytes, most_split))
+    return CarriedOut(final, max(run.peak_bytes, run.split_bytes))
 
 
 def _for_portion(
@@ -124,40 +96,51 @@ def _for_portion(
 
 
 def _all_bytes(items: Iterable[Prepared]) -> int:
-    return sum(compacted_bytes(item) or 0 for item in items)
+    return sum(map(compacted_bytes, items))
 
 
-def _carry_out_portion(
-    run: Run, portion: Mapping[int, Prepared], before: Mapping[int, PartitionResult]
-) -> _Portion:
-    """Walk, apply retention, compact. `before`: the results of the portions before."""
-    request, run_id = run.request, run.run_id
-    walked = _walked(run.sc, portion, request)
-    split = split_first(run.sc, walked, request, run_id=run_id)
-    current = {**walked, **split}
-    results, compacted = _without_rounds(current, request, run_id)
-    following = compacted_next(run.sc, current, results, request)
+def _carry_out_portion(run: Run, portion: Mapping[int, Prepared]) -> dict[int, Prepared]:
+    """Walk, apply retention, compact. Return, by number, the partitions to compact after the
+    retention, not walked yet.
+    """
+    request, results = run.request, run.results
+    current = _walked(run.sc, portion, request)
+    run.split_bytes = max(run.split_bytes, split_bytes(current.values()))
+    split = split_first(run.sc, current, request)
+    run.split |= split.keys()
+    retained: dict[int, PartitionWork] = {}
+    compacted: dict[int, PartitionWork] = {}
+    for number, item in (current | split).items():
+        if isinstance(item, PartitionResult):
+            results[number] = item
+        elif isinstance(item, LeftAlone):
+            results[number] = report.left_alone(item)
+        else:
+            (compacted if item.plan.compaction else retained)[number] = item
+    following = _retain(run, retained)
     rounds: dict[int, Round] = {}
-    tight: dict[int, Round] = {}
     # Check space only after retention, which may have freed some.
-    for number, (item, plan) in compacted.items():
+    for number, item in compacted.items():
+        if request.stop.reason is not None:
+            results[number] = report.stopped(item, request.stop.reason)
+            continue
         try:
-            round_ = summed_up(make_round(item, plan, now=request.now, run_id=run_id), request)
+            round_ = make_round(item, request)
             fits = needed_bytes(round_.job, request) <= run.room().at(round_.job.directory)
         except FAILS_ONE_PARTITION as error:
             results[number] = report.failed(item, failure(error))
             continue
-        (rounds if fits else tight)[number] = round_
-    order = dirtiest_first(rounds)
+        (rounds if fits else run.tight)[number] = round_
+    order = dirtiest_first({number: round_.item.plan for number, round_ in rounds.items()})
     left = iter(order)
     for wave in waves([rounds[number].job for number in order], run.room):
         numbers = list(islice(left, len(wave)))
-        if _stops(request, (*before.values(), *results.values())):
+        if _stops(run):
             results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
             continue
         done = compact(run, [rounds[number] for number in numbers])
-        results |= dict(zip(numbers, done, strict=True))
-    return _Portion(results, tight, following, {*split}, split_bytes(walked.values()))
+        results |= zip(numbers, done, strict=True)
+    return following
 
 
 def _walked(
@@ -178,75 +161,46 @@ def _walked(
     return ready | dict(zip(works, found, strict=True))
 
 
-_Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
+def _retain(run: Run, items: Mapping[int, PartitionWork]) -> dict[int, Prepared]:
+    """Apply the retention of partitions that are not compacted. Return, by number, those to compact
+    afterwards, in their current state and without walks.
+    """
+    request = run.request
 
+    def retain(item: PartitionWork) -> PartitionResult:
+        if request.stop.reason is not None:
+            return report.stopped(item, request.stop.reason)
+        return retain_only(item, request)
 
-def _sorted_out(
-    items: Mapping[int, Prepared | PartitionResult],
-) -> tuple[dict[int, PartitionResult], dict[int, PartitionWork], _Compacted]:
-    """Return, by number, what is finished, what is not compacted, and the plans of compactions."""
-    results: dict[int, PartitionResult] = {}
-    others: dict[int, PartitionWork] = {}
-    compacted: _Compacted = {}
-    for number, item in items.items():
-        if isinstance(item, PartitionResult):
-            results[number] = item
-        elif isinstance(item, LeftAlone):
-            results[number] = report.left_alone(item)
-        elif item.plan.compaction is None:
-            others[number] = item
-        else:
-            compacted[number] = item, item.plan.compaction
-    return results, others, compacted
-
-
-def _without_rounds(
-    current: Mapping[int, Prepared | PartitionResult], request: Request, run_id: str
-) -> tuple[dict[int, PartitionResult], _Compacted]:
-    """Return, by number, the results without a compaction, and the plans of compactions."""
-    results, retained, compacted = _sorted_out(current)
-    if retained:
-        request.progress.stage("applying retention", total_tasks=len(retained))
     done = commit_several(
-        [partial(_retain, item, request, run_id=run_id) for item in retained.values()],
-        [item.place.directory for item in retained.values() if item.plan.retention],
-        done=partial(request.progress.advance, 1),
+        [partial(retain, item) for item in items.values()],
+        [item.place.directory for item in items.values() if item.plan.retention],
+        request.progress,
+        doing="applying retention",
     )
-    results |= dict(zip(retained, done, strict=True))
-    if (why := request.stop.reason) is not None:
-        return results | {n: report.stopped(item, why) for n, (item, _) in compacted.items()}, {}
-    return results, compacted
+    run.results |= zip(items, done, strict=True)
+    return compacted_next(run.sc, items, run.results, request)
 
 
-def _retain(item: PartitionWork, request: Request, *, run_id: str) -> PartitionResult:
-    if request.stop.reason is not None:
-        return report.stopped(item, request.stop.reason)
-    return retain_only(item, request, run_id=run_id)
-
-
-def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:
+def _stops(run: Run) -> bool:
     """Return whether `--on-corrupt=fail` ends the run: reading records has found damage."""
-    codes = (result.error_code for result in results if result.error is not None)
-    return request.on_corrupt == "fail" and CorruptLogError.exit_code in codes
+    return run.request.on_corrupt == "fail" and any(
+        result.error is not None and result.error_code == CorruptLogError.exit_code
+        for result in run.results.values()
+    )
 
 
 def compacted_next(
     sc: SparkContext,
-    items: Mapping[int, Prepared | PartitionResult],
+    items: Mapping[int, PartitionWork],
     results: Mapping[int, PartitionResult],
     request: Request,
 ) -> dict[int, Prepared]:
-    """Return, by number in `items`, the partitions to compact after retention, in their current
-    state and without walks.
-
-    `results`: of partitions that retention changed, and of others.
-    """
+    """Return, by number in `items`, the partitions to compact after the retention in `results`."""
     chosen = {
         number: _with_checkpoint(item, results[number])
         for number, item in items.items()
-        if isinstance(item, PartitionWork)
-        and number in results
-        and RETAINED in results[number].actions
+        if RETAINED in results[number].actions
         and results[number].error is None
         and after_retention(item.plan, now=request.now, only=request.only) is not None
     }

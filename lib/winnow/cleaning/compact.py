@@ -8,12 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
-
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import (
     begin_round,
@@ -27,8 +24,8 @@ from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
-from winnow.cleaning.rewrite.rewrite import RewrittenGroup
 from winnow.cleaning.space import Room, fitting, no_space, room_for, within
 from winnow.cleaning.summaries.store import UniqueKeys, record
 from winnow.clock import ms_since
@@ -36,9 +33,8 @@ from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.logdir.commit.journal import leave_journal, with_staged
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup
-from winnow.policy.decide import retention_reason
-from winnow.policy.retention import retention_plan
-from winnow.runtime.failed_job import each_survived, failed_job
+from winnow.runtime.cancel import attempted
+from winnow.runtime.failed_job import each_survived
 from winnow.runtime.failure import Failure, all_or_failure, failure
 from winnow.scan.job import CompactionJob, PartitionJob
 from winnow.storage.contract import Remembered
@@ -55,11 +51,17 @@ NOT_BEGUN = Failure("not started: another partition is damaged", WinnowError.exi
 
 @dataclass(slots=True)
 class Run:
-    """What all jobs of a run share."""
+    """What all jobs of a run share, and what became of the partitions so far, by number."""
 
     sc: SparkContext
     request: Request
-    run_id: str
+    results: dict[int, PartitionResult] = field(default_factory=dict)
+    tight: dict[int, Round] = field(default_factory=dict)
+    """Rounds to compact last, when everything else has made room."""
+    split: set[int] = field(default_factory=set)
+    """Partitions of which segments were split first."""
+    split_bytes: int = 0
+    """Maximal bytes of a split."""
     peak_bytes: int = 0
     """Maximal bytes staged at one time so far, indexes included."""
     kept_bytes: int = 0
@@ -79,33 +81,33 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
         return [_in_waves(run, rounds[0])]
     staged = _stage(run, rounds)
     return commit_several(
-        [partial(_commit, run, [], *one) for one in zip(rounds, staged, strict=True)],
+        [partial(_commit, run, *one) for one in zip(rounds, staged, strict=True)],
         [round_.job.directory for round_ in rounds],
+        request.progress,
         most_segments=max(len(round_.item.state.segments) for round_ in rounds),
-        done=partial(request.progress.advance, 1),
     )
 
 
 def _in_waves(run: Run, round_: Round) -> PartitionResult:
     """Compact the groups that there is room for, commit this wave, and go on."""
-    job, done, storage = round_.job, list[RewrittenGroup](), run.request.storage
+    job, storage = round_.job, run.request.storage
     while True:
-        part = _next_part(run, job, len(done))
+        part = _next_part(run, job, len(round_.done))
         wave = part if isinstance(part, Failure) else _stage(run, [replace(round_, job=part)])[0]
-        if isinstance(wave, Failure) or len(done) + len(wave) == len(job.groups):
-            return _commit(run, done, round_, wave)
+        if isinstance(wave, Failure) or len(round_.done) + len(wave) == len(job.groups):
+            return _commit(run, round_, wave)
         began = time.monotonic()
         try:
             round_ = _begin(run, round_, wave)
         except FAILS_ONE_PARTITION as error:
-            return _given_up(run, round_, done, failure(error))
+            return _given_up(run, round_, failure(error))
         try:
             commit_groups(storage, job.directory, _staged(wave))
             leave_journal(storage, job.staging)
         except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
             return report.interrupted(round_.item, failure(error))
-        done += wave
-        round_ = replace(round_, commits_ms=round_.commits_ms + ms_since(began))
+        commits_ms = round_.commits_ms + ms_since(began)
+        round_ = replace(round_, done=(*round_.done, *wave), commits_ms=commits_ms)
 
 
 def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failure:
@@ -119,29 +121,25 @@ def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failur
     return no_space(job.groups[first].most_bytes, room, run.request)
 
 
-def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Failure]:
+def _stage(run: Run, rounds: Sequence[Round]) -> list[list[CleanedGroup] | Failure]:
     """Stage the groups of each round. Return them in ascending order, or why staging failed."""
-    request = run.request
-    failures = [None if round_.begun else _make_staging(round_.job, request) for round_ in rounds]
+    failures: list[Failure | None] = []
+    for round_ in rounds:
+        failures.append(None)
+        if not round_.begun:
+            try:  # on the driver: no task that outlives its job may create the directory
+                run.request.storage.mkdir(round_.job.staging)
+            except FAILS_ONE_PARTITION as error:
+                failures[-1] = failure(error)
     jobs = [round_.job for round_, why in zip(rounds, failures, strict=True) if why is None]
     outcomes = iter(_outcomes(run, within(jobs, run.room())))
     staged = [why or all_or_failure(next(outcomes)) for why in failures]
-    damaged = any(
+    if run.request.on_corrupt == "fail" and any(
         isinstance(groups, Failure) and groups.exit_code == CorruptLogError.exit_code
         for groups in staged
-    )
-    if request.on_corrupt == "fail" and damaged:
+    ):
         return [groups if isinstance(groups, Failure) else NOT_BEGUN for groups in staged]
     return staged
-
-
-def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
-    """Create the staging directory on the driver: no task that outlives its job may do it."""
-    try:
-        request.storage.mkdir(job.staging)
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
-    return None
 
 
 def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
@@ -153,19 +151,19 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
         job = CompactionJob(run.request.now, run.request.secret, tuple(some))
         return run_compaction(run.sc, job, run.request.progress)
 
-    try:
-        survived = each_survived(jobs, compacted, goes_on=lambda: run.request.stop.reason is None)
-    except (Py4JError, PySparkException) as error:
-        if run.request.stop.reason is None:
-            _log.exception("the Spark job failed")
-        return [[failed_job(error)] for _ in jobs]
+    stop = run.request.stop
+    survived = attempted(
+        lambda: each_survived(jobs, compacted, goes_on=lambda: stop.reason is None), stop
+    )
+    if isinstance(survived, Failure):
+        return [[survived] for _ in jobs]
     outcomes: list[list[Outcome]] = [
         [groups] if isinstance(groups, Failure) else groups for groups in survived
     ]
     total = len(jobs) if len(jobs) > 1 else None
     run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}", total_tasks=total)
     staged = sum(
-        o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup)
+        o.bytes_staged for groups in outcomes for o in groups if isinstance(o, CleanedGroup)
     )
     run.peak_bytes = max(run.peak_bytes, run.kept_bytes + staged)
     if run.request.keep_replaced:
@@ -173,118 +171,94 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     return outcomes
 
 
-def _begin(run: Run, round_: Round, wave: Sequence[RewrittenGroup]) -> Round:
+def _begin(run: Run, round_: Round, wave: Sequence[CleanedGroup]) -> Round:
     """Write the journal before these groups are put in place."""
     storage, job = run.request.storage, round_.job
     for group in _staged(wave):
         learn(job.staging, map(Remembered, group.entries.values()))
     unchanged = [group.base_offset for group in wave if group.unchanged]
     journal = with_staged(storage, round_.journal, _staged(wave), unchanged)
-    begin_round(storage, job.directory, job.staging, journal, [group.sources for group in wave])
+    sources = [source for group in wave for source in group.sources]
+    begin_round(storage, job.directory, job.staging, journal, sources)
     return replace(round_, journal=journal, begun=True)
 
 
-def _staged(wave: Sequence[RewrittenGroup]) -> list[StagedGroup]:
+def _staged(wave: Sequence[CleanedGroup]) -> list[StagedGroup]:
     return [group.staged for group in wave if group.staged is not None]
 
 
-def _commit(
-    run: Run,
-    done: Sequence[RewrittenGroup],
-    round_: Round,
-    wave: Sequence[RewrittenGroup] | Failure,
-) -> PartitionResult:
+def _commit(run: Run, round_: Round, wave: Sequence[CleanedGroup] | Failure) -> PartitionResult:
     """Commit the last groups of a round, then raise the checkpoint and apply retention. `wave`: a
-    failure if they were not staged. Once a stop was requested, it explains every failure.
+    failure if they were not staged.
     """
     item, job, request = round_.item, round_.job, run.request
-    stopped = request.stop.reason
-    if stopped is not None or isinstance(wave, Failure):
-        why = wave if isinstance(wave, Failure) else Failure("stopped", WinnowError.exit_code)
-        return _given_up(run, round_, done, why, stopped=stopped)
+    if isinstance(wave, Failure):
+        return _given_up(run, round_, wave)
+    if request.stop.reason is not None:
+        return _given_up(run, round_, Failure(request.stop.reason, WinnowError.exit_code))
     began = time.monotonic()
     try:
-        with kept_by(
-            request, item.state, run_id=run.run_id, cleaner_checkpoint_after=job.end_offset
-        ):
+        with kept_by(request, item.state, cleaner_checkpoint_after=job.end_offset):
             try:
                 _begin(run, round_, wave)
             except FAILS_ONE_PARTITION as error:
-                return _given_up(run, round_, done, failure(error))
+                return _given_up(run, round_, failure(error))
             commit_groups(request.storage, job.directory, _staged(wave))
             commit_cleaner_checkpoint(
                 request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset}
             )
             remove_staging(request.storage, job.staging)
-            if job.summaries is not None:
-                _sum_up(job, job.summaries, (*done, *wave))
-            placed = [group.segment for group in (*done, *wave) if group.segment is not None]
+            round_ = replace(round_, done=(*round_.done, *wave))
+            _sum_up(round_)
+            placed = [group.segment for group in round_.done]
             cleaned = replace(state_now(item, placed), cleaner_checkpoint=job.end_offset)
-            plan = (
-                None
-                if request.only == "compaction"
-                else retention_plan(cleaned, item.config, request.now)
-            )
-            words = retention_reason(cleaned, item.config, request.now, plan).words
+            plan, words = item.then_retained(cleaned, request)
             after = retain_from(item, cleaned, plan, request)
     except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
         return report.interrupted(item, failure(error))
-    groups = [*done, *wave]
     return report.done(
         item,
         after=after,
-        groups=groups,
+        groups=round_.done,
         retention=plan,
-        first_dirty_offset=max(job.end_offset, after.log_start_offset),
+        cleaned_to=job.end_offset,
         now=request.now,
-        duration_ms=_took_ms(round_, groups) + ms_since(began),
+        duration_ms=round_.duration_ms + ms_since(began),
         afterwards=words,
     )
 
 
-def _sum_up(job: PartitionJob, place: str, groups: Sequence[RewrittenGroup]) -> None:
+def _sum_up(round_: Round) -> None:
     """Keep what is known now of the segments of a round, all of which are in place."""
-    bases = [group.base_offset for group in groups]
-    record(
-        place,
-        job.directory,
-        [group.summary for group in groups if group.summary is not None],
-        unique=UniqueKeys.of(job.directory, job.end_offset, bases) if job.unique_keys else None,
-    )
+    job, bases = round_.job, [group.base_offset for group in round_.done]
+    if job.summaries is not None:
+        record(
+            job.summaries,
+            job.directory,
+            [group.summary for group in round_.done if group.summary is not None],
+            unique=UniqueKeys.of(job.directory, job.end_offset, bases) if job.unique_keys else None,
+        )
 
 
-def _took_ms(round_: Round, groups: Sequence[RewrittenGroup]) -> int:
-    """Return the time spent on rewriting these groups and on the commits so far."""
-    return round_.commits_ms + sum(group.duration_ms for group in groups)
-
-
-def _given_up(
-    run: Run,
-    round_: Round,
-    done: Sequence[RewrittenGroup],
-    why: Failure,
-    *,
-    stopped: str | None = None,
-) -> PartitionResult:
+def _given_up(run: Run, round_: Round, why: Failure) -> PartitionResult:
+    """Describe a round that ends here. Once a stop was requested, it explains every failure."""
     _discard_staging(round_.job, run.request)
     item = round_.item
-    words = why.message if stopped is None else f"the run was stopped, {stopped}"
-    result = report.failed(item, why) if stopped is None else report.stopped(item, stopped)
-    if not done:
+    result = report.given_up(item, why, run.request.stop)
+    if not round_.done:
         return result
     try:
         after = state_now(item)
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
-    partly = report.partly(
+    return report.partly(
         item,
-        words,
+        result,
         after=after,
-        done=done,
+        done=round_.done,
         groups=len(round_.job.groups),
-        duration_ms=_took_ms(round_, done),
+        duration_ms=round_.duration_ms,
     )
-    return replace(partly, error=result.error, error_code=result.error_code)
 
 
 def _discard_staging(job: PartitionJob, request: Request) -> None:

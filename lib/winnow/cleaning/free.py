@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.commit.commit import commit_log_start
 from winnow.cleaning.commit.retention import retain_only, state_now
 from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.prepared import PartitionWork, Prepared
+from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.clock import ms_since
@@ -28,22 +27,20 @@ from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
 from winnow.words import counted, size
 
-_T = TypeVar("_T")
 _TOLD = 3
 
 
 def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Prepared]:
     """Return the same partitions, with plans that free no more than `wanted` bytes need."""
-    chosen = [item for item in prepared if isinstance(item, PartitionWork)]
-    plans = iter(
-        oldest_first([(item.state, item.plan.retention) for item in chosen], wanted=wanted)
-    )
-    return [
-        replace(item, plan=_with(item.plan, next(plans)))
-        if isinstance(item, PartitionWork)
-        else item
-        for item in prepared
-    ]
+    result, works = list(prepared), _works(prepared)
+    plans = [(item.state, item.plan.retention) for item in works.values()]
+    for number, retention in zip(works, oldest_first(plans, wanted=wanted), strict=True):
+        result[number] = replace(works[number], plan=_with(works[number].plan, retention))
+    return result
+
+
+def _works(prepared: Sequence[Prepared]) -> dict[int, PartitionWork]:
+    return {n: item for n, item in enumerate(prepared) if isinstance(item, PartitionWork)}
 
 
 def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]) -> int:
@@ -56,40 +53,28 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
     )
 
 
-def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
+def delete_first(prepared: Sequence[Prepared], request: Request) -> CarriedOut:
     """Delete from all partitions first. Only then write side files and checkpoints."""
-    works = [item for item in prepared if isinstance(item, PartitionWork)]
-    deleted = _several(
-        "deleting expired segments",
-        [partial(_delete, item, request) for item in works],
-        works,
-        request,
+    works = _works(prepared)
+    directories = [item.place.directory for item in works.values() if item.plan.retention]
+    deleted = commit_several(
+        [partial(_delete, item, request) for item in works.values()],
+        directories,
+        request.progress,
+        doing="deleting expired segments",
     )
-    followed = _several(
-        "writing checkpoints",
-        [partial(_follow, *each, request, run_id) for each in zip(works, deleted, strict=True)],
-        works,
-        request,
+    followed = commit_several(
+        [partial(_follow, *each, request) for each in zip(works.values(), deleted, strict=True)],
+        directories,
+        request.progress,
+        doing="writing checkpoints",
     )
-    done = iter(followed)
+    done = dict(zip(works, followed, strict=True))
     results = [
-        next(done) if isinstance(item, PartitionWork) else report.left_alone(item)
-        for item in prepared
+        report.left_alone(item) if isinstance(item, LeftAlone) else done[number]
+        for number, item in enumerate(prepared)
     ]
     return CarriedOut(results, 0)
-
-
-def _several(
-    name: str,
-    pieces: Sequence[Callable[[], _T]],
-    works: Sequence[PartitionWork],
-    request: Request,
-) -> list[_T]:
-    """Call the pieces, several at a time. `works`: what each of them works on."""
-    if pieces:
-        request.progress.stage(name, total_tasks=len(pieces))
-    directories = [item.place.directory for item in works if item.plan.retention]
-    return commit_several(pieces, directories, done=partial(request.progress.advance, 1))
 
 
 def _delete(item: PartitionWork, request: Request) -> PartitionResult | int:
@@ -108,7 +93,7 @@ def _delete(item: PartitionWork, request: Request) -> PartitionResult | int:
 
 
 def _follow(
-    item: PartitionWork, deleted: PartitionResult | int, request: Request, run_id: str
+    item: PartitionWork, deleted: PartitionResult | int, request: Request
 ) -> PartitionResult:
     """`deleted`: what `_delete` returned."""
     if isinstance(deleted, PartitionResult):
@@ -116,7 +101,7 @@ def _follow(
     began = time.monotonic()
     plan = item.plan.retention
     if plan is None:
-        return retain_only(item, request, run_id=run_id)
+        return retain_only(item, request)
     try:
         after = state_now(item)
         commit_log_start(
@@ -140,13 +125,11 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
     for item in prepared:
         if item.state is None:
             continue
-        topic = item.state.topic_partition.topic
+        topic = item.place.topic_partition.topic
+        policies[topic] = item.policy or "unknown"
         held[topic] += item.state.log_bytes
         if isinstance(item, PartitionWork):
             held[topic] -= sum(segment.log_bytes for segment in item.plan.deleted)
-            policies[topic] = item.config.policy or "unknown"
-        else:
-            policies[topic] = item.policy or "unknown"
     most = "; ".join(
         f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD)
     )

@@ -5,20 +5,22 @@ nothing in a log directory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
-from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import list_known, requested
 from winnow.cleaning.plan.prepared import Known, PartitionWork
-from winnow.cleaning.plan.rounds import make_round, summed_up
+from winnow.cleaning.plan.rounds import make_round
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.compaction import weigh
 from winnow.cleaning.summaries.known import with_summaries
-from winnow.cleaning.summaries.store import fitting, place_of, read_list, record
+from winnow.cleaning.summaries.store import place_of, read_list, record
 from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.lock import locked
@@ -28,7 +30,6 @@ from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spool import spooling, temporary_directory
-from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
@@ -91,14 +92,16 @@ def _learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> in
         walk = partial(walk_partitions, sc, progress=request.progress)
         jobs = []
         for before, walked in zip(items, with_walks(items, request, walk), strict=True):
-            plan = before.plan.compaction
-            if isinstance(walked, PartitionWork) and plan is not None:
-                try:
-                    round_ = make_round(walked, plan, now=request.now, run_id="learn")
-                except FAILS_ONE_PARTITION:
-                    continue
-                jobs.append((before.state, summed_up(round_, request).job))
-        return _weigh(sc, jobs, request)
+            if isinstance(walked, PartitionWork):
+                with suppress(FAILS_ONE_PARTITION):
+                    round_ = make_round(replace(walked, plan=before.plan), request)
+                    jobs.append((before.state, round_.job))
+        weighed = weigh(sc, [job for _, job in jobs], request)
+        return sum(
+            _record(where, state, groups)
+            for (state, _), groups in zip(jobs, weighed, strict=True)
+            if not isinstance(groups, Failure)
+        )
 
 
 def _plan(state: PartitionState, where: str, request: Request) -> CompactionPlan | None:
@@ -111,7 +114,7 @@ def _plan(state: PartitionState, where: str, request: Request) -> CompactionPlan
         for segment, following in zip(state.segments, state.segments[1:], strict=False)
         if following.base_offset <= end and segment.log_bytes >= max(1, request.least_summed_up)
     ]
-    known = fitting(read_list(place_of(where, state.directory)), state)
+    known = read_list(place_of(where, state.directory)).fitting(state)
     new = [(segment,) for segment in clean if segment.base_offset not in known]
     if not new:
         return None
@@ -121,23 +124,11 @@ def _plan(state: PartitionState, where: str, request: Request) -> CompactionPlan
     return CompactionPlan(first_not_clean, first_not_clean, 0, tuple(new))
 
 
-def _weigh(
-    sc: SparkContext, jobs: Sequence[tuple[PartitionState, PartitionJob]], request: Request
-) -> int:
-    weighed = weigh(
-        sc,
-        [job for _, job in jobs],
-        now=request.now,
-        progress=request.progress,
-        secret=request.secret,
-    )
-    count = 0
-    for (state, job), groups in zip(jobs, weighed, strict=True):
-        found = [] if isinstance(groups, Failure) else groups
-        new = [group.summary for group in found if group.summary is not None]
-        if job.summaries is not None and new:
-            kept = read_list(job.summaries)
-            every = [*fitting(kept, state).values(), *new]
-            record(job.summaries, job.directory, every, unique=kept.unique)
-            count += len(new)
-    return count
+def _record(where: str, state: PartitionState, groups: Sequence[CleanedGroup]) -> int:
+    """Add what is known now to what was known before. Return how many segments that are."""
+    new = [group.summary for group in groups if group.summary is not None]
+    if new:
+        place = place_of(where, state.directory)
+        kept = read_list(place)
+        record(place, state.directory, [*kept.fitting(state).values(), *new], unique=kept.unique)
+    return len(new)

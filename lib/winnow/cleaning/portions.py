@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from winnow.cleaning.plan.prepared import PartitionWork, Prepared
+from winnow.cleaning.plan.rounds import dirtiest_first
 from winnow.cleaning.space import WAVE_BYTES
 from winnow.runtime.stop import Stop
 
@@ -19,16 +19,6 @@ ASSUMED_RATE = 10 * 2**20
 """Log bytes per second while the speed is not known. A slow disk is faster."""
 _PART_OF_TIME = 4
 """A portion may take this part of the time left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How large the next portion may be, in log bytes."""
-
-    together: float
-    """All of its partitions together. A single partition may have more."""
-    each: float
-    """A larger partition waits for all others: there may not be enough time for it."""
 
 
 class Pace:
@@ -40,54 +30,54 @@ class Pace:
         self.log_bytes = 0
         """Log bytes done so far."""
 
-    def done(self, log_bytes: int) -> None:
-        self.log_bytes += log_bytes
-
-    def limits(self) -> Limits:
+    def limits(self) -> tuple[float, float]:
+        """Return how many log bytes the next portion may have: all of its partitions together, of
+        which a single one may have more, and each. A larger one waits for all others: there may not
+        be enough time for it.
+        """
         if self._stop.reason is not None:  # nothing of it will be read
-            return Limits(math.inf, math.inf)
+            return math.inf, math.inf
         left = self._stop.seconds_left
         if left is None:
-            return Limits(WAVE_BYTES, math.inf)
+            return WAVE_BYTES, math.inf
         rate: float = ASSUMED_RATE
         if self.log_bytes:
             rate = self.log_bytes / max(self._clock() - self._began, 1e-3)
         in_time = rate * left
-        return Limits(min(in_time / _PART_OF_TIME, WAVE_BYTES), in_time)
+        return min(in_time / _PART_OF_TIME, WAVE_BYTES), in_time
 
 
-def next_portion(waiting: Mapping[int, Prepared], limits: Limits) -> list[int]:
+def next_portion(waiting: Mapping[int, Prepared], limits: tuple[float, float]) -> list[int]:
     """Return the numbers of what is done next: all that is not compacted, because retention makes
     room, or the dirtiest (S3.4).
     """
-    sizes = {number: compacted_bytes(item) for number, item in waiting.items()}
-    others = [number for number, size in sizes.items() if size is None]
-    order = sorted(waiting, key=lambda number: -_dirty_ratio(waiting[number]))
-    return others or chosen({number: sizes[number] or 0 for number in order}, limits)
+    plans = {
+        number: item.plan
+        for number, item in waiting.items()
+        if isinstance(item, PartitionWork) and item.plan.compaction is not None
+    }
+    if len(plans) < len(waiting):
+        return [number for number in waiting if number not in plans]
+    return chosen({n: compacted_bytes(waiting[n]) for n in dirtiest_first(plans)}, *limits)
 
 
-def chosen(sizes: Mapping[int, int], limits: Limits) -> list[int]:
+def chosen(sizes: Mapping[int, int], together: float, each: float) -> list[int]:
     """Return the next portion of partitions with these log bytes, in this order: at least one. If
     all are too large, the smallest.
     """
     portion: list[int] = []
-    left = limits.together
     for number, size in sizes.items():
-        if size > limits.each:
+        if size > each:
             continue
-        if portion and size > left:
+        if portion and size > together:
             break
         portion.append(number)
-        left -= size
+        together -= size
     return portion or [min(sizes, key=lambda number: sizes[number])]
 
 
-def compacted_bytes(item: Prepared) -> int | None:
-    """Return the log bytes that a compaction reads. None: nothing is compacted."""
+def compacted_bytes(item: Prepared) -> int:
+    """Return the log bytes that a compaction reads."""
     if not isinstance(item, PartitionWork) or item.plan.compaction is None:
-        return None
+        return 0
     return sum(segment.log_bytes for segment in item.plan.compaction.segments)
-
-
-def _dirty_ratio(item: Prepared) -> float:
-    return item.plan.dirty_ratio or 0.0 if isinstance(item, PartitionWork) else 0.0

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.commit.split import split_bytes
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.estimate import Weighed, estimated
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult, Setting
+from winnow.cleaning.rewrite.compaction import Weighed
 from winnow.cleaning.space import Room, needed_bytes, no_space, waves
 from winnow.cleaning.tight import measure, seed_bytes
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.free import file_bytes
-from winnow.runtime.failure import failure
+from winnow.policy.plan import after_round
+from winnow.runtime.failure import Failure, failure
 from winnow.scan.job import PartitionJob
 from winnow.storage.places import Places, free_bytes
 
@@ -26,7 +27,6 @@ from winnow.storage.places import Places, free_bytes
 def preview(
     prepared: Sequence[Prepared],
     request: Request,
-    *,
     weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
 ) -> CarriedOut:
     """Return what `clean` would do, as far as this is known without reading records; all of it if
@@ -53,12 +53,10 @@ def preview(
         config = item.config
         if id(config) not in settings:
             settings[id(config)] = report.settings_of(config)
-        results.append(
-            report.previewed(item, settings[id(config)], now=request.now, only=request.only)
-        )
+        results.append(report.previewed(item, request, settings[id(config)]))
         if item.plan.compaction is not None:
             try:
-                round_ = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
+                round_ = make_round(item, request)
                 left = Room(request.max_extra_space, free=free).at(round_.job.directory)
             except FAILS_ONE_PARTITION as error:
                 results[number] = report.failed(item, failure(error))
@@ -69,14 +67,11 @@ def preview(
         sure = {number: round_ for number, round_ in rounds.items() if not round_.item.overflowed}
         weighed = weigh([round_.job for round_ in sure.values()])
         for (number, round_), groups in zip(sure.items(), weighed, strict=True):
-            found[number] = estimated(round_, groups, request)
+            found[number] = _estimated(round_, groups, request)
     results = [found.get(number, result) for number, result in enumerate(results)]
     room = Room(request.max_extra_space, free=free)
-    together = waves(
-        [rounds[number].job for number in dirtiest_first(rounds)],
-        lambda: Room(None, free=lambda _: sys.maxsize),
-    )
-    for wave in together:
+    plans = {number: round_.item.plan for number, round_ in rounds.items()}
+    for wave in waves([rounds[number].job for number in dirtiest_first(plans)]):
         needed: Counter[str] = Counter()
         for job in wave:
             needed[job.directory] += job.most_bytes
@@ -96,7 +91,7 @@ def _fit(
     weighed, exact = measure(rounds, weigh, request)
     room, peak = Room(None, free=free), 0
     results = {
-        number: estimated(rounds[number], groups, request) for number, groups in weighed.items()
+        number: _estimated(rounds[number], groups, request) for number, groups in weighed.items()
     }
     for number, round_ in exact.items():
         needed, directory = needed_bytes(round_.job, request), round_.job.directory
@@ -110,6 +105,30 @@ def _fit(
         sources = sum(file_bytes(s) for group in round_.job.groups for s in group.segments)
         room.take(directory, round_.job.most_bytes - (0 if request.keep_replaced else sources))
     return peak, results
+
+
+def _estimated(round_: Round, weighed: Weighed, request: Request) -> PartitionResult:
+    """Return what `clean` would report for a partition that is compacted, and perhaps deleted from
+    afterwards (S3.5).
+    """
+    item, end = round_.item, round_.job.end_offset
+    if isinstance(weighed, Failure):
+        if request.on_corrupt == "quarantine" and weighed.exit_code == CorruptLogError.exit_code:
+            return report.previewed(item, request)
+        return report.failed(item, weighed)
+    after = after_round(item.state, [group.segment for group in weighed], end)
+    retention, words = item.then_retained(after, request)
+    result = report.done(
+        item,
+        after=after if retention is None else retention.applied_to(after),
+        groups=weighed,
+        retention=retention,
+        cleaned_to=end,
+        now=request.now,
+        duration_ms=None,
+        afterwards=words,
+    )
+    return replace(result, settings=report.settings_of(item.config))
 
 
 def _within(needed: Counter[str], room: Room) -> int:

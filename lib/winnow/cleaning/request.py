@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Required, Self, TypedDict, get_args
 
 from winnow.arguments import clock_ms, flag, names, refused, whole
@@ -29,6 +31,10 @@ stop at the first that is found later. Or move damaged batches out of the log wh
 """
 Seen = Callable[[Sequence[Any], "Request"], None]
 """Receives the basis of all decisions before anything is done. An exception ends the run."""
+
+
+def new_run_id() -> str:
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
 
 
 class Trust(TypedDict, total=False):
@@ -71,8 +77,15 @@ class RunOptions(LookOptions, Scope, total=False):
     storage: Storage
 
 
-_LEAST = {"max_extra_space": 0, "keep_free": 0, "free_at_least": 1}
-"""Options that are a number of bytes, and the least that makes sense."""
+_CHECKS: Mapping[str, Callable[[Any, str], object]] = {
+    "max_extra_space": partial(whole, least=0),
+    "keep_free": partial(whole, least=0),
+    "free_at_least": partial(whole, least=1),
+    "estimate": flag,
+    "keep_replaced": flag,
+    "now": clock_ms,
+}
+"""Each raises UsageError for a value that makes no sense for the option with this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +97,7 @@ class Request:
     """The clock of every decision, ms since the epoch."""
     touch: bool
     """False for a plan: it must not change a log directory, not even after a crash."""
+    run_id: str = field(default_factory=new_run_id)
     topics: tuple[str, ...] = ()
     """Globs; all topics if there are none."""
     exclude: tuple[str, ...] = ()
@@ -152,12 +166,9 @@ class Request:
         asked: dict[str, Any] = {
             name: value for name, value in options.items() if value is not None
         }
-        for name in asked.keys() & _LEAST.keys():
-            whole(asked[name], name, least=_LEAST[name])
-        for name in asked.keys() & {"estimate", "keep_replaced"}:
-            flag(asked[name], name)
-        if "now" in asked:
-            clock_ms(asked["now"], "now")
+        for name, check in _CHECKS.items():
+            if name in asked:
+                check(asked[name], name)
         rate = asked.get("throttle")
         if rate is not None and (not isinstance(rate, int | float) or not rate > 0):
             raise refused("throttle", "bytes per second, more than 0", rate)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 from typing import Literal
 
 from winnow.errors import (
@@ -32,23 +31,25 @@ class Setting:
     is_default: bool
 
 
-CODES: Mapping[str, str] = MappingProxyType(
-    {
-        "S6.2": "not-done",
-        "S6.3": "interrupted-run",
-        "S7.5": "tiered",
-        "S8.1": "symbolic-link",
-        "S8.2": "unclean-shutdown",
-        "S8.5": "not-permitted",
-        "S8.8": "unreadable",
-        "S9.2": "settings-unknown",
-        "S9.3": "other-topic-id",
-    }
-)
+CODES: Mapping[str, str] = {
+    "S6.2": "not-done",
+    "S6.3": "interrupted-run",
+    "S7.5": "tiered",
+    "S8.1": "symbolic-link",
+    "S8.2": "unclean-shutdown",
+    "S8.5": "not-permitted",
+    "S8.8": "unreadable",
+    "S9.2": "settings-unknown",
+    "S9.3": "other-topic-id",
+}
 """Of partitions that were left alone, by the rule that decided."""
-ERROR_CODES: Mapping[int, str] = MappingProxyType(
-    {1: "not-done", 3: "damaged", 4: "verification-failed", 5: "in-use", 6: "no-space"}
-)
+ERROR_CODES: Mapping[int, str] = {
+    1: "not-done",
+    3: "damaged",
+    4: "verification-failed",
+    5: "in-use",
+    6: "no-space",
+}
 """Of partitions that failed, by the exit code of their error."""
 OTHER_CODES = ("quarantined", "left-alone", "failed")
 ALL_CODES = tuple(dict.fromkeys((*CODES.values(), *ERROR_CODES.values(), *OTHER_CODES)))

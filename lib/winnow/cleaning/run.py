@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 from winnow.cleaning.carry_out import CarriedOut
 from winnow.cleaning.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
 from winnow.cleaning.in_place import check_in_place
 from winnow.cleaning.on_corrupt import carry_out_with_quarantine, damaged_first
-from winnow.cleaning.plan.estimate import weigh
-from winnow.cleaning.plan.overridden import overridden
+from winnow.cleaning.plan.decide_listed import overridden
 from winnow.cleaning.plan.prepare import decide_without_walk, walk
 from winnow.cleaning.plan.prepared import Known, Prepared
 from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RunResult
+from winnow.cleaning.rewrite.compaction import weigh
 from winnow.cleaning.summaries.known import with_summaries
 from winnow.logdir.lock import locked
 from winnow.logdir.lock_reach import why_seen_here_only
@@ -36,36 +33,6 @@ from winnow.words import counted, first_few
 
 _FEW = 5
 """Partitions that a note names."""
-
-
-def new_run_id() -> str:
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
-
-
-def _what_was_put_right(prepared: Sequence[Prepared]) -> Iterator[str]:
-    """Yield a note on what a run has finished or removed besides its own work."""
-    names = [
-        str(item.place.topic_partition)
-        for item in prepared
-        if isinstance(item, Known) and item.put_right
-    ]
-    if names:
-        yield (
-            "what a crash or an interrupted run had left was finished or removed in "
-            f"{counted(len(names), 'partition')}: {first_few(names, _FEW)}"
-        )
-
-
-def _walks_all_first(request: Request) -> bool:
-    """Return whether something depends on the plans of all partitions. Otherwise a cleaning walks
-    them portion by portion.
-    """
-    return (
-        not request.touch
-        or request.seen is not None
-        or request.on_corrupt == "fail"
-        or request.free_at_least is not None
-    )
 
 
 @contextmanager
@@ -97,13 +64,12 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
     freeing = request.free_at_least
     if freeing is not None:
         request = replace(request, only="retention")
-    progress, run_id = request.progress, new_run_id()
     scanning = request.touch and request.only != "retention"
     with opened(spark, log_dirs, request) as (dirs, completed, of_settings):
         rate, sc = request.throttle, spark.sparkContext
         throttle = io_rate(completed.settings, dirs) if rate is None else rate
-        weighing = partial(weigh, sc, now=request.now, progress=progress)
-        progress.stage(f"looking at {counted(sum(len(d.partitions) for d in dirs), 'partition')}")
+        partitions = counted(sum(len(d.partitions) for d in dirs), "partition")
+        request.progress.stage(f"looking at {partitions}")
         with (
             seldom_collecting(),
             cancelling_jobs(sc, request.stop),
@@ -112,7 +78,9 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         ):
             request = with_summaries(replace(completed, spool=spool), dirs)
             prepared = decide_without_walk(sc, dirs, request)
-            if _walks_all_first(request):
+            fails_first = request.on_corrupt == "fail"
+            if not request.touch or request.seen or fails_first or freeing is not None:
+                # This depends on the plans of all. Else a cleaning walks portion by portion.
                 prepared = walk(sc, prepared, request)
             if request.seen is not None:
                 request.seen(prepared, request)
@@ -122,27 +90,19 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
                 prepared = only_what_is_needed(prepared, wanted=freeing)
             if refusal is not None:
                 done = CarriedOut(refusal, 0)
-            elif request.touch and freeing is not None:
-                done = delete_first(prepared, request, run_id=run_id)
-            elif request.touch:
-                done = carry_out_with_quarantine(sc, dirs, prepared, request, run_id=run_id)
+            elif not request.touch:
+                done = preview(prepared, request, lambda jobs: weigh(sc, jobs, request))
+            elif freeing is not None:
+                done = delete_first(prepared, request)
             else:
-                done = preview(prepared, request, weigh=weighing)
-        local = (note for d in dirs if (note := why_seen_here_only(d.path)))
-        skipped = (f"{d.path}/{s.name} is skipped: {s.why}" for d in dirs for s in d.skipped)
-        short = (
-            None if freeing is None else max(0, freeing - freed_bytes(prepared, done.partitions))
-        )
-        lacking = [what_is_short(prepared, short=short)] if short else []
-        notes = (
-            *of_settings,
-            *local,
-            *skipped,
-            *_what_was_put_right(prepared),
-            *lacking,
-        )
+                done = carry_out_with_quarantine(sc, dirs, prepared, request)
+        notes = (*of_settings, *_notes(dirs, prepared))
+        short = None
+        if freeing is not None:
+            short = max(0, freeing - freed_bytes(prepared, done.partitions))
+            notes += (what_is_short(prepared, short=short),) if short else ()
     return RunResult(
-        run_id=run_id,
+        run_id=request.run_id,
         verb=request.verb,
         now=request.now,
         partitions=tuple(
@@ -155,3 +115,18 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         peak_extra_bytes=done.peak_extra_bytes,
         kafka=request.settings.kafka,
     )
+
+
+def _notes(dirs: Sequence[LogDir], prepared: Sequence[Prepared]) -> Iterator[str]:
+    """Yield notes on the log directories, and on what a run has finished or removed besides its own
+    work.
+    """
+    yield from (note for d in dirs if (note := why_seen_here_only(d.path)))
+    yield from (f"{d.path}/{s.name} is skipped: {s.why}" for d in dirs for s in d.skipped)
+    known = (item for item in prepared if isinstance(item, Known))
+    names = [str(item.place.topic_partition) for item in known if item.put_right]
+    if names:
+        yield (
+            "what a crash or an interrupted run had left was finished or removed in "
+            f"{counted(len(names), 'partition')}: {first_few(names, _FEW)}"
+        )

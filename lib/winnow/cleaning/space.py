@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
@@ -16,7 +16,7 @@ from winnow.policy.free import file_bytes
 from winnow.runtime.failure import Failure
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.state import Segment
-from winnow.storage.places import KEEP_FREE_BYTES, Places, free_bytes
+from winnow.storage.places import Places, free_bytes
 from winnow.words import size
 
 _GROWTH = 3
@@ -128,46 +128,16 @@ def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]
     )
 
 
-COMMITS_AT_ONCE = 16
-"""Their syncs overlap: one write of a file system's journal makes several of them durable. So do
-their requests to S3 and HDFS.
-"""
-_JOURNAL_SEGMENT_BYTES = 2**11
-"""Bytes of a journal for each segment, at most, unless many transactions are open."""
-
-
-_ALL_FREE_BYTES = partial(free_bytes, keep_free=0)
-
-
-def commits_at_once(
-    directories: Iterable[str],
-    *,
-    most_segments: int = 0,
-    free: Callable[[str], int] = _ALL_FREE_BYTES,
-) -> int:
-    """Return how many partitions may be committed at the same time: one where space is short.
-
-    A commit writes its journal, a checkpoint and perhaps an empty segment before it frees anything.
-    What is kept free by default is enough for one (docs/decisions/0012). So each of them must find
-    as much. One commit at a time uses what the ones before it have freed.
-
-    `most_segments`: the most segments that the journal of one of them lists. `free`: returns the
-    bytes that may be written to a directory's file system.
-    """
-    each = KEEP_FREE_BYTES + most_segments * _JOURNAL_SEGMENT_BYTES
-    most = COMMITS_AT_ONCE
-    for directory in directories:
-        with suppress(OSError):  # its own commit will report that
-            most = min(most, free(directory) // each)
-    return max(1, most)
-
-
 WAVE_BYTES = 32 * 2**30
 """Maximal log bytes that one job reads, unless a single partition has more."""
 
 
+def _endless() -> Room:
+    return Room(None, free=lambda _directory: sys.maxsize)
+
+
 def waves(
-    jobs: Iterable[PartitionJob], new_room: Callable[[], Room], *, most_bytes: int = WAVE_BYTES
+    jobs: Iterable[PartitionJob], new_room: Callable[[], Room] = _endless
 ) -> Iterator[list[PartitionJob]]:
     """Cut the partitions, in the given order, into jobs. `new_room` is called before each job.
 
@@ -175,11 +145,11 @@ def waves(
     no room even alone gets its own job.
     """
     wave: list[PartitionJob] = []
-    left, room = most_bytes, new_room()
+    left, room = WAVE_BYTES, new_room()
     for job in jobs:
         if wave and (job.log_bytes > left or job.most_bytes > room.at(job.directory)):
             yield wave
-            wave, left, room = [], most_bytes, new_room()
+            wave, left, room = [], WAVE_BYTES, new_room()
         wave.append(job)
         left -= job.log_bytes
         room.take(job.directory, job.most_bytes)

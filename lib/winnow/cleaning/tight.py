@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from winnow.cleaning.compact import Run, compact
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.estimate import Weighed, weigh
 from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
-from winnow.cleaning.rewrite.weigh import WeighedGroup
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.compaction import Weighed, weigh
 from winnow.cleaning.space import needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.unchanged import check_unchanged
@@ -59,11 +58,9 @@ def measure(
 def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionResult]:
     """Compact rounds whose limits do not fit, the smallest first. Each makes room for the next."""
     request = run.request
-
-    weighing = partial(
-        weigh, run.sc, now=request.now, progress=request.progress, secret=request.secret
+    measured = attempted(
+        lambda: measure(rounds, lambda jobs: weigh(run.sc, jobs, request), request), request.stop
     )
-    measured = attempted(lambda: measure(rounds, weighing, request), request.stop)
     if isinstance(measured, Failure):
         return {
             number: report.given_up(round_.item, measured, request.stop)
@@ -77,30 +74,28 @@ def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionR
     }
     for number, round_ in exact.items():
         needed, room = needed_bytes(round_.job, request), run.room().at(round_.job.directory)
-        if needed <= room or request.stop.reason is not None:  # a stop explains any failure
-            [results[number]] = compact(run, [round_])
-        elif needed <= room + seed_bytes(round_, request):
+        ready = round_
+        if needed > room and request.stop.reason is None:  # a stop explains any failure
+            if needed > room + seed_bytes(round_, request):
+                results[number] = report.failed(round_.item, no_space(needed, room, request))
+                continue
             try:
-                bare = remove_indexes(request.storage, round_)
+                ready = remove_indexes(request.storage, round_)
             except FAILS_ONE_PARTITION as error:
                 results[number] = report.failed(round_.item, failure(error))
                 continue
-            [results[number]] = compact(run, [bare])
-        else:
-            results[number] = report.failed(round_.item, no_space(needed, room, request))
+        [results[number]] = compact(run, [ready])
     return results
 
 
-def _exact(round_: Round, weighed: Sequence[WeighedGroup]) -> Round:
-    segments = {group.base_offset: group.segment for group in weighed}
+def _exact(round_: Round, weighed: Sequence[CleanedGroup]) -> Round:
     groups = tuple(
         replace(
             group,
-            most_log_bytes=segment.log_bytes,
-            most_index_bytes=file_bytes(segment) - segment.log_bytes,
+            most_log_bytes=one.bytes_after,
+            most_index_bytes=file_bytes(one.segment) - one.bytes_after,
         )
-        for group in round_.job.groups
-        for segment in [segments[group.base_offset]]
+        for group, one in zip(round_.job.groups, weighed, strict=True)
     )
     return replace(round_, job=replace(round_.job, groups=groups))
 
@@ -132,7 +127,7 @@ def remove_indexes(storage: Storage, made: Round) -> Round:
     with storage.changing(directory):
         for segment in sources:
             sizes = {INDEX: segment.index_bytes, TIMEINDEX: segment.timeindex_bytes}
-            for suffix in (suffix for suffix, size in sizes.items() if size is not None):
+            for suffix in [suffix for suffix, size in sizes.items() if size is not None]:
                 storage.unlink(f"{directory}/{segment_file(segment.base_offset, suffix)}")
         storage.fsync_dir(directory)
     bare = {

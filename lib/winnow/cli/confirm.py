@@ -33,7 +33,7 @@ def confirm(
 
     `pause`: keeps the live line from being repainted over the question.
     """
-    from winnow.cleaning.plan.overridden import overridden  # noqa: PLC0415 - it loads numba
+    from winnow.cleaning.plan.decide_listed import overridden  # noqa: PLC0415 - it loads numba
 
     found = overridden(prepared, request.settings)
     topics = {topic: settings for (_, topic), settings in found.items()}

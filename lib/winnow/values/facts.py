@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from winnow.cleaning.plan.estimate import Weighed, weigh
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import PartitionWork, Prepared
 from winnow.cleaning.plan.settings import io_rate
 from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.request import Request
+from winnow.cleaning.rewrite.compaction import Weighed, weigh
 from winnow.logdir.lock import locked
 from winnow.runtime.failure import Failure
 from winnow.runtime.same_directories import same_directories
@@ -82,8 +82,7 @@ class Facts:
                 found = weigh(
                     self.spark.sparkContext,
                     [jobs[at] for at in wanted],
-                    now=now,
-                    progress=request.progress,
+                    replace(request, now=now),
                 )
             self._weighed |= {keys[at]: weighed for at, weighed in zip(wanted, found, strict=True)}
         return [self._weighed[key] for key in keys]

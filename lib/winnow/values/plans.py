@@ -72,9 +72,7 @@ class Plan(Result):
         refusal = damaged_first(prepared, request)
         request = replace(request, estimate=self.estimated)
         weigh = partial(self.facts.weigh, request.now)
-        done = (
-            preview(prepared, request, weigh=weigh) if refusal is None else CarriedOut(refusal, 0)
-        )
+        done = preview(prepared, request, weigh) if refusal is None else CarriedOut(refusal, 0)
         run = replace(
             self.run,
             partitions=tuple(done.partitions),

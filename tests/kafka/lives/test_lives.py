@@ -16,8 +16,8 @@ from tests.kafka.lives.lives import draw_lives
 from tests.kafka.lives.machine import run
 from winnow.cleaning import compact
 from winnow.cleaning.rewrite import compaction
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import Outcome
-from winnow.cleaning.rewrite.rewrite import RewrittenGroup
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +51,7 @@ def test_lives_notice_a_changed_segment_that_stays(
     """
 
     def generous(outcome: Outcome) -> Outcome:
-        alone = isinstance(outcome, RewrittenGroup) and len(outcome.sources) == 1
+        alone = isinstance(outcome, CleanedGroup) and len(outcome.sources) == 1
         if alone and outcome.records_after == outcome.records_before:
             return replace(outcome, unchanged=True, staged=None)
         return outcome

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
-from winnow.cleaning.rewrite.rewrite import RewrittenGroup
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
@@ -108,7 +108,7 @@ def job_of(directory: Path, **changes: object) -> PartitionJob:
     return replace(job, **changes)  # type: ignore[arg-type]
 
 
-def files_of(directory: Path, group: RewrittenGroup) -> dict[str, str]:
+def files_of(directory: Path, group: CleanedGroup) -> dict[str, str]:
     """Return the files of the segment that a group becomes, by suffix: the staged ones, or those of
     the source that stays.
     """

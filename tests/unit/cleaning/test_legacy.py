@@ -24,7 +24,8 @@ from tests.unit.cleaning.partitions import (
 )
 from tests.unit.wire.legacy_logs import entry, legacy_log, random_legacy_log, wrapper
 from tests.unit.wire.logs import record
-from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, segment_file
 from winnow.scan import chunks as chunks_module
@@ -40,7 +41,7 @@ MTIME_MS = MTIME_NS // 10**6
 HOUR_MS = 3_600_000
 
 
-def compacted(job: PartitionJob) -> RewrittenGroup:
+def compacted(job: PartitionJob) -> CleanedGroup:
     """Run all three stages."""
     blobs = [
         blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
@@ -48,7 +49,7 @@ def compacted(job: PartitionJob) -> RewrittenGroup:
     return rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)()
 
 
-def left_in(directory: Path, group: RewrittenGroup) -> list[Record]:
+def left_in(directory: Path, group: CleanedGroup) -> list[Record]:
     return records_in(Path(files_of(directory, group)[LOG]).read_bytes())
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from winnow.cleaning.portions import ASSUMED_RATE, Limits, Pace, chosen
+from winnow.cleaning.portions import ASSUMED_RATE, Pace, chosen
 from winnow.cleaning.space import WAVE_BYTES
 from winnow.runtime.stop import Stop
 
@@ -12,41 +12,41 @@ from winnow.runtime.stop import Stop
 @pytest.mark.parametrize(
     ("sizes", "limits", "expected"),
     [
-        ([5, 5, 5], Limits(10, math.inf), [0, 1]),
-        ([50, 5, 5], Limits(10, math.inf), [0]),  # at least one, whatever its size
-        ([5, 50, 5], Limits(10, math.inf), [0]),  # the order stays
-        ([50, 5, 5], Limits(10, 10), [1, 2]),  # there may not be enough time for the first
-        ([50, 30, 40], Limits(10, 10), [1]),  # nor for any of them: begin with the smallest
-        ([0, 0, 0], Limits(1, 1), [0, 1, 2]),
-        ([7, 3], Limits(0, 0), [1]),
+        ([5, 5, 5], (10, math.inf), [0, 1]),
+        ([50, 5, 5], (10, math.inf), [0]),  # at least one, whatever its size
+        ([5, 50, 5], (10, math.inf), [0]),  # the order stays
+        ([50, 5, 5], (10, 10), [1, 2]),  # there may not be enough time for the first
+        ([50, 30, 40], (10, 10), [1]),  # nor for any of them: begin with the smallest
+        ([0, 0, 0], (1, 1), [0, 1, 2]),
+        ([7, 3], (0, 0), [1]),
     ],
 )
 def test_portion_is_in_order_and_never_empty(
-    sizes: list[int], limits: Limits, expected: list[int]
+    sizes: list[int], limits: tuple[float, float], expected: list[int]
 ) -> None:
-    assert chosen(dict(enumerate(sizes)), limits) == expected
+    assert chosen(dict(enumerate(sizes)), *limits) == expected
 
 
 def test_without_a_time_limit_only_the_size_counts() -> None:
-    assert Pace(Stop()).limits() == Limits(WAVE_BYTES, math.inf)
+    assert Pace(Stop()).limits() == (WAVE_BYTES, math.inf)
 
 
 def test_time_limit_gives_a_portion_a_quarter_of_what_can_be_done_in_the_time_left() -> None:
     now = 0.0
     stop = Stop(timeout_s=1_000, clock=lambda: now)
     pace = Pace(stop, clock=lambda: now)
-    assert pace.limits() == Limits(250 * ASSUMED_RATE, 1_000 * ASSUMED_RATE)
+    assert pace.limits() == (250 * ASSUMED_RATE, 1_000 * ASSUMED_RATE)
     now = 200.0
-    pace.done(2_000_000)  # 10 KB a second
-    assert pace.limits() == Limits(2_000_000, 8_000_000)
+    pace.log_bytes += 2_000_000  # 10 KB a second
+    assert pace.limits() == (2_000_000, 8_000_000)
     now = 600.0
-    pace.done(1_000_000)  # 5 KB a second
-    assert pace.limits() == Limits(500_000, 2_000_000)
+    pace.log_bytes += 1_000_000  # 5 KB a second
+    assert pace.limits() == (500_000, 2_000_000)
 
 
 def test_after_the_time_all_that_is_left_is_one_portion() -> None:
     now = 0.0
     pace = Pace(Stop(timeout_s=1, clock=lambda: now), clock=lambda: now)
-    pace.done(1)
+    pace.log_bytes += 1
     now = 2.0
-    assert pace.limits() == Limits(math.inf, math.inf)
+    assert pace.limits() == (math.inf, math.inf)

@@ -9,10 +9,10 @@ import pytest
 
 from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from tests.unit.policy.states import config
+from winnow.cleaning.commit import several
+from winnow.cleaning.commit.several import COMMITS_AT_ONCE, commits_at_once
 from winnow.cleaning.space import (
-    COMMITS_AT_ONCE,
     Room,
-    commits_at_once,
     fitting,
     most_index_bytes,
     most_log_bytes,
@@ -79,14 +79,16 @@ def test_directories_on_one_file_system_share_its_room(tmp_path: Path) -> None:
     ],
 )
 def test_as_many_commits_at_once_as_find_room_for_their_journals(
-    free: int, segments: int, count: int
+    monkeypatch: pytest.MonkeyPatch, free: int, segments: int, count: int
 ) -> None:
-    assert commits_at_once(["/a"], most_segments=segments, free=lambda _: free) == count
+    monkeypatch.setattr(several, "free_bytes", lambda _, keep_free: free - keep_free)
+    assert commits_at_once(["/a"], most_segments=segments) == count
 
 
-def test_fullest_disk_decides_how_many_commits_run_at_once() -> None:
+def test_fullest_disk_decides_how_many_commits_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     room = {"/a": 2**40, "/b": 3 * KEEP_FREE_BYTES, "/c": 2**40}
-    assert commits_at_once(room, free=room.__getitem__) == 3
+    monkeypatch.setattr(several, "free_bytes", lambda at, keep_free: room[at] - keep_free)
+    assert commits_at_once(room) == 3
 
 
 def test_missing_directory_is_left_to_its_own_commit(tmp_path: Path) -> None:

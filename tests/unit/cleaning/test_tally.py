@@ -20,7 +20,8 @@ from tests.unit.cleaning.partitions import (
     records_in,
 )
 from winnow.cleaning.result import RecordsRemoved
-from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.logdir.names import LOG
 from winnow.policy.transactions import ABORTED
 from winnow.scan.cut import batches_checksum
@@ -66,7 +67,7 @@ def log(codec: Codec) -> list[bytes]:
     ]
 
 
-def cleaned(directory: Path) -> RewrittenGroup:
+def cleaned(directory: Path) -> CleanedGroup:
     job = job_of(directory, aborted=np.array([(7, 1, 9, 10)], ABORTED))
     buckets: dict[int, list[KeyBlob]] = {}
     for number in range(len(job.splits)):

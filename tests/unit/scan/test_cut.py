@@ -190,11 +190,5 @@ def everything_of(job: PartitionJob) -> tuple[object, ...]:
     data = b"".join(
         bytes(part) for number in job.groups[0].splits for part in output.of_split(number)
     )
-    figures = (
-        output.records_before,
-        output.records_after,
-        output.removed,
-        output.checksum,
-        output.counts(None, unchanged=False)["tombstones"],
-    )
-    return data, *figures, output.source_checksums, output.indexes()
+    cleaned = output.cleaned(job.groups[0].segments[0], unchanged=False)
+    return data, replace(cleaned, duration_ms=0), output.indexes()

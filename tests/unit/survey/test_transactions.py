@@ -22,7 +22,8 @@ from tests.unit.cleaning.partitions import (
     records_in,
     segments_of,
 )
-from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir import batches
@@ -219,7 +220,7 @@ def test_control_batch_with_wrong_crc_is_refused(tmp_path: Path) -> None:
         walked(directory)
 
 
-def cleaned(job: PartitionJob) -> list[RewrittenGroup]:
+def cleaned(job: PartitionJob) -> list[CleanedGroup]:
     buckets: dict[int, list[object]] = {}
     for number in range(len(job.splits)):
         for bucket, blob in scan_split(job, number, SECRET):
@@ -328,7 +329,7 @@ def test_abort_marker_is_kept_if_its_delete_horizon_overflows(tmp_path: Path) ->
             )
 
 
-def verify(group: RewrittenGroup, paths: dict[str, str]) -> None:
+def verify(group: CleanedGroup, paths: dict[str, str]) -> None:
     verify_staged(
         paths,
         Meant(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION, WinnowError
@@ -25,40 +24,30 @@ from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.storage.contract import Storage
 
+_log = logging.getLogger(__name__)
+
 
 def begin_round(
-    storage: Storage,
-    directory: str,
-    staging: str,
-    journal: Journal,
-    sources_of: Sequence[Sequence[Segment]],
+    storage: Storage, directory: str, staging: str, journal: Journal, sources: Sequence[Segment]
 ) -> None:
     """Write the journal before groups are put in place. From here on, the next run finishes the
     work if this one can't.
 
-    `sources_of`: the sources of each of these groups, and of those that stay unchanged among them.
-    See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody else has changed the
+    `sources`: those of these groups, and of groups that stay unchanged among them. See
+    `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody else has changed the
     partition: these sources and those of the waiting groups are checked first.
     """
-    waiting = [group.sources for group in journal.waiting]
-    sources = list(chain.from_iterable([*sources_of, *waiting]))
-    check_unchanged(storage, directory, sources)
-    _flush(storage, directory, sources)
-    write_journal(storage, staging, journal)
-
-
-def _flush(storage: Storage, directory: str, sources: Sequence[Segment]) -> None:
-    """Sync the sources that a broker had not flushed when it crashed (S8.2).
-
-    A record is removed because a later one has its key. A power failure must not lose the later
-    one, which may be in a group that is replaced later. A round in the journal can then be
-    continued after any crash: its sources are as they were.
-    """
-    unflushed = [source for source in sources if source.rebuilt is not None]
+    every = [*sources, *(source for group in journal.waiting for source in group.sources)]
+    check_unchanged(storage, directory, every)
+    # Sync the sources that a broker had not flushed when it crashed (S8.2). A record is removed
+    # because a later one has its key. A power failure must not lose the later one, which may be in
+    # a group that is replaced later. A round in the journal can then be continued after any crash.
+    unflushed = [source for source in every if source.rebuilt is not None]
     for source in unflushed:
         storage.fsync_file(f"{directory}/{segment_file(source.base_offset, LOG)}")
     if unflushed:
         storage.fsync_dir(directory)
+    write_journal(storage, staging, journal)
 
 
 def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup]) -> None:
@@ -87,16 +76,9 @@ def commit_log_start(storage: Storage, state: PartitionState, entries: Entries) 
     follow_log_start(storage, state.log_dir, state.topic_partition, state.log_start_offset, entries)
 
 
-_log = logging.getLogger(__name__)
-
-
 @contextmanager
 def kept_by(
-    request: Request,
-    state: PartitionState,
-    *,
-    run_id: str,
-    cleaner_checkpoint_after: int | None = None,
+    request: Request, state: PartitionState, *, cleaner_checkpoint_after: int | None = None
 ) -> Iterator[None]:
     """Keep everything that the block removes from the partition. `state`: before the first change.
 
@@ -109,22 +91,22 @@ def kept_by(
     begin_keeping(
         request.storage,
         state,
-        run_id=run_id,
+        run_id=request.run_id,
         now=request.now,
         cleaner_checkpoint_after=cleaner_checkpoint_after,
     )
     yield
-    end_keeping(request.storage, state.directory, run_id=run_id)
+    end_keeping(request.storage, state.directory, run_id=request.run_id)
 
 
-def kept_bytes(request: Request, directory: str, *, run_id: str) -> int | None:
+def kept_bytes(request: Request, directory: str) -> int | None:
     """Return the bytes that a run keeps of a partition. None if it keeps nothing."""
     if not request.keep_replaced:
         return None
     try:
-        if not request.storage.exists(kept_path(directory, run_id)):
+        if not request.storage.exists(kept_path(directory, request.run_id)):
             return 0
-        return read_kept(request.storage, directory, run_id).bytes
+        return read_kept(request.storage, directory, request.run_id).bytes
     except FAILS_ONE_PARTITION as error:
         known = isinstance(error, WinnowError | OSError)
         _log.warning("could not read what was kept in %s: %s", directory, error, exc_info=not known)

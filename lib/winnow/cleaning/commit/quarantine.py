@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -24,7 +23,7 @@ from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine,
 from winnow.logdir.commit.set_aside import staging_path
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.damage import Damage, find_damage
-from winnow.logdir.listing import SegmentListing, list_segments, resolve
+from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.names import LOG, QUARANTINE_PREFIX, segment_file
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
@@ -47,43 +46,11 @@ _NEVER = 2**62
 """Above every offset. With it as high watermark, only data without any marker is undecided."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """The damage that was moved out of a partition."""
-
-    bytes: int
-    damages: tuple[Damage, ...]
-    path: str
-
-    def __str__(self) -> str:
-        ranges = ", ".join(
-            f"{damage.least_offset}..{damage.end_offset - 1}" for damage in self.damages
-        )
-        return (
-            f"{self.bytes} damaged bytes between the offsets {ranges} were moved to {self.path}; "
-            f"{WHAT_IT_MEANS}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """A partition whose damaged segments are all rewritten without the damage, and verified."""
-
-    state: PartitionState
-    """Before the first change."""
-    segments: tuple[StagedQuarantine, ...]
-    """Ascending."""
-
-
 def stage_quarantine(
-    sc: SparkContext,
-    log_dir: LogDir,
-    topic_partition: TopicPartition,
-    request: Request,
-    *,
-    run_id: str,
-) -> Staged:
-    """Find the damage of one partition and stage its segments without it. The log is not changed.
+    sc: SparkContext, log_dir: LogDir, topic_partition: TopicPartition, request: Request
+) -> tuple[PartitionState, list[StagedQuarantine]]:
+    """Find the damage of one partition and stage its segments without it, verified. Return the
+    partition as it is, and these segments, ascending. The log is not changed.
 
     Raises CorruptLogError if nothing can be moved aside, NoSpaceError, VerificationError,
     StoppedError.
@@ -98,59 +65,57 @@ def stage_quarantine(
             "and all files of each segment",
             where=listing.directory,
         )
+    active = listing.segments[-1]
+    refused = CorruptLogError(
+        "the active segment is damaged, and it is never rewritten",
+        where=f"{listing.directory}/{segment_file(active.base_offset, LOG)}",
+        hint="Copy the partition from another replica.",
+    )
+    try:
+        walk = walk_segment(listing.directory, active.base_offset, active.log_bytes)
+    except CorruptLogError:
+        raise refused from None
     state = resolve(
         listing,
         log_dir=log_dir.path,
         topic_partition=topic_partition,
         checkpoints=log_dir.checkpoints,
-        log_end_offset=_log_end(listing),
+        log_end_offset=walk.next_offset,
     )
     found = _find(sc, state, request)
     if not found:
         raise CorruptLogError("every batch matches its checksum", where=state.directory)
     if found[-1][0] == state.active:
-        raise _active(listing)
-    staging = staging_path(state.directory, run_id)
+        raise refused
+    staging = staging_path(state.directory, request.run_id)
     request.storage.ensure_dir(staging)
     try:
-        staged = tuple(
-            _stage(state, segment, damages, config, request, staging) for segment, damages in found
-        )
+        staged = [_stage(state, *one, config, request, staging) for one in found]
         _check_transactions(sc, state, staged, staging, request)
         request.stop.check()
     except FAILS_ONE_PARTITION:
         with suppress(FAILS_ONE_PARTITION):  # the next run removes it
             remove_staging(request.storage, staging)
         raise
-    return Staged(state, staged)
+    return state, staged
 
 
-def commit(staged: Staged, request: Request, *, run_id: str) -> Quarantined:
-    """Move the damage aside and the segments into place. The caller holds the lock.
+def commit(
+    state: PartitionState, staged: Sequence[StagedQuarantine], request: Request
+) -> tuple[int, str]:
+    """Move the damage aside and the segments into place. The caller holds the lock. Return the
+    bytes that were moved, and what that means.
 
     If this fails, the next recovery finishes or undoes it.
     """
-    with kept_by(request, staged.state, run_id=run_id):
-        moved = commit_quarantine(
-            request.storage, staged.state, staged.segments, run_id=run_id, now=request.now
-        )
-    damages = tuple(damage for item in staged.segments for damage in item.damages)
-    return Quarantined(moved, damages, f"{QUARANTINE_PREFIX}{run_id}")
-
-
-def _log_end(listing: SegmentListing) -> int:
-    active = listing.segments[-1]
-    try:
-        return walk_segment(listing.directory, active.base_offset, active.log_bytes).next_offset
-    except CorruptLogError:
-        raise _active(listing) from None
-
-
-def _active(listing: SegmentListing) -> CorruptLogError:
-    return CorruptLogError(
-        "the active segment is damaged, and it is never rewritten",
-        where=f"{listing.directory}/{segment_file(listing.segments[-1].base_offset, LOG)}",
-        hint="Copy the partition from another replica.",
+    run_id = request.run_id
+    with kept_by(request, state):
+        moved = commit_quarantine(request.storage, state, staged, run_id=run_id, now=request.now)
+    damages = (damage for item in staged for damage in item.damages)
+    ranges = ", ".join(f"{damage.least_offset}..{damage.end_offset - 1}" for damage in damages)
+    return moved, (
+        f"{moved} damaged bytes between the offsets {ranges} were moved to "
+        f"{QUARANTINE_PREFIX}{run_id}; {WHAT_IT_MEANS}"
     )
 
 
@@ -169,12 +134,8 @@ def _find(
         )
         for segment, end_offset in zip(state.segments, ends, strict=True)
     ]
-    found = _each(sc, pieces, request)
-    return [
-        (segment, damages)
-        for segment, damages in zip(state.segments, found, strict=True)
-        if damages
-    ]
+    found = zip(state.segments, _each(sc, pieces, request), strict=True)
+    return [(segment, damages) for segment, damages in found if damages]
 
 
 def _each(sc: SparkContext, pieces: Sequence[Callable[[], _T]], request: Request) -> list[_T]:

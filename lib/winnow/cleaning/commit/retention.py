@@ -22,11 +22,11 @@ from winnow.state import PartitionState, Segment
 from winnow.survey.survey import list_partition
 
 
-def retain_only(item: PartitionWork, request: Request, *, run_id: str) -> PartitionResult:
+def retain_only(item: PartitionWork, request: Request) -> PartitionResult:
     """Carry out the retention of a partition that is not compacted."""
     plan, reset = item.plan.retention, item.plan.checkpoint_reset
     began = time.monotonic()
-    keeping = kept_by(request, item.state, run_id=run_id, cleaner_checkpoint_after=reset)
+    keeping = kept_by(request, item.state, cleaner_checkpoint_after=reset)
     try:
         with keeping if plan is not None else nullcontext():
             after = retain_from(item, item.state, plan, request)

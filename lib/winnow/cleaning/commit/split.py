@@ -7,15 +7,12 @@ surveys the partition again.
 
 from __future__ import annotations
 
-import logging
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
 
 from winnow.cleaning.commit.commit import kept_by
 from winnow.cleaning.plan import outcomes as report
@@ -29,23 +26,18 @@ from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.runtime.cancel import attempted
-from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, all_or_failure, failure
 from winnow.runtime.spread import spread
 from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.words import counted
 
-_log = logging.getLogger(__name__)
-
 
 def split_first(
     sc: SparkContext,
     prepared: Mapping[int, Prepared | PartitionResult],
     request: Request,
-    *,
-    run_id: str,
-) -> Mapping[int, Prepared | PartitionResult]:
+) -> dict[int, Prepared | PartitionResult]:
     """Return the partitions that had something to split, as they are afterwards, by number.
 
     A partition that could not be split is returned as its result.
@@ -59,8 +51,7 @@ def split_first(
         return {}
     # One partition after the other, to save space: splits are rare.
     results: dict[int, Prepared | PartitionResult] = {
-        number: _commit(item, _stage_all(sc, item, request, run_id), request, run_id=run_id)
-        for number, item in chosen.items()
+        number: _split(sc, item, request) for number, item in chosen.items()
     }
     done = [number for number, item in results.items() if isinstance(item, PartitionWork)]
     changed = [chosen[number] for number in done]
@@ -78,24 +69,43 @@ def split_first(
 
 def split_bytes(prepared: Iterable[Prepared | PartitionResult]) -> int:
     """Return the maximal bytes written at one time before as many are removed."""
-    return max((_bytes(item) for item in prepared if isinstance(item, PartitionWork)), default=0)
-
-
-def _bytes(item: PartitionWork) -> int:
-    return sum(segment.log_bytes for segment in _chosen(item))
+    works = (item for item in prepared if isinstance(item, PartitionWork))
+    return max((sum(s.log_bytes for s in _chosen(item)) for item in works), default=0)
 
 
 def _chosen(item: PartitionWork) -> list[Segment]:
     return [s for s in item.state.segments if s.base_offset in item.overflowed]
 
 
+def _split(
+    sc: SparkContext, item: PartitionWork, request: Request
+) -> PartitionWork | PartitionResult:
+    """Stage all splits of a partition, then commit one after the other, ascending: no two may be
+    half done (S6.4).
+    """
+    storage, directory = request.storage, item.state.directory
+    staging = f"{directory}/{STAGING_PREFIX}{request.run_id}-split"
+    staged = _stage_all(sc, item, request, staging)
+    stopped = request.stop.reason
+    try:
+        if stopped is None and not isinstance(staged, Failure):
+            with kept_by(request, item.state):
+                for split in staged:
+                    swap_split(storage, directory, split)
+        remove_staging(storage, staging)
+    except FAILS_ONE_PARTITION as error:
+        return report.interrupted(item, failure(error))
+    if stopped is not None:
+        return report.stopped(item, stopped)
+    return report.failed(item, staged) if isinstance(staged, Failure) else item
+
+
 def _stage_all(
-    sc: SparkContext, item: PartitionWork, request: Request, run_id: str
+    sc: SparkContext, item: PartitionWork, request: Request, staging: str
 ) -> list[StagedSplit] | Failure:
-    needed, room = _bytes(item), room_for(request).at(item.state.directory)
+    needed, room = split_bytes([item]), room_for(request).at(item.state.directory)
     if needed > room:
         return no_space(needed, room, request)
-    staging = _staging(item, run_id)
     pieces = [
         partial(
             stage_split,
@@ -108,42 +118,15 @@ def _stage_all(
         )
         for segment in _chosen(item)
     ]
+    name = f"splitting {counted(len(pieces), 'segment')}"
     try:
         request.storage.mkdir(staging)
-        staged = spread(
-            sc,
-            operator.call,
-            pieces,
-            per_task=1,
-            name=f"splitting {counted(len(pieces), 'segment')}",
-            progress=request.progress,
+        staged = attempted(
+            lambda: spread(
+                sc, operator.call, pieces, per_task=1, name=name, progress=request.progress
+            ),
+            request.stop,
         )
     except FAILS_ONE_PARTITION as error:
         return failure(error)
-    except (Py4JError, PySparkException) as error:  # no log has been changed
-        _log.exception("the Spark job failed")
-        return failed_job(error)
-    return all_or_failure(staged)
-
-
-def _staging(item: PartitionWork, run_id: str) -> str:
-    return f"{item.state.directory}/{STAGING_PREFIX}{run_id}-split"
-
-
-def _commit(
-    item: PartitionWork, staged: list[StagedSplit] | Failure, request: Request, *, run_id: str
-) -> PartitionWork | PartitionResult:
-    """Commit one split after the other, ascending: no two may be half done (S6.4)."""
-    storage, directory = request.storage, item.state.directory
-    stopped = request.stop.reason
-    try:
-        if stopped is None and not isinstance(staged, Failure):
-            with kept_by(request, item.state, run_id=run_id):
-                for split in staged:
-                    swap_split(storage, directory, split)
-        remove_staging(storage, _staging(item, run_id))
-    except FAILS_ONE_PARTITION as error:
-        return report.interrupted(item, failure(error))
-    if stopped is not None:
-        return report.stopped(item, stopped)
-    return report.failed(item, staged) if isinstance(staged, Failure) else item
+    return staged if isinstance(staged, Failure) else all_or_failure(staged)

@@ -5,7 +5,7 @@ with other settings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Protocol
 
 from winnow.cleaning.plan.prepared import (
@@ -24,16 +24,18 @@ from winnow.logdir.commit.journal import Journal
 from winnow.logdir.commit.roll_forward import open_round
 from winnow.logdir.commit.split import is_overflowed
 from winnow.logdir.listing import SegmentListing
+from winnow.policy.config import TopicConfig
 from winnow.policy.decide import decide
+from winnow.policy.more_deleted import deletes_more
 from winnow.policy.plan import CompactionPlan, PartitionPlan, Reason
 from winnow.policy.retention import is_tiered
-from winnow.policy.sources import Unknown
+from winnow.policy.sources import Settings, Unknown
 from winnow.runtime.failed_job import each_survived
 from winnow.runtime.failure import Failure, failure
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
 from winnow.survey.place import Listed
-from winnow.survey.transactions import Snapshot, newest_snapshot, settle
+from winnow.survey.transactions import Snapshot, Transactions, newest_snapshot, settle
 from winnow.survey.walk import SegmentWalk
 from winnow.words import counted
 
@@ -61,15 +63,17 @@ def decide_listed(known: Known, listed: Listed | Failure, request: Request) -> P
 def partition_work(known: Known, state: PartitionState, request: Request) -> Prepared:
     """Return the plan of a partition, as far as the rules can decide without a walk."""
     place, config = known.place, known.config
-    if state.trusted_end is not None and _nothing_trusted(state, state.trusted_end):
+    end, segments = state.trusted_end, state.segments
+    # A log with one segment has nothing to work on anyway.
+    if end is not None and len(segments) > 1 and segments[1].base_offset > end:
         return known.left_alone(NOTHING_BELOW, state=state)
-    plan = _with_limit(decide(state, config, now=request.now, only=request.only))
+    plan = _decide(state, config, request)
     if known.goes_on is not None:
         plan = rest_of_round(plan, known.goes_on.journal)
     if is_tiered(place.topic_partition.topic, config):
         return known.left_alone(Reason(plan.rule, plan.reason), state=state)
     if request.touch and has_work(plan):
-        unwritable = why_unwritable(place, [segment.base_offset for segment in state.segments])
+        unwritable = why_unwritable(place, [segment.base_offset for segment in segments])
         if unwritable is not None:
             return known.left_alone(unwritable, state=state)
     snapshot = Snapshot(state.log_end_offset, ())
@@ -78,17 +82,8 @@ def partition_work(known: Known, state: PartitionState, request: Request) -> Pre
             snapshot = newest_snapshot(request.storage, state)
         except FAILS_ONE_PARTITION as error:
             return known.left_alone(UNREADABLE, error=failure(error).message, state=state)
-    return PartitionWork(
-        place,
-        known.log_dir,
-        config,
-        known.finished,
-        known.goes_on,
-        known.put_right,
-        state=state,
-        plan=plan,
-        snapshot=snapshot,
-    )
+    own = {one.name: getattr(known, one.name) for one in fields(Known)}
+    return PartitionWork(**own, state=state, plan=plan, snapshot=snapshot)
 
 
 def rethink(prepared: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
@@ -110,15 +105,46 @@ def _anew(item: PartitionWork, request: Request) -> Prepared:
 
 def has_work(plan: PartitionPlan) -> bool:
     """Return whether carrying out the plan changes the partition or its checkpoints."""
-    work = (plan.compaction, plan.retention, plan.checkpoint_reset)
-    return any(part is not None for part in work)
+    return (plan.compaction, plan.retention, plan.checkpoint_reset) != (None, None, None)
 
 
-def _nothing_trusted(state: PartitionState, trusted_end: int) -> bool:
-    """Return whether `below-recovery-point` keeps the whole log from being worked on. A log with
-    one segment has nothing to work on anyway.
+def _decide(
+    state: PartitionState,
+    config: TopicConfig,
+    request: Request,
+    transactions: Transactions | None = None,
+) -> PartitionPlan:
+    """Decide. Put what an unclean shutdown means for the partition first in the reason."""
+    plan = decide(
+        state,
+        config,
+        now=request.now,
+        only=request.only,
+        last_stable_offset=None if transactions is None else transactions.last_stable_offset,
+        undecided="" if transactions is None else str(transactions.undecided),
+    )
+    words = after_unclean_shutdown(state)
+    return plan if words is None else replace(plan, reason=f"{words}; {plan.reason}")
+
+
+def overridden(
+    prepared: Sequence[Prepared], settings: Settings
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return, by log directory and topic that the run changes, which options let more be deleted
+    than the topic's own settings do (decision 47).
     """
-    return len(state.segments) > 1 and state.segments[1].base_offset > trusted_end
+    if not settings.sets and not settings.topic_sets:
+        return {}
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for item in prepared:
+        if isinstance(item, LeftAlone) or not has_work(item.plan):
+            continue
+        key = item.place.log_dir, item.place.topic_partition.topic
+        if key not in found:
+            found[key] = deletes_more(
+                settings, key[1], item.config, node_id=item.log_dir.meta.node_id
+            )
+    return {key: some for key, some in found.items() if some}
 
 
 def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
@@ -175,41 +201,21 @@ def _with_walks(
         rules=config.rules,
     )
     item = replace(item, walks=walks, transactions=transactions)
-    if transactions.undecided is None:
-        return _with_overflowed(item, walks)
-    if state.trusted_end is not None:
-        state = replace(state, high_watermark=transactions.last_stable_offset)
-        item = replace(item, state=state)
-    if item.goes_on is not None:
-        return item
-    plan = decide(
-        state,
-        config,
-        now=request.now,
-        only=request.only,
-        last_stable_offset=transactions.last_stable_offset,
-        undecided=str(transactions.undecided),
+    if transactions.undecided is not None:
+        if state.trusted_end is not None:
+            state = replace(state, high_watermark=transactions.last_stable_offset)
+            item = replace(item, state=state)
+        if item.goes_on is None:
+            item = replace(item, plan=_decide(state, config, request, transactions))
+    compaction = item.plan.compaction
+    cleaned = {segment.base_offset for segment in compaction.segments} if compaction else set()
+    # Kafka's cleaner would split these first.
+    overflowed = tuple(
+        walk.base_offset
+        for walk in walks
+        if walk.base_offset in cleaned and is_overflowed(walk.base_offset, walk.next_offset)
     )
-    return _with_overflowed(replace(item, plan=_with_limit(plan)), walks)
-
-
-def _with_limit(plan: PartitionPlan) -> PartitionPlan:
-    """Put what an unclean shutdown means for the partition first in the reason."""
-    words = after_unclean_shutdown(plan.state)
-    return plan if words is None else replace(plan, reason=f"{words}; {plan.reason}")
-
-
-def _with_overflowed(item: PartitionWork, walks: Sequence[SegmentWalk]) -> PartitionWork:
-    """Mark the segments to be cleaned that Kafka's cleaner would split first."""
-    cleaned = (
-        {segment.base_offset for segment in item.plan.compaction.segments}
-        if item.plan.compaction
-        else set()
-    )
-    overflowed = (
-        walk.base_offset for walk in walks if is_overflowed(walk.base_offset, walk.next_offset)
-    )
-    return replace(item, overflowed=tuple(base for base in overflowed if base in cleaned))
+    return replace(item, overflowed=overflowed)
 
 
 def what_was_left(storage: Storage, listing: SegmentListing) -> str:

@@ -6,20 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from winnow.cleaning.plan.counted import (
-    bases_replaced,
-    counts_of,
-    holdings_after,
-    holdings_before,
-    records_after,
-    records_counted,
-    records_removed,
-    segment_fates,
-    tombstones_left,
-)
+from winnow.cleaning.plan.counted import bases_replaced, records_of, segment_fates, segments_of
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
+from winnow.cleaning.request import Request
 from winnow.cleaning.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, Setting
-from winnow.cleaning.rewrite.output import CleanedGroup
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
 from winnow.policy.decide import after_retention
@@ -29,6 +20,8 @@ from winnow.runtime.failure import Failure
 from winnow.runtime.stop import Stop
 from winnow.scan.topic_usage import top_holders
 from winnow.state import PartitionState
+
+_UNCHANGED = "unchanged: "
 
 
 def left_alone(item: LeftAlone) -> PartitionResult:
@@ -50,7 +43,7 @@ def left_alone(item: LeftAlone) -> PartitionResult:
 
 
 def previewed(
-    item: PartitionWork, settings: tuple[Setting, ...] | None = None, *, now: int, only: str | None
+    item: PartitionWork, request: Request, settings: tuple[Setting, ...] | None = None
 ) -> PartitionResult:
     """Return what `clean` would do, as far as this is known without reading the records.
 
@@ -59,21 +52,20 @@ def previewed(
     """
     plan, state = item.plan, item.state
     compaction, retention = plan.compaction, plan.retention
-    following = after_retention(plan, now=now, only=only)
+    following = after_retention(plan, now=request.now, only=request.only)
     cleaned = compaction.segments if compaction else ()
     deleted = [segment.base_offset for segment in plan.deleted]
+    records = records_of(item, (), deleted)
     predicted: dict[str, Any] = {
         "actions": _actions(compacted=bool(compaction or following), retained=bool(retention)),
         "first_dirty_offset_after": _first_dirty(
             item, compaction.end_offset if compaction else None
         ),
-        "records_before": records_counted(item),
-        "records_removed": None if compaction or following else records_removed(item, (), deleted),
+        "records_before": records["records_before"],
+        "records_removed": None if compaction or following else records["records_removed"],
         "settings": settings_of(item.config) if settings is None else settings,
         "segments": segment_fates(
-            state,
-            compacted=[segment.base_offset for segment in cleaned],
-            deleted=deleted,
+            state, compacted=[segment.base_offset for segment in cleaned], deleted=deleted
         ),
     }
     if compaction or retention:
@@ -116,7 +108,7 @@ def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
 
 def failed(item: PartitionWork, why: Failure) -> PartitionResult:
     """Describe a partition that could not be cleaned and is unchanged."""
-    words = "unchanged: cleaning failed"
+    words = f"{_UNCHANGED}cleaning failed"
     return _as_it_is(
         item, "S8.8", words, error=why.message, error_code=why.exit_code, left_alone=True
     )
@@ -124,7 +116,7 @@ def failed(item: PartitionWork, why: Failure) -> PartitionResult:
 
 def stopped(item: PartitionWork, why: str) -> PartitionResult:
     """Describe a partition that was not reached before the run stopped."""
-    return _as_it_is(item, "S8.8", f"unchanged: the run was stopped, {why}", left_alone=True)
+    return _as_it_is(item, "S8.8", f"{_UNCHANGED}the run was stopped, {why}", left_alone=True)
 
 
 def given_up(item: PartitionWork, why: Failure, stop: Stop) -> PartitionResult:
@@ -137,14 +129,17 @@ def given_up(item: PartitionWork, why: Failure, stop: Stop) -> PartitionResult:
 
 def partly(
     item: PartitionWork,
-    why: str,
+    given_up: PartitionResult,
     *,
     after: PartitionState,
     done: Sequence[CleanedGroup],
     groups: int,
     duration_ms: int,
 ) -> PartitionResult:
-    """Describe a round that ended between two of its waves. `done`: groups that are in place."""
+    """Describe a round that ended between two of its waves. `given_up`: what would be said of it
+    otherwise. `done`: groups that are in place.
+    """
+    why = given_up.error or given_up.reason.removeprefix(_UNCHANGED)
     return _as_it_is(
         item,
         "S6.2",
@@ -153,10 +148,11 @@ def partly(
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
         dirty_ratio_after=None,
-        **counts_of(done),
+        **segments_of(done),
         segments=segment_fates(item.state, compacted=bases_replaced(done)),
-        tombstones=tombstones_left(done),
         duration_ms=duration_ms,
+        error=given_up.error,
+        error_code=given_up.error_code,
         left_alone=True,
     )
 
@@ -185,17 +181,19 @@ def done(
     after: PartitionState,
     groups: Sequence[CleanedGroup] = (),
     retention: RetentionPlan | None,
-    first_dirty_offset: int | None = None,
+    cleaned_to: int | None = None,
     now: int,
     duration_ms: int | None,
     afterwards: str = "",
 ) -> PartitionResult:
-    """Describe what was done. `afterwards`: what retention did after a compaction."""
+    """Describe what was done. `cleaned_to`: where a compaction ended. `afterwards`: what retention
+    did then.
+    """
     sources = {group.base_offset: group.source_bases for group in groups}
     deleted = [segment.base_offset for segment in retention.deleted] if retention else []
     compacted = bool(groups) or item.finished is not None
-    first_dirty = _first_dirty(item, first_dirty_offset)
-    holders, _ = top_holders(holdings_before(item), holdings_after(item, groups, deleted))
+    reached = None if cleaned_to is None else max(cleaned_to, after.log_start_offset)
+    first_dirty = _first_dirty(item, reached)
     return _as_it_is(
         item,
         item.plan.rule,
@@ -206,10 +204,7 @@ def done(
         log_start_offset_after=after.log_start_offset,
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
-        records_before=records_counted(item, groups),
-        records_after=records_after(item, groups, deleted),
         oldest_dirty_timestamp=_oldest_dirty(item, after, first_dirty),
-        holders=holders,
         segments=segment_fates(
             item.state,
             compacted=bases_replaced(groups),
@@ -229,9 +224,8 @@ def done(
             for group in sorted(groups, key=lambda group: group.base_offset)
             if not group.unchanged
         ),
-        **counts_of(groups),
-        records_removed=records_removed(item, groups, deleted),
-        tombstones=tombstones_left([group for group in groups if group.base_offset not in deleted]),
+        **records_of(item, groups, deleted),
+        **segments_of(groups, deleted),
         duration_ms=duration_ms if compacted or retention else None,
     )
 
@@ -247,7 +241,7 @@ def _dirty_ratio(item: PartitionWork, after: PartitionState, now: int) -> float 
 def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
     """Describe an unchanged partition. `changed`: fields with other values."""
     state, plan = item.state, item.plan
-    holders, holders_total = top_holders(holdings_before(item), None)
+    holders, holders_total = top_holders([walk.holdings for walk in item.walks or ()], None)
     replaced = item.finished.groups if item.finished else ()
     log_bytes, segments = state.log_bytes, len(state.segments)
     unchanged: dict[str, Any] = {
@@ -282,26 +276,20 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
 def _oldest_dirty(
     item: PartitionWork, state: PartitionState, first_dirty: int | None
 ) -> int | None:
-    return (
-        oldest_dirty(state, first_dirty)
-        if item.config.cleanup_compact and first_dirty is not None
-        else None
-    )
+    if first_dirty is None or not item.config.cleanup_compact:
+        return None
+    return oldest_dirty(state, first_dirty)
 
 
 def settings_of(config: TopicConfig) -> tuple[Setting, ...]:
     """Return all settings that decided, defaults included."""
-    values = ((key.name, getattr(config, key.attribute), config.sources[key.name]) for key in KEYS)
-    return tuple(
-        Setting(
-            name,
-            str(value).lower() if isinstance(value, bool) else str(value),
-            source,
-            is_default(source),
-        )
-        for name, value, source in values
-        if value is not None
-    )
+    settings = []
+    for key in KEYS:
+        value, source = getattr(config, key.attribute), config.sources[key.name]
+        if value is not None:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            settings.append(Setting(key.name, text, source, is_default(source)))
+    return tuple(settings)
 
 
 def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
@@ -322,8 +310,5 @@ def _reason(item: PartitionWork, afterwards: str = "") -> str:
 
 
 def _first_dirty(item: PartitionWork, reached: int | None) -> int | None:
-    if reached is not None:
-        return reached
-    if item.plan.checkpoint_reset is not None:
-        return item.plan.checkpoint_reset
-    return item.plan.first_dirty_offset
+    known = (reached, item.plan.checkpoint_reset, item.plan.first_dirty_offset)
+    return next((offset for offset in known if offset is not None), None)

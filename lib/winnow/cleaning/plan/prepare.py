@@ -234,17 +234,14 @@ def _walk_with(
     if request.spool is not None:
         expected = _expected(decided, known)
         sent = request.secret, request.spool, sc.defaultParallelism
-        prefetch = prefetch_of(expected, *sent)
-        how = partial(walk_partitions, sc, prefetch=prefetch, progress=request.progress)
-        if known:
-            how = partial(
-                walk_what_may_change,
-                sc,
-                known=known,
-                prefetch=prefetch,
-                scans=requests_of(expected, *sent),
-                progress=request.progress,
-            )
+        how = partial(
+            walk_what_may_change,
+            sc,
+            known=known,
+            prefetch=prefetch_of(expected, *sent),
+            scans=requests_of(expected, *sent),
+            progress=request.progress,
+        )
     return with_walks(decided, request, how)
 
 

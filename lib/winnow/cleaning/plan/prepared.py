@@ -22,7 +22,9 @@ from winnow.logdir.names import (
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
-from winnow.policy.plan import PartitionPlan, Reason
+from winnow.policy.decide import retention_reason
+from winnow.policy.plan import PartitionPlan, Reason, RetentionPlan
+from winnow.policy.retention import retention_plan
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import failure
 from winnow.state import PartitionState, TopicPartition
@@ -85,10 +87,14 @@ class Known:
     put_right: bool = False
     """This run has finished or removed what a crash or an interrupted run had left."""
 
+    @property
+    def policy(self) -> str | None:
+        return self.config.policy
+
     def left_alone(
         self, reason: Reason, *, error: str | None = None, state: PartitionState | None = None
     ) -> LeftAlone:
-        return LeftAlone(self.place, self.config.policy, reason, error=error, state=state)
+        return LeftAlone(self.place, self.policy, reason, error=error, state=state)
 
     def cleaned_to(self, offset: int) -> Self:
         """Return the same with this cleaner checkpoint."""
@@ -123,6 +129,15 @@ class PartitionWork(Known):
     """Set if `walks` is."""
     overflowed: tuple[int, ...] = ()
     """Bases of segments that span too many offsets for an index: split before the round (S6.5)."""
+
+    def then_retained(
+        self, state: PartitionState, request: Request
+    ) -> tuple[RetentionPlan | None, str]:
+        """Return what retention deletes after a compaction that leaves `state`, and why (S3.5)."""
+        plan = None
+        if request.only != "compaction":
+            plan = retention_plan(state, self.config, request.now)
+        return plan, retention_reason(state, self.config, request.now, plan).words
 
 
 Prepared = LeftAlone | PartitionWork

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.request import Request
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
-from winnow.cleaning.summaries.known import has_unique_keys
 from winnow.cleaning.summaries.store import place_of, read_list
 from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.policy.cleanable import segments_between
-from winnow.policy.plan import CompactionPlan
+from winnow.policy.plan import CompactionPlan, PartitionPlan
 from winnow.policy.producers import last_records
 from winnow.policy.survival import emptied_end
 from winnow.policy.transactions import Carried
@@ -35,30 +36,37 @@ class Round:
     """Its groups: those already in place, then those of the job."""
     begun: bool
     """Whether the journal is on the disk, in its staging directory."""
+    done: tuple[CleanedGroup, ...] = ()
+    """The groups of its waves so far."""
     commits_ms: int = 0
-    """The time that the commits of its waves have taken so far."""
+    """The time that their commits have taken."""
+
+    @property
+    def duration_ms(self) -> int:
+        """The time spent on rewriting and committing these."""
+        return self.commits_ms + sum(group.duration_ms for group in self.done)
 
 
-def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: str) -> Round:
+def make_round(item: PartitionWork, request: Request) -> Round:
     """Return the round for a partition whose batch headers have all been walked."""
     state, config, transactions = item.state, item.config, item.transactions
-    if transactions is None:
+    plan = item.plan.compaction
+    if transactions is None or plan is None:
         raise ValueError("a plan was made without a walk")
     if item.goes_on:
         staging, journal = item.goes_on.staging, item.goes_on.journal
     else:
-        staging = f"{state.directory}/{STAGING_PREFIX}{run_id}"
-        journal = _new_journal(item, plan, transactions, now=now, run_id=run_id)
-    walks = item.walks or ()
+        staging = f"{state.directory}/{STAGING_PREFIX}{request.run_id}"
+        journal = _new_journal(item, plan, transactions, request)
+    walks = {walk.base_offset: walk for walk in item.walks or ()}
     splits = with_usable_keys(
-        [s for walk in walks if walk.base_offset < plan.end_offset for s in walk.splits],
+        [s for base, walk in walks.items() if base < plan.end_offset for s in walk.splits],
         first_dirty_offset=plan.first_dirty_offset,
     )
-    numbers: dict[int, list[int]] = {}
+    numbers = defaultdict[int, list[int]](list)
     for number, split in enumerate(splits):
-        numbers.setdefault(split.base_offset, []).append(number)
-    legacy = {walk.base_offset for walk in walks if walk.legacy}
-    stays = {walk.base_offset: walk.stays for walk in walks if walk.stays}
+        numbers[split.base_offset].append(number)
+    legacy = {base for base, walk in walks.items() if walk.legacy}
     from_journal = {group.base_offset: group for group in journal.groups}
     groups = []
     for group in plan.groups:
@@ -67,11 +75,11 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
         groups.append(
             GroupJob(
                 group,
-                tuple(number for s in group for number in numbers.get(s.base_offset, ())),
+                tuple(number for s in group for number in numbers[s.base_offset]),
                 Carried(frozenset(known.open_producers), frozenset(known.lingering)),
                 most_log_bytes=log_bytes,
                 most_index_bytes=most_index_bytes(group, log_bytes, config),
-                stays=stays.get(base),
+                stays=walks[base].stays,
             )
         )
     rest = journal.rest
@@ -99,37 +107,27 @@ def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: s
         ),
         aborted=transactions.aborted,
     )
+    # Kafka's own topics are always read whole: a run counts the holders of their keys. So are
+    # remote segments: their files have no inode and no ctime.
+    if request.key_summaries and job.topic not in INTERNAL_TOPICS and not is_remote(job.directory):
+        place = place_of(request.key_summaries, job.directory)
+        unique = item.goes_on is None and read_list(place).has_unique_keys(
+            state, plan.first_dirty_offset
+        )
+        least = request.least_summed_up
+        job = replace(job, summaries=place, unique_keys=unique, least_summed_up=least)
     return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)
 
 
-def summed_up(round_: Round, request: Request) -> Round:
-    """Return the same round. Its outputs are summed up for later runs, if the request wants that.
-
-    Kafka's own topics are always read whole: a run counts the holders of their keys. So are remote
-    segments: their files have no inode and no ctime.
-    """
-    job = round_.job
-    if request.key_summaries is None or job.topic in INTERNAL_TOPICS or is_remote(job.directory):
-        return round_
-    place = place_of(request.key_summaries, job.directory)
-    item = round_.item
-    unique = item.goes_on is None and has_unique_keys(
-        read_list(place), item.state, job.first_dirty_offset
-    )
-    least = request.least_summed_up
-    job = replace(job, summaries=place, unique_keys=unique, least_summed_up=least)
-    return replace(round_, job=job)
-
-
 def _new_journal(
-    item: PartitionWork, plan: CompactionPlan, transactions: Transactions, *, now: int, run_id: str
+    item: PartitionWork, plan: CompactionPlan, transactions: Transactions, request: Request
 ) -> Journal:
     state, rules = item.state, item.config.rules
     number = {segment.base_offset: at for at, segment in enumerate(state.segments)}
     clean = segments_between(state.segments, 0, plan.first_dirty_offset)
     return Journal(
-        run_id=run_id,
-        now=now,
+        run_id=request.run_id,
+        now=request.now,
         end_offset=plan.end_offset,
         checkpoint_before=state.cleaner_checkpoint,
         groups=tuple(
@@ -163,6 +161,6 @@ def _new_journal(
     )
 
 
-def dirtiest_first(rounds: Mapping[int, Round]) -> list[int]:
+def dirtiest_first(plans: Mapping[int, PartitionPlan]) -> list[int]:
     """Return the keys, in the order in which a broker picks the partitions (S3.4)."""
-    return sorted(rounds, key=lambda number: -(rounds[number].item.plan.dirty_ratio or 0.0))
+    return sorted(plans, key=lambda number: -(plans[number].dirty_ratio or 0.0))

@@ -120,12 +120,12 @@ def as_json(plan: SavedPlan) -> bytes:
         "asked": {name: value.raw for name, value in plan.asked.items()},
         "files": dict(plan.files),
     }
-    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
-    rows = [f"{json.dumps(path)}: {json.dumps(one)}" for path, one in plan.partitions.items()]
-    partitions = ",\n".join(rows)
-    lines.append(f'"partitions": {{\n{partitions}\n}}')
-    inside = ",\n".join(lines)
-    return f"{{\n{inside}\n}}\n".encode()
+    partitions = f'"partitions": {{\n{_members(plan.partitions)}\n}}'
+    return f"{{\n{_members(head)},\n{partitions}\n}}\n".encode()
+
+
+def _members(fields: Mapping[str, object]) -> str:
+    return ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in fields.items())
 
 
 def parse_plan(data: bytes, path: str) -> SavedPlan:
@@ -144,15 +144,9 @@ def parse_plan(data: bytes, path: str) -> SavedPlan:
         ) from None
 
 
-_FIELDS = (
-    *("format", "winnow_version", "now", "kafka_version", "kafka_version_source"),
-    *("log_dirs", "asked", "files", "partitions"),
-)
-
-
 def _parse(whole: Value) -> SavedPlan:
     whole.fields(("format",), None)["format"].version(FORMAT)
-    given = whole.fields(_FIELDS)
+    given = whole.fields(("format", "winnow_version", *SavedPlan.__annotations__))
     version = given["winnow_version"]
     if version.text() != VERSION:
         raise version.refused(f"a plan of Winnow {VERSION}")

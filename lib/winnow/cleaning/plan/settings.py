@@ -20,7 +20,7 @@ from winnow.logdir.survey import LogDir
 from winnow.policy.known_version import known_version, newer_features
 from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.sources import Settings
-from winnow.policy.versions import ANY_VERSION
+from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.storage.contract import Storage
 
 
@@ -36,44 +36,53 @@ def with_metadata(
     Raises UsageError for a server.properties of another broker. A metadata log that can't be read
     gives no settings but the reason; topics that no other source describes are then skipped.
     """
-    of_servers = check_server_properties(settings, storage, log_dirs)
+    notes = [*check_server_properties(settings, storage, log_dirs)]
     if settings.metadata is not None:
-        return settings, of_servers
-    directory, notes = _find(settings, storage, log_dirs)
-    notes = [*of_servers, *_unusual_meta(log_dirs), *notes]
-    if directory is None:
-        return _with_version(settings, log_dirs, None), tuple(notes)
+        return settings, tuple(notes)
+    directory, choice = _find(settings, storage, log_dirs)
+    notes += [*_unusual_meta(log_dirs), *choice]
     metadata = None
-    try:
-        unclean = not was_shut_down_cleanly(storage, directory.rpartition("/")[0])
-        metadata = read_cluster_metadata(storage, directory, unclean=unclean)
-        found = _as_settings(metadata)
-    except (CorruptLogError, OSError) as error:
-        found = MetadataSettings(log=METADATA_DIR, problem=str(error))
-        notes.append(f"{METADATA_DIR} can't be read and gives no topics or settings: {error}")
+    if directory is not None:
+        try:
+            unclean = not was_shut_down_cleanly(storage, os.path.dirname(directory))
+            metadata = read_cluster_metadata(storage, directory, unclean=unclean)
+            found = metadata_settings(
+                log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
+                topics=metadata.topics,
+                topic_configs={n: _texts(own) for n, own in metadata.topic_configs.items()},
+                broker_configs={n: _texts(own) for n, own in metadata.broker_configs.items()},
+                all_brokers=_texts(metadata.all_brokers),
+                notes=metadata.notes,
+            )
+        except (CorruptLogError, OSError) as error:
+            found = MetadataSettings(log=METADATA_DIR, problem=str(error))
+            notes.append(f"{METADATA_DIR} can't be read and gives no topics or settings: {error}")
+        settings = replace(settings, metadata=found)
     newer = ", ".join(newer_features({} if metadata is None else metadata.features))
     if newer:
         notes.append(f"{METADATA_DIR} has {newer}, which is newer than this Winnow")
-    settings = _with_version(settings, log_dirs, metadata)
-    return replace(settings, metadata=found), tuple(notes)
+    if settings.kafka == ANY_VERSION:  # otherwise it was asked for
+        settings = replace(settings, kafka=_version(log_dirs, metadata))
+    return settings, tuple(notes)
 
 
-def _with_version(
-    settings: Settings, log_dirs: Sequence[LogDir], metadata: ClusterMetadata | None
-) -> Settings:
-    if settings.kafka != ANY_VERSION:  # it was asked for
-        return settings
-    supported = {} if metadata is None else metadata.supported
+def _texts(configs: Configs) -> dict[str, tuple[str, str]]:
+    return {key: (config.value, config.where) for key, config in configs.items()}
+
+
+def _version(log_dirs: Sequence[LogDir], metadata: ClusterMetadata | None) -> KnownVersion:
+    if metadata is None:
+        zookeeper = all(log_dir.meta.version == 0 for log_dir in log_dirs)
+        return known_version(zookeeper=zookeeper, level=None, supported=[None])
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
-    known = known_version(
-        zookeeper=metadata is None and all(log_dir.meta.version == 0 for log_dir in log_dirs),
-        level=None if metadata is None else metadata.metadata_version,
+    return known_version(
+        zookeeper=False,
+        level=metadata.metadata_version,
         supported=[
-            None if node is None else supported.get(node, {}).get(METADATA_VERSION)
+            None if node is None else metadata.supported.get(node, {}).get(METADATA_VERSION)
             for node in nodes
         ],
     )
-    return replace(settings, kafka=known)
 
 
 def _unusual_meta(log_dirs: Sequence[LogDir]) -> list[str]:
@@ -105,17 +114,16 @@ def _find(
     """Return the directory of the metadata log, if there is one, and notes about the choice."""
     notes: list[str] = []
     server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
-    if server is not None and server.metadata_log_dir is not None and log_dirs:
-        directory, problem = _metadata_log_in(storage, server.metadata_log_dir, log_dirs[0])
+    named = None if server is None else server.metadata_log_dir
+    if named is not None:
+        directory, problem = _metadata_log_in(storage, named, log_dirs[0])
         if problem is None:
             return directory, []
-        notes.append(
-            f"metadata.log.dir={server.metadata_log_dir} of server.properties is ignored: {problem}"
-        )
+        notes.append(f"metadata.log.dir={named} of server.properties is ignored: {problem}")
     having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
     if not having:
         first = server.log_dirs[0] if server is not None and server.log_dirs else ""
-        if server is not None and server.metadata_log_dir is None and os.path.isabs(first):
+        if named is None and os.path.isabs(first):
             directory, problem = _metadata_log_in(storage, first, log_dirs[0])
             if problem is None:
                 return directory, [f"the topics and settings are those of {directory}"]
@@ -138,37 +146,18 @@ def _metadata_log_in(storage: Storage, path: str, log_dir: LogDir) -> tuple[str,
     owns `log_dir`, if it is not.
     """
     try:
-        directory = f"{storage.canonical(path)}/{METADATA_DIR}"
+        home = storage.canonical(path)
     except ValueError as error:  # a zero byte, or an invalid character
         return path, f"it is not a path: {error}"
-    return directory, _why_not(storage, directory, log_dir)
-
-
-def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
-    """Return why this is not the metadata log of the broker that owns `log_dir`, or None."""
+    directory, problem = f"{home}/{METADATA_DIR}", None
     if not storage.exists(directory):
-        return f"it has no {METADATA_DIR}"
+        return directory, f"it has no {METADATA_DIR}"
     try:
-        meta = read_meta(storage, directory.rpartition("/")[0])
+        meta = read_meta(storage, home)
     except (UsageError, OSError) as error:
-        return str(error)
+        return directory, str(error)
     if (meta.cluster_id, meta.node_id) != (log_dir.meta.cluster_id, log_dir.meta.node_id):
-        return (
+        problem = (
             f"it belongs to node {meta.node_id} in cluster {meta.cluster_id}, unlike {log_dir.path}"
         )
-    return None
-
-
-def _as_settings(metadata: ClusterMetadata) -> MetadataSettings:
-    return metadata_settings(
-        log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
-        topics=metadata.topics,
-        topic_configs={name: _texts(configs) for name, configs in metadata.topic_configs.items()},
-        broker_configs={node: _texts(configs) for node, configs in metadata.broker_configs.items()},
-        all_brokers=_texts(metadata.all_brokers),
-        notes=metadata.notes,
-    )
-
-
-def _texts(configs: Configs) -> dict[str, tuple[str, str]]:
-    return {key: (config.value, config.where) for key, config in configs.items()}
+    return directory, problem

@@ -13,7 +13,6 @@ from winnow.cleaning.plan.prepared import LeftAlone, Prepared
 from winnow.errors import WinnowError
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.config import TopicConfig
-from winnow.policy.plan import CompactionPlan, RetentionPlan
 from winnow.state import Segment
 
 Plain = dict[str, Any]
@@ -60,31 +59,25 @@ def decision_of(item: Prepared) -> Plain:
     """Return what was decided about a partition, and the settings that led to it."""
     if isinstance(item, LeftAlone):
         return {"rule": item.reason.rule, "reason": item.reason.words, "error": item.error}
-    plan = item.plan
+    plan, compaction, retention = item.plan, item.plan.compaction, item.plan.retention
     return {
         "rule": plan.rule,
         "reason": plan.reason,
-        "compaction": plan.compaction and _compaction(plan.compaction),
-        "retention": plan.retention and _retention(plan.retention),
+        "compaction": compaction
+        and {
+            "first_dirty_offset": compaction.first_dirty_offset,
+            "end_offset": compaction.end_offset,
+            "groups": [[segment.base_offset for segment in group] for group in compaction.groups],
+        },
+        "retention": retention
+        and {
+            "deleted": [segment.base_offset for segment in retention.deleted],
+            "roll": retention.roll,
+            "log_start_offset": retention.log_start_offset,
+        },
         "checkpoint_reset": plan.checkpoint_reset,
         "split": list(item.overflowed),
         "settings": {name: getattr(item.config, name) for name in _SETTINGS},
-    }
-
-
-def _compaction(plan: CompactionPlan) -> Plain:
-    return {
-        "first_dirty_offset": plan.first_dirty_offset,
-        "end_offset": plan.end_offset,
-        "groups": [[segment.base_offset for segment in group] for group in plan.groups],
-    }
-
-
-def _retention(plan: RetentionPlan) -> Plain:
-    return {
-        "deleted": [segment.base_offset for segment in plan.deleted],
-        "roll": plan.roll,
-        "log_start_offset": plan.log_start_offset,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from winnow.runtime.cores import Cores
-from winnow.runtime.packing import ITEM_BYTES, left_over, pack, task_count
+from winnow.runtime.packing import ITEM_BYTES, left_over, pack, packed, task_count
 from winnow.scan.job import BUCKET_RECORDS, CompactionJob
 
 _SCAN_BYTES = 2**28
@@ -23,39 +23,42 @@ At = tuple[int, int]
 class Assignment:
     """Which task does what."""
 
-    split_task: dict[At, int]
-    """Only of splits without prefetched keys."""
+    scans: list[list[At]]
+    """The splits of each scan task: those without prefetched keys."""
     bucket_task: dict[At, int]
     group_task: dict[At, int]
-    scan_tasks: int
     resolve_tasks: int
     rewrite_tasks: int
     cores: Cores | None
     """Shared among the rewrites, if any is `helped`."""
     helped: frozenset[int]
     """Rewrite tasks that end when other cores are idle, which then help with their groups."""
+    pieces: dict[At, int]
+    """The number of each split among all, for progress."""
 
 
 def assign(job: CompactionJob, parallelism: int, spool: str | None) -> Assignment:
     """Assign all work to tasks. `parallelism`: cores. `spool`: see `winnow.runtime.spool`."""
-    splits, buckets, groups, written = {}, {}, {}, {}
+    pieces: dict[At, int] = {}
+    splits, buckets, rewrites, read_bytes = {}, {}, {}, 0
     for number, partition in enumerate(job.partitions):
         for at, split in enumerate(partition.splits):
+            pieces[number, at] = len(pieces)
             if split.keys is None:
                 splits[number, at] = split.end - split.start
         for bucket in range(partition.buckets):
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
-            read = () if group.stays else group.segments
-            groups[number, at] = sum(segment.log_bytes for segment in read)
+            read = 0 if group.stays else sum(segment.log_bytes for segment in group.segments)
+            read_bytes += read
             # Fewer of the older records survive. The latest groups write the most, so they begin
             # first.
-            written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
-    scan_tasks = 0
-    if splits:
-        scan_tasks = task_count(
-            sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism
-        )
+            written = read * (at + 1) // len(partition.groups)
+            rewrites[number, at] = read + written + ITEM_BYTES
+    scan_tasks = task_count(
+        sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism
+    )
+    scans = packed([*splits], [size + ITEM_BYTES for size in splits.values()], tasks=scan_tasks)
     resolve_tasks = task_count(
         sum(buckets.values()),
         per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
@@ -64,9 +67,8 @@ def assign(job: CompactionJob, parallelism: int, spool: str | None) -> Assignmen
         worth=BUCKET_RECORDS,
     )
     rewrite_tasks = task_count(
-        sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism
+        read_bytes, per_task=_REWRITE_BYTES, items=len(rewrites), parallelism=parallelism
     )
-    rewrites = {at: groups[at] + written[at] + ITEM_BYTES for at in groups}
     group_task = _spread(rewrites, rewrite_tasks)
     helped: list[int] = []
     if spool is not None:
@@ -75,16 +77,16 @@ def assign(job: CompactionJob, parallelism: int, spool: str | None) -> Assignmen
             loads[task] += rewrites[rewritten]
         helped = left_over(loads, cores=parallelism)
     return Assignment(
-        split_task=_spread(splits, scan_tasks, each=ITEM_BYTES),
+        scans=scans if splits else [],
         bucket_task=_spread(buckets, resolve_tasks),
         group_task=group_task,
-        scan_tasks=scan_tasks,
         resolve_tasks=resolve_tasks,
         rewrite_tasks=rewrite_tasks,
         cores=Cores(spool, parallelism) if spool is not None and helped else None,
         helped=frozenset(helped),
+        pieces=pieces,
     )
 
 
-def _spread(weights: dict[At, int], tasks: int, *, each: int = 0) -> dict[At, int]:
-    return dict(zip(weights, pack(list(weights.values()), tasks=tasks, each=each), strict=True))
+def _spread(weights: dict[At, int], tasks: int) -> dict[At, int]:
+    return dict(zip(weights, pack(list(weights.values()), tasks=tasks), strict=True))

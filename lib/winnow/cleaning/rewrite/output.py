@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from winnow.cleaning.result import RecordsRemoved
+from winnow.cleaning.result import TOMBSTONE_AGES, RecordsRemoved
+from winnow.cleaning.rewrite.cleaned import CleanedGroup, by_age
+from winnow.cleaning.rewrite.fates import BatchFates, Bits
 from winnow.cleaning.rewrite.only_source import OnlySource
-from winnow.cleaning.summaries.shape import Shape
-from winnow.cleaning.tally import by_age, none_of_any_age, removed_records
-from winnow.logdir.indexes.index import Array, IndexBuilder
-from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
+from winnow.cleaning.summaries.store import MOST_KEYS, write_keys
+from winnow.clock import ms_since
+from winnow.logdir.commit.swap import StagedGroup
+from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.txnindex import encode_txn_index
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.survival import batch_retention
-from winnow.policy.transactions import Carried, judge
 from winnow.runtime.cores import Cores, in_order
 from winnow.runtime.spool import joined
 from winnow.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chunks_of
 from winnow.scan.cut import Split, batches_checksum
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.resolve import Survivors
-from winnow.scan.topic_usage import Holdings
+from winnow.scan.topic_usage import Holdings, added, holdings_of
 from winnow.scan.values import SegmentSummary
+from winnow.state import Segment
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.survey.gather import control_columns
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from winnow.wire.filtering import Era, Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
-from winnow.wire.kernels.headers import LEGACY, bits_of
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+from winnow.wire.kernels.headers import EMPTY, LEGACY, bits_of
 
 _SMALL_BATCH_BYTES = 1024
 """Where batches are smaller on average, reading headers takes longer than copying records."""
-_Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+_MAY_CHANGE = TRANSACTIONAL | CONTROL | DELETE_HORIZON | LEGACY | EMPTY
+"""Time alone changes markers and what has a delete horizon; other partitions' coordinators decide
+transactions; batches without records depend on their producers; and v0 and v1 are converted. All
+else stays, except tombstones, until a later record has its key (S5.4, S5.5).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,48 +54,11 @@ class _Split:
     batches: np.ndarray[Any, Any]
     bits: int
     """See `bits_of`."""
-    kept: _Bits
+    kept: Bits
     """Indexed by record number."""
-    discard: _Bits
-    horizon_cause: _Bits
-    keep_deletes: bool
-    """Without delete horizons, the age of the segment decides (S5.1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The result for some batches."""
-
-    filtered: Filtered
-    removed: RecordsRemoved
-
-    def nbytes(self) -> int:
-        return self.filtered.data.nbytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedGroup:
-    """A group that became one segment, or would."""
-
-    base_offset: int
-    source_bases: tuple[int, ...]
-    unchanged: bool
-    """The only source is the same, byte for byte, and stays (`OnlySource`)."""
-    records_before: int
-    records_after: int
-    bytes_after: int
-    removed: RecordsRemoved
-    tombstones: tuple[int, ...]
-    """See `PartitionResult.tombstones`."""
-    checksum: int
-    """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
-    source_checksums: Mapping[int, int]
-    holdings: Holdings | None
-    """See `holdings_of`."""
-    summary: SegmentSummary | None = None
-    """What later runs may know of it, if it is summed up."""
-    unread: bool = False
-    """It is known to be `unchanged` without reading it."""
+    discard: Bits
+    horizon_cause: Bits
+    era: Era
 
 
 class GroupOutput:
@@ -97,43 +68,42 @@ class GroupOutput:
         self,
         job: PartitionJob,
         group: GroupJob,
-        survivors: Iterable[Survivors],
+        survivors: Sequence[Survivors],
         *,
         now: int,
         cores: Cores | None = None,
     ) -> None:
         """`cores`: may work on the next chunks of a split while the caller uses one."""
+        self._began = time.monotonic()
         self._job = job
+        self._group = group
         self._now = now
         self._cores = cores
         self._keep = _by_number(survivors)
+        self._keys = [some.keys for some in survivors if some.keys is not None]
         self._producers_last = sorted(
             offset for offset, _ in job.last_records.values() if offset is not None
         )
-        self._log_mtime_ms = {
-            segment.base_offset: segment.log_mtime_ms for segment in group.segments
-        }
-        self._fates = BatchFates(
-            job.aborted, group.carried, now=now, delete_horizons=job.delete_horizons
-        )
+        self._fates = BatchFates(job, group.carried, now=now)
         self._index = IndexBuilder(
             base_offset=group.base_offset,
             index_interval_bytes=job.index_interval_bytes,
             max_index_bytes=job.segment_index_bytes,
         )
-        self._tombstones = none_of_any_age()
-        self.shape = Shape()
+        self._tombstones = np.zeros(len(TOMBSTONE_AGES), np.int64)
+        self._holdings: list[Holdings | None] = []
         self.source = OnlySource(job.directory, group.segments)
         self.log_bytes = 0
-        self.records_before = 0
-        self.records_after = 0
+        self._records_before = self._records_after = 0
+        self._allowed = 0
+        """Records that may stay by their key."""
         self.header_records = 0
         """Records as the headers of the output count them: -1 in each batch of v0 and v1."""
-        self.removed = RecordsRemoved()
-        self.checksum = 0
-        self.source_checksums = dict.fromkeys(
-            (segment.base_offset for segment in group.segments), 0
-        )
+        self._batches, self._first_batch, self._next_offset = 0, -1, 0
+        self._stays = True
+        """Whether a cleaning leaves the output as it is while each of its keys is the last."""
+        self._checksum = 0
+        self._source_checksums = {segment.base_offset: 0 for segment in group.segments}
 
     def of_split(self, number: int) -> Iterator[Bytes]:
         """Yield the next bytes of the output. The caller must drop each item before it asks for the
@@ -144,45 +114,56 @@ class GroupOutput:
         """
         split = self._job.splits[number]
         if number not in self._keep and self._keeps_nothing(split):
-            self.removed += RecordsRemoved(superseded=split.records)
-            self.records_before += split.records
-            self.source_checksums[split.base_offset] = split.checksum
+            self._records_before += split.records
+            self._source_checksums[split.base_offset] = split.checksum
             return
         source = f"{self._job.directory}/{segment_file(split.base_offset, LOG)}"
         with map_range(source, split.start, split.end) as buf:
             batches = batches_of(buf, source, split.base_offset)
-            keep_deletes = (
-                self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms
-            )
             bits = bits_of(batches)
-            self._fates.judge(buf, batches, source, bits=bits, keep_markers=keep_deletes)
-            before = self.source_checksums[split.base_offset]
-            self.source_checksums[split.base_offset] = batches_checksum(batches, before)
-            if self.source_checksums[split.base_offset] != split.checksum:
+            era = self._era_of(split.base_offset)
+            discard, horizon_cause = self._fates.judge(buf, batches, source, bits=bits, era=era)
+            checksum = batches_checksum(batches, self._source_checksums[split.base_offset])
+            if checksum != split.checksum:
                 raise changed(
                     expected="the batches that were there before", found="others", where=source
                 )
+            self._source_checksums[split.base_offset] = checksum
+            kept = self._keep.pop(number, np.empty(0, np.bool_))
+            self._allowed += int(kept.sum())
             whole = _Split(
                 buf=buf,
                 batches=batches,
                 bits=bits,
-                kept=self._keep.pop(number, np.empty(0, np.bool_)),
-                discard=self._fates.discard,
-                horizon_cause=self._fates.horizon_cause,
-                keep_deletes=keep_deletes,
+                kept=kept,
+                discard=discard,
+                horizon_cause=horizon_cause,
+                era=era,
             )
             chunks = chunks_of(batches, split.records, bits=bits, plain=PLAIN_CHUNK_BYTES)
             # Larger batches that are not compressed are limited by memory and disk, not by cores.
             small = len(batches) * _SMALL_BATCH_BYTES > split.end - split.start
             cores = self._cores if bits & CODEC_MASK or small else None
-            for part in in_order(self._jobs(whole, chunks), cores, _Part.nbytes):
-                self._count(part)
-                data = part.filtered.data
+            for filtered in in_order(self._jobs(whole, chunks), cores, _size):
+                self._count(filtered)
+                data = filtered.data
                 self.source.add(data, buf, split.start)
-                del part
+                del filtered
                 yield data
                 del data
             del whole, batches, buf
+
+    def _era_of(self, base_offset: int) -> Era:
+        """Without delete horizons, the age of the segment decides (S5.1)."""
+        job = self._job
+        mtime_ms = next(
+            s.log_mtime_ms for s in self._group.segments if s.base_offset == base_offset
+        )
+        return Era(
+            horizons=job.delete_horizons,
+            converts=job.converts,
+            keep_deletes=mtime_ms > job.legacy_delete_horizon_ms,
+        )
 
     def _keeps_nothing(self, split: Split) -> bool:
         """Return whether a split without surviving keys need not be read again.
@@ -197,7 +178,7 @@ class GroupOutput:
         end = self._job.emptied_end
         return split.plain and not needed and (end is None or split.next_offset < end)
 
-    def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[_Part]]:
+    def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[Filtered]]:
         """Yield one job per chunk of a split."""
         if split.bits & LEGACY:
             # Only the records themselves say how many precede those of the next chunk.
@@ -207,7 +188,7 @@ class GroupOutput:
         for some in chunks:
             yield self._parts(split, [some], int(counts[some.start]))
 
-    def _parts(self, split: _Split, chunks: Iterable[slice], done: int = 0) -> Iterator[_Part]:
+    def _parts(self, split: _Split, chunks: Iterable[slice], done: int = 0) -> Iterator[Filtered]:
         """Yield the results for the batches of some chunks. `done`: the number, in the split, of
         their first record.
         """
@@ -221,76 +202,115 @@ class GroupOutput:
                 discard = split.discard[part]
                 survives = _of_chunk(split, done, blocks.rows, discard)
                 done += len(survives)
+                retention = batch_retention(
+                    split.batches[part],
+                    last_records=self._job.last_records,
+                    emptied_end=self._job.emptied_end,
+                    discard=discard,
+                )
                 filtered = filter_batches(
                     blocks,
                     survives,
-                    batch_retention(
-                        split.batches[part],
-                        last_records=self._job.last_records,
-                        emptied_end=self._job.emptied_end,
-                        discard=discard,
-                    ),
+                    retention,
                     now=self._now,
                     delete_retention_ms=self._job.delete_retention_ms,
                     horizon_cause=split.horizon_cause[part],
-                    era=Era(
-                        horizons=self._job.delete_horizons,
-                        converts=self._job.converts,
-                        keep_deletes=split.keep_deletes,
-                    ),
-                )
-                removed = removed_records(
-                    blocks.rows,
-                    survives,
-                    discard,
-                    records_in=filtered.records_in,
-                    records_out=filtered.records_out,
+                    era=split.era,
                 )
                 del blocks
-                result = _Part(filtered, removed)
+                yield filtered
                 del filtered
-                yield result
-                del result
 
     def indexes(self) -> tuple[bytes, bytes, bytes | None]:
         """Return `.index`, `.timeindex` and, with entries, `.txnindex`, after all splits."""
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
 
-    def counts(self, holdings: Holdings | None, *, unchanged: bool) -> dict[str, Any]:
-        """Return the fields of `CleanedGroup`. Call this after all splits."""
-        return {
-            "base_offset": min(self.source_checksums),
-            "source_bases": tuple(self.source_checksums),
-            "unchanged": unchanged,
-            "records_before": self.records_before,
-            "records_after": self.records_after,
-            "bytes_after": self.log_bytes,
-            "removed": self.removed,
-            "tombstones": tuple(self._tombstones.tolist()),
-            "checksum": self.checksum,
-            "source_checksums": self.source_checksums,
-            "holdings": holdings,
-        }
-
-    def _count(self, part: _Part) -> None:
-        filtered = part.filtered
-        self.removed += part.removed
-        rows = filtered.batches
-        self._index.append(rows, self.log_bytes)
-        self.log_bytes += filtered.data.nbytes
-        self.records_before += filtered.records_in
-        self.records_after += filtered.records_out
-        bits = bits_of(rows)
-        self.header_records += (
-            int(rows["record_count"].sum()) if bits & LEGACY else filtered.records_out
+    def cleaned(
+        self, segment: Segment, *, unchanged: bool, staged: StagedGroup | None = None
+    ) -> CleanedGroup:
+        """Return what became of the group. Call this after all splits."""
+        internal = self._job.topic in INTERNAL_TOPICS
+        return CleanedGroup(
+            sources=self._group.segments,
+            segment=segment,
+            unchanged=unchanged,
+            records_before=self._records_before,
+            records_after=self._records_after,
+            removed=self._removed(),
+            tombstones=tuple(self._tombstones.tolist()),
+            checksum=self._checksum,
+            source_checksums=self._source_checksums,
+            holdings=added(self._holdings) if internal else None,
+            summary=self._summary() if unchanged or staged is not None else None,
+            staged=staged,
+            duration_ms=ms_since(self._began),
         )
-        self.checksum = batches_checksum(rows, self.checksum)
-        self.shape.add(rows, bits, tombstones=bool(filtered.tombstones.any()))
-        self._tombstones += by_age(filtered.batches, filtered.tombstones, self._now)
+
+    def _removed(self) -> RecordsRemoved:
+        fates, removed = self._fates, self._records_before - self._records_after
+        # A record that may stay is dropped only if it is a null value past its horizon (S5.5).
+        tombstones = self._allowed + fates.markers_left - self._records_after
+        return RecordsRemoved(
+            superseded=removed - tombstones - fates.aborted - fates.markers,
+            tombstones=tombstones,
+            aborted=fates.aborted,
+            markers=fates.markers,
+        )
+
+    def _summary(self) -> SegmentSummary | None:
+        """Write the keys of the output. Return what later runs may know of it; None if it is too
+        small for that, or if time alone may change it (docs/decisions/0054).
+        """
+        job = self._job
+        if job.summaries is None or self.log_bytes < max(1, job.least_summed_up):
+            return None
+        if not self._stays or not 0 < sum(map(len, self._keys)) <= 8 * MOST_KEYS:
+            return None
+        keys = joined(self._keys, np.uint64)
+        keys.flags.writeable = True
+        keys.sort()  # they are millions, so not a copy
+        file = write_keys(job.summaries, self._group.base_offset, keys)
+        if file is None:
+            return None
+        return SegmentSummary(
+            base_offset=self._group.base_offset,
+            first_batch=self._first_batch,
+            next_offset=self._next_offset,
+            batches=self._batches,
+            records=self._records_after,
+            checksum=self._checksum,
+            keys=len(keys),
+            file=file,
+            index_interval_bytes=job.index_interval_bytes,
+            segment_index_bytes=job.segment_index_bytes,
+        )
+
+    def _count(self, filtered: Filtered) -> None:
+        data, rows = filtered.data, filtered.batches
+        self._index.append(rows, self.log_bytes)
+        self.log_bytes += data.nbytes
+        self._records_before += filtered.records_in
+        self._records_after += filtered.records_out
+        self._checksum = batches_checksum(rows, self._checksum)
+        self._tombstones += by_age(rows, filtered.tombstones, self._now)
+        if self._job.topic in INTERNAL_TOPICS:
+            self._holdings.append(holdings_of(data, self._group.base_offset, self._job.topic))
+        if not len(rows):
+            return
+        self.header_records += int(rows["record_count"].sum(dtype=np.int64))
+        if not self._batches:
+            self._first_batch = int(rows["base_offset"][0])
+        self._batches += len(rows)
+        self._next_offset = int(rows["last_offset"][-1]) + 1
+        self._stays &= not (filtered.tombstones.any() or bits_of(rows) & _MAY_CHANGE)
 
 
-def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
+def _size(filtered: Filtered) -> int:
+    return filtered.data.nbytes
+
+
+def _by_number(survivors: Iterable[Survivors]) -> dict[int, Bits]:
     """Return which records of each split survive, by record number, up to the last survivor."""
     parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
     for some in survivors:
@@ -303,7 +323,7 @@ def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
     return keep
 
 
-def _unread(split: _Split, done: int, some: slice) -> _Bits | None:
+def _unread(split: _Split, done: int, some: slice) -> Bits | None:
     """Mark batches whose records are all dropped: compressed ones need not be opened.
 
     None if there are none, or if a header of v0 or v1 does not say how many records there are.
@@ -322,8 +342,8 @@ def _unread(split: _Split, done: int, some: slice) -> _Bits | None:
 
 
 def _of_chunk(
-    split: _Split, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits
-) -> _Bits:
+    split: _Split, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: Bits
+) -> Bits:
     """Return a bool per record of these batches: whether it survives. `done`: the number, in the
     split, of their first record.
 
@@ -337,55 +357,3 @@ def _of_chunk(
         control = (rows["attributes"] & CONTROL) != 0
         survives |= np.repeat(control & ~discard, rows["record_count"])
     return survives
-
-
-class BatchFates:
-    """Processes a group's batches in order, split by split, and tracks the open transactions."""
-
-    def __init__(
-        self, aborted: Array, carried: Carried, *, now: int, delete_horizons: bool = True
-    ) -> None:
-        self._aborted = aborted
-        self._carried = carried
-        self._now = now
-        self._delete_horizons = delete_horizons
-        self.discard: _Bits = np.empty(0, np.bool_)
-        """Per batch of the last judged split: all its records are dropped."""
-        self.horizon_cause: _Bits = np.empty(0, np.bool_)
-        """Per batch of that split: a marker without remaining data, which gets a delete horizon."""
-        self.indexed: list[AbortedTransaction] = []
-        """The entries for the transaction index of the group's output, so far."""
-
-    def judge(
-        self, buf: Bytes, batches: Array, path: str, *, bits: int, keep_markers: bool = True
-    ) -> None:
-        """Judge all `batches` (dtype BATCH) of one split. `buf` holds their bytes, and `bits` is
-        what `bits_of` returns for them. `keep_markers`: for Kafka without delete horizons, whether
-        the segment is young enough. Raises CorruptLogError.
-        """
-        if not bits & (TRANSACTIONAL | CONTROL):
-            self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)
-            return
-        types = control_columns(buf, batches, path).type
-        judged = judge(batches, types, aborted=self._aborted, before=self._carried)
-        control = (batches["attributes"] & CONTROL) != 0
-        if self._delete_horizons:
-            expired = ((batches["attributes"] & DELETE_HORIZON) != 0) & (
-                batches["base_timestamp"] <= self._now
-            )
-            self.horizon_cause = judged.discardable & control
-        else:
-            expired = np.full(len(batches), not keep_markers)
-            self.horizon_cause = np.zeros(len(batches), np.bool_)
-        self.discard = judged.discardable & (~control | expired)
-        self._carried = judged.after
-        self.indexed += self._entries(judged.indexed, path)
-
-    def _entries(self, markers: Array, path: str) -> list[AbortedTransaction]:
-        chosen = self._aborted[np.isin(self._aborted["last_offset"], markers)]
-        if len(chosen) != len(markers):
-            expected = f"{len(markers)} entries of its ABORT markers in the transaction index"
-            raise changed(expected=expected, found=f"{len(chosen)}", where=path)
-        return [
-            AbortedTransaction(*entry) for entry in np.sort(chosen, order="last_offset").tolist()
-        ]

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError, VerificationError
-from winnow.logdir.batches import Piece, end_of, read_batches
+from winnow.logdir.batches import end_of, read_batches
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
-from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places, read_ahead
-from winnow.storage.segment_io import Bytes, Ranges, drop_cached, opened
+from winnow.storage.segment_io import drop_cached, opened
 from winnow.survey.gather import Array, aborted_rows, control_columns
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
@@ -73,9 +72,11 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
         max_index_bytes=meant.segment_index_bytes,
     )
     found, checksum, last_offset = 0, 0, meant.base_offset - 1
-    aborting = [np.empty(0, BATCH)]
-    with opened(path, size) as log:
-        for piece in _pieces(log, path, size, meant.base_offset):
+    markers = [np.empty(0, BATCH)]
+    with _as_verification(path), opened(path, size) as log:
+        for piece in read_batches(
+            log, path, size=size, least_offset=meant.base_offset, piece_bytes=_PIECE_BYTES
+        ):
             data, rows = piece.data, piece.rows
             wrong = first_bad_crc(data, rows)
             if wrong >= 0:
@@ -88,24 +89,34 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
             checksum = crc32c_extended(checksum, data[: end.position])
             last_offset = end.next_offset - 1
             found += int(rows["record_count"].sum(dtype=np.int64))
-            if meant.same_txn_index is None:
-                aborting.append(_abort_markers(data, rows, path))
-            with _as_verification(path):
-                index.append(rows, piece.start)
+            if meant.same_txn_index is None and bits_of(rows) & CONTROL:
+                types = control_columns(data, rows, path).type
+                control = rows[(rows["attributes"] & CONTROL) != 0]
+                markers.append(control[types == ControlType.ABORT])
+            index.append(rows, piece.start)
     if found != meant.records:
         raise _mismatch("records in the staged log", meant.records, found, path)
     if last_offset >= meant.end_offset or last_offset - meant.base_offset > MAX_OFFSET_SPAN:
         raise _mismatch("the staged log's last offset below", meant.end_offset, last_offset, path)
-    checksums = {LOG: checksum, **_check_indexes(paths, index)}
-    _check_meant(
-        paths, meant.without_horizons if meant.same_txn_index is None else meant.same_txn_index
-    )
+    contents = {
+        suffix: Places().read_bytes(part) for suffix, part in paths.items() if suffix != LOG
+    }
+    for suffix, wanted in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
+        if contents[suffix] != wanted:
+            raise VerificationError(
+                "the staged index does not match the staged log",
+                where=paths[suffix],
+                hint="Run again.",
+            )
+    staged, where = contents.get(TXNINDEX, b""), paths.get(TXNINDEX, path)
+    same = meant.without_horizons if meant.same_txn_index is None else meant.same_txn_index
+    if same is not None and staged != same:
+        raise _mismatch("bytes of the transaction index", len(same), len(staged), where)
     if meant.same_txn_index is None:
-        markers, bounds = np.concatenate(aborting), (meant.base_offset, meant.end_offset)
-        _check_txn_index(paths, markers, bounds, horizons=meant.without_horizons is None)
-    if TXNINDEX in paths:
-        checksums[TXNINDEX] = crc32c_extended(0, Places().read_bytes(paths[TXNINDEX]))
-    return checksums
+        _check_txn_index(contents.get(TXNINDEX), where, np.concatenate(markers), meant)
+    return {LOG: checksum} | {
+        suffix: crc32c_extended(0, content) for suffix, content in contents.items()
+    }
 
 
 @contextmanager
@@ -113,77 +124,32 @@ def _as_verification(path: str) -> Iterator[None]:
     try:
         yield
     except CorruptLogError as error:
-        raise VerificationError(str(error), where=path, hint="Run again.") from error
+        where = None if path in str(error) else path
+        raise VerificationError(str(error), where=where, hint="Run again.") from error
 
 
-def _pieces(log: Ranges, path: str, size: int, base_offset: int) -> Iterator[Piece]:
-    try:
-        yield from read_batches(
-            log, path, size=size, least_offset=base_offset, piece_bytes=_PIECE_BYTES
-        )
-    except CorruptLogError as error:
-        raise VerificationError(str(error), hint="Run again.") from error
-
-
-def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
-    control: Array = rows[:0]
-    if bits_of(rows) & CONTROL:
-        control = rows[(rows["attributes"] & CONTROL) != 0]
-        with _as_verification(path):
-            control = control[control_columns(buf, control, path).type == ControlType.ABORT]
-    return control
-
-
-def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> dict[str, int]:
-    contents = dict(zip((INDEX, TIMEINDEX), index.finish(), strict=True))
-    for suffix, wanted in contents.items():
-        if Places().read_bytes(paths[suffix]) != wanted:
-            raise VerificationError(
-                "the staged index does not match the staged log",
-                where=paths[suffix],
-                hint="Run again.",
-            )
-    return {suffix: crc32c_extended(0, content) for suffix, content in contents.items()}
-
-
-def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:
-    """Raise VerificationError if the transaction index has other bytes. None: skip the check."""
-    if wanted is None:
-        return
-    path = paths.get(TXNINDEX)
-    staged = b"" if path is None else Places().read_bytes(path)
-    if staged != wanted:
-        raise _mismatch(
-            "bytes of the transaction index", len(wanted), len(staged), path or paths[LOG]
-        )
-
-
-def _check_txn_index(
-    paths: Mapping[str, str], markers: Array, bounds: tuple[int, int], *, horizons: bool
-) -> None:
+def _check_txn_index(data: bytes | None, path: str, markers: Array, meant: Meant) -> None:
     """Compare the transaction index with the markers. One without a horizon must have an entry."""
-    path = paths.get(TXNINDEX)
-    base_offset, end_offset = bounds
-    entries: Array = np.empty(0, ABORTED)
-    if path is not None:
-        with _as_verification(path):
-            entries = aborted_rows(
-                decode_txn_index(
-                    Places().read_bytes(path), path, base_offset=base_offset, end_offset=end_offset
-                )
+    with _as_verification(path):
+        entries = aborted_rows(
+            decode_txn_index(
+                data or b"", path, base_offset=meant.base_offset, end_offset=meant.end_offset
             )
+        )
     ends = set(entries[["last_offset", "producer_id"]].tolist())
     found = set(markers[["base_offset", "producer_id"]].tolist())
-    bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0] if horizons else markers[:0]
+    bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0]
     needed = set(bare[["base_offset", "producer_id"]].tolist())
-    if not needed <= ends <= found or (path is not None and not ends):
+    if meant.without_horizons is not None:
+        needed = set()
+    if not needed <= ends <= found or (data is not None and not ends):
         wrong = min(needed - ends, default=None) or min(ends - found, default=None)
         raise VerificationError(
             "the staged transaction index does not match the staged log",
             expected=f"one entry for each of {len(needed)} ABORT markers",
             found=f"{len(ends)} entries"
             + (f"; offset and producer {wrong} differ" if wrong else ""),
-            where=path or paths[LOG],
+            where=path,
             hint="Run again.",
         )
 

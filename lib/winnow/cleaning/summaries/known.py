@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from winnow.cleaning.request import Request
-from winnow.cleaning.summaries.store import Kept, fitting, opened, place_of, read_list
+from winnow.cleaning.summaries.store import opened, place_of, read_list
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
@@ -24,7 +24,7 @@ class KnownSegments:
     segments: Mapping[int, SegmentSummary] = field(default_factory=dict)
     """By base offset, those that stay unless a dirty record has one of their keys."""
     unique: bool = False
-    """Whether each key is known to have one record in the clean part (`has_unique_keys`)."""
+    """See `Kept.has_unique_keys`."""
 
 
 def known_of(
@@ -54,26 +54,15 @@ def known_of(
     settings = config.index_interval_bytes, config.segment_index_bytes
     segments = {
         base: summary
-        for base, summary in fitting(kept, state).items()
+        for base, summary in kept.fitting(state).items()
         if base in alone
         and state.log_start_offset <= base
         and ends.get(base, last + 1) <= last
         and summary.next_offset <= ends[base]
         and (summary.index_interval_bytes, summary.segment_index_bytes) == settings
     }
-    unique = has_unique_keys(kept, state, plan.first_dirty_offset)
+    unique = kept.has_unique_keys(state, plan.first_dirty_offset)
     return KnownSegments(place, plan.end_offset, segments, unique=unique)
-
-
-def has_unique_keys(kept: Kept, state: PartitionState, first_dirty_offset: int) -> bool:
-    """Return whether each key is known to have one record in the clean part: because there is none,
-    or because runs of Winnow alone have cleaned all of it.
-    """
-    clean = [s.base_offset for s in state.segments if s.base_offset < first_dirty_offset]
-    return not clean or (
-        kept.unique is not None
-        and kept.unique.holds(state.directory, clean, end=first_dirty_offset)
-    )
 
 
 def as_walk(summary: SegmentSummary) -> SegmentWalk:

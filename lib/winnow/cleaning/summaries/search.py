@@ -28,7 +28,6 @@ from winnow.runtime.packing import ITEM_BYTES
 from winnow.runtime.progress import Progress
 from winnow.runtime.spool import Spooled, StoredKeys, joined, written
 from winnow.runtime.spread import spread
-from winnow.scan.cut import Split
 from winnow.scan.prefetch import Hashes, Keys, Prefetch, hashes_of, keys_of_split, tombstones_of
 from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
@@ -56,16 +55,16 @@ _AT_ONCE = 2**22
 
 @dataclass(slots=True)
 class _Search:
+    """The search in one partition."""
+
     state: PartitionState
     known: KnownSegments
     prefetch: Prefetch
-    walks: dict[int, SegmentWalk | Failure]
-    """By number of the segment. Those of known segments say that they stay, until one is read."""
     asked: list[int]
     """Numbers of the segments whose summaries are asked next."""
-    unsettled: Hashes
+    unsettled: Hashes = field(default_factory=lambda: np.empty((0, 2), np.uint64))
     """Dirty keys that were not found in the clean part yet: ascending by `upper`."""
-    tombstones: Keys
+    tombstones: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
     """Dirty keys whose last record is a tombstone, ascending."""
     most: int | None = field(default_factory=lambda: _ASKED_FIRST)
     """How many of the unsettled keys, and of the tombstones, are asked for. None: all."""
@@ -79,20 +78,16 @@ class _Search:
     def asks_all(self) -> bool:
         return self.most is None or max(len(self.unsettled), len(self.tombstones)) <= self.most
 
-    def unread(self) -> list[int]:
-        """Return the numbers of all segments that are not read yet."""
-        return [
-            at
-            for at, walk in self.walks.items()
-            if isinstance(walk, SegmentWalk) and walk.stays is not None
-        ]
+    def summary(self, at: int) -> SegmentSummary:
+        return self.known.segments[self.state.segments[at].base_offset]
 
 
+_Walks = dict[_At, SegmentWalk | Failure]
+"""Those of known segments say that they stay, until one is read."""
 _Answer = tuple[int, int] | None
 """How many of the keys that were asked for seem to be in a segment, and how many of the tombstones.
 None: its summary can't be read.
 """
-_Walk = Callable[[Sequence[_At]], dict[_At, SegmentWalk | Failure]]
 
 
 def walk_what_may_change(
@@ -112,155 +107,134 @@ def walk_what_may_change(
     partitions with known segments are scanned otherwise.
     """
     walk = partial(walk_segments, sc, states, producers_from=producers_from, progress=progress)
-    stays: dict[_At, SegmentWalk | Failure] = {
-        (number, at): as_walk(known[state.directory].segments[segment.base_offset])
-        for number, state in enumerate(states)
-        if state.directory in known and state.directory in scans
-        for at, segment in enumerate(state.segments)
-        if segment.base_offset in known[state.directory].segments
-    }
-    read = [
-        (number, at)
-        for number, state in enumerate(states)
-        for at in range(len(state.segments))
-        if (number, at) not in stays
-    ]
-    walked = walk(read, prefetch=prefetch) | stays
-    searches = {
-        number: _Search(
-            state=states[number],
-            known=known[states[number].directory],
-            prefetch=scans[states[number].directory],
-            walks={at: walked[number, at] for at in range(len(states[number].segments))},
-            asked=[at for other, at in stays if other == number],
-            unsettled=_NO_HASHES,
-            tombstones=_NO_KEYS,
-        )
-        for number in sorted({number for number, _ in stays})
-    }
-    _search(sc, searches, walk, progress)
-    for number, search in searches.items():
-        walked |= {(number, at): found for at, found in search.walks.items()}
-    return [
-        together([walked[number, at] for at in range(len(state.segments))], state)
-        for number, state in enumerate(states)
-    ]
-
-
-def _search(
-    sc: SparkContext, searches: Mapping[int, _Search], walk: _Walk, progress: Progress
-) -> None:
-    """Read, in each partition, the segments that may have dirty keys."""
-    open_ = dict(searches)
-    new: list[_At] = [
-        (number, at)
+    searches: dict[int, _Search] = {}
+    for number, state in enumerate(states):
+        if state.directory in known:
+            found = known[state.directory]
+            asked = [at for at, s in enumerate(state.segments) if s.base_offset in found.segments]
+            searches[number] = _Search(state, found, scans[state.directory], asked)
+    walks: _Walks = {
+        (number, at): as_walk(search.summary(at))
         for number, search in searches.items()
-        for at in search.walks
-        if at not in search.asked
+        for at in search.asked
+    }
+    every = [
+        (number, at) for number, state in enumerate(states) for at in range(len(state.segments))
+    ]
+    read = [one for one in every if one not in walks]
+    walks |= walk(read, prefetch=prefetch)
+    new = [one for one in read if one[0] in searches]
+    for _ in range(_ROUNDS):
+        if not searches:
+            break
+        vain = _settle(sc, searches, walks, new, progress)
+        last = [one for one, found in walks.items() if one[0] in vain and _stays(found)]
+        for number in vain:
+            del searches[number]
+        new, surely_last = _to_read(searches, _ask(sc, searches, progress))
+        walks |= walk([*new, *last, *surely_last])
+    walks |= walk([(number, at) for number, search in searches.items() for at in search.asked])
+    return [
+        together([walks[number, at] for at in range(len(state.segments))], state)
+        for number, state in enumerate(states)
     ]
 
-    def read(some: Sequence[_At]) -> None:
-        for (number, at), found in walk(some).items():
-            searches[number].walks[at] = found
 
-    for _ in range(_ROUNDS):
-        vain = _settle(sc, open_, new, progress)
-        answers = _ask(sc, {n: s for n, s in open_.items() if n not in vain}, progress)
-        new, last = [], [(number, at) for number in vain for at in open_.pop(number).unread()]
-        for number, search in [*open_.items()]:
-            maybe = {at: answers[number, at] for at in search.asked}
-            sure = [at for at in maybe if _surely(maybe[at], search.walks[at], search)]
-            # A segment that has none of the first keys may have others.
-            search.asked = [
-                at
-                for at, answer in maybe.items()
-                if at not in sure and (answer != (0, 0) or not search.asks_all)
-            ]
-            if 0 < len(sure) <= len(maybe) // 2:
-                new += [(number, at) for at in sure]
-                continue
-            last += [(number, at) for at in sure]
-            if search.asks_all:
-                last += [(number, at) for at in search.asked]
-            if search.asks_all or not search.asked:
-                del open_[number]
-            search.most = None
-        read([*new, *last])
-        if not open_:
-            return
-    read([(number, at) for number, search in open_.items() for at in search.asked])
+def _stays(walk: SegmentWalk | Failure) -> bool:
+    return isinstance(walk, SegmentWalk) and walk.stays is not None
+
+
+def _to_read(
+    searches: dict[int, _Search], answers: Mapping[_At, _Answer]
+) -> tuple[list[_At], list[_At]]:
+    """Return the segments to read now: those that settle keys, and those of partitions that need no
+    further answer. Remove these.
+    """
+    new, last = list[_At](), list[_At]()
+    for number, search in [*searches.items()]:
+        maybe = {at: answers[number, at] for at in search.asked}
+        sure = [at for at, answer in maybe.items() if _surely(answer, search, at)]
+        # A segment that has none of the first keys may have others.
+        search.asked = [
+            at
+            for at, answer in maybe.items()
+            if at not in sure and (answer != (0, 0) or not search.asks_all)
+        ]
+        if 0 < len(sure) <= len(maybe) // 2:
+            new += [(number, at) for at in sure]
+            continue
+        last += [(number, at) for at in sure]
+        if search.asks_all:
+            last += [(number, at) for at in search.asked]
+        if search.asks_all or not search.asked:
+            del searches[number]
+        search.most = None
+    return new, last
 
 
 def _settle(
-    sc: SparkContext, searches: Mapping[int, _Search], new: Sequence[_At], progress: Progress
-) -> list[int]:
+    sc: SparkContext,
+    searches: Mapping[int, _Search],
+    walks: _Walks,
+    new: Sequence[_At],
+    progress: Progress,
+) -> set[int]:
     """Scan what was read of the new segments. Add its dirty keys, and settle those that it has in
     the clean part. Return the partitions where this can't be done.
     """
-    vain = []
-    work: list[tuple[_At, int, Split]] = []
-    for number, at in new:
-        search = searches[number]
-        found = search.walks[at]
+    vain: set[int] = set()
+    walked: dict[_At, SegmentWalk] = {}
+    for one in new:
+        found = walks[one]
         if isinstance(found, Failure) or not all(split.plain for split in found.splits):
-            vain.append(number)
-        elif found.base_offset < search.known.end_offset:
-            work += [((number, at), i, split) for i, split in enumerate(found.splits)]
-    missing = [one for one in work if one[2].keys is None and one[0][0] not in vain]
+            vain.add(one[0])
+        elif found.base_offset < searches[one[0]].known.end_offset:
+            walked[one] = found
+    missing = [
+        (one, i, split)
+        for one, found in walked.items()
+        for i, split in enumerate(found.splits)
+        if split.keys is None and one[0] not in vain
+    ]
+    scans = [
+        partial(keys_of_split, search.state.directory, split, search.prefetch)
+        for (number, _), _, split in missing
+        for search in [searches[number]]
+    ]
     scanned = spread(
         sc,
         operator.call,
-        [
-            partial(
-                keys_of_split, searches[number].state.directory, split, searches[number].prefetch
-            )
-            for (number, _), _, split in missing
-        ],
+        scans,
         weights=[split.end - split.start for _, _, split in missing],
         each=ITEM_BYTES,
         per_task=_SCAN_BYTES,
         name=f"reading keys of {counted(len(searches), 'partition')}",
         progress=progress,
     )
-    keys: dict[_At, dict[int, StoredKeys]] = {}
-    for (place, i, _), stored in zip(missing, scanned, strict=True):
+    for (one, i, split), stored in zip(missing, scanned, strict=True):
         if isinstance(stored, StoredKeys):
-            keys.setdefault(place, {})[i] = stored
+            splits = [*walked[one].splits]
+            splits[i] = replace(split, keys=stored)
+            walked[one] = replace(walked[one], splits=tuple(splits))
         else:
-            vain.append(place[0])
-    for number, at in new:
-        search, found = searches[number], searches[number].walks[at]
-        if number in vain or isinstance(found, Failure):
-            continue
-        own = keys.get((number, at), {})
-        search.walks[at] = replace(
-            found,
-            splits=tuple(
-                replace(split, keys=own.get(i, split.keys)) for i, split in enumerate(found.splits)
-            ),
-        )
-    fresh = {number for number, _ in new} - set(vain)
-    for number in fresh:
+            vain.add(one[0])
+    walks |= walked
+    by_number: dict[int, list[StoredKeys]] = {number: [] for number, _ in new}
+    for one, found in walked.items():
+        by_number[one[0]] += [split.keys for split in found.splits if split.keys is not None]
+    for number in by_number.keys() - vain:
         try:
-            if not _add(searches[number], [at for other, at in new if other == number]):
-                vain.append(number)
+            if not _add(searches[number], by_number[number]):
+                vain.add(number)
         except FAILS_ONE_PARTITION:
-            vain.append(number)
-    return sorted(set(vain))
+            vain.add(number)
+    return vain
 
 
-def _add(search: _Search, segments: Sequence[int]) -> bool:
-    """Add the dirty keys of these segments, and settle those that they have in the clean part.
-    Return whether there are few enough of them.
+def _add(search: _Search, stored: Sequence[StoredKeys]) -> bool:
+    """Add the dirty keys of some splits, and settle those that they have in the clean part. Return
+    whether there are few enough of them.
     """
-    stored = [
-        split.keys
-        for at in segments
-        for walk in [search.walks[at]]
-        if isinstance(walk, SegmentWalk)
-        for split in walk.splits
-        if split.keys is not None
-    ]
     if sum(n for keys in stored for is_dirty, n in keys.parts if is_dirty) > _MOST_DIRTY:
         return False
     tombstones = [] if search.known.unique else [tombstones_of(keys) for keys in stored]
@@ -323,12 +297,11 @@ def _ask(
         if not any(counts):
             answers |= {(number, at): (0, 0) for at in search.asked}
             continue
-        spool = search.prefetch.spool
-        both = written(spool, [np.ascontiguousarray(unsettled), tombstones])
+        both = written(search.prefetch.spool, [np.ascontiguousarray(unsettled), tombstones])
         second = both.start + 8 * counts[0]
         parts = (replace(both, size=8 * counts[0]), Spooled(both.path, second, 8 * counts[1]))
         for at in search.asked:
-            summary = search.known.segments[search.state.segments[at].base_offset]
+            summary = search.summary(at)
             questions[number, at] = partial(_answer, search.known.place, summary, *parts)
             weights.append(size_of(summary.keys))
     told = spread(
@@ -360,11 +333,9 @@ def _answer(
     return count(unsettled), count(tombstones)
 
 
-def _surely(answer: _Answer, walk: SegmentWalk | Failure, search: _Search) -> bool:
+def _surely(answer: _Answer, search: _Search, at: int) -> bool:
     """Return whether a segment must be read now. That others have dirty keys may be an error."""
     if answer is None or answer[1]:
         return True
-    if isinstance(walk, Failure) or walk.stays is None:
-        return False
-    by_error = len(search.to_ask[0]) * share_seemingly_in(walk.stays.keys)
+    by_error = len(search.to_ask[0]) * share_seemingly_in(search.summary(at).keys)
     return answer[0] > 2 * by_error + _SURE

@@ -19,7 +19,7 @@ import shutil
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -66,15 +66,6 @@ class UniqueKeys:
     def of(cls, directory: str, end: int, bases: Iterable[int]) -> Self:
         return cls(end, {base: stamps_of(directory, base) for base in bases})
 
-    def holds(self, directory: str, bases: Iterable[int], *, end: int) -> bool:
-        """Return whether all segments at `bases`, which lie below `end`, are among these and
-        unchanged. Then their keys are unique, too.
-        """
-        found = {base: stamps_of(directory, base) for base in bases}
-        return end <= self.end and all(
-            stamps is not None and stamps == self.stamps.get(base) for base, stamps in found.items()
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -84,6 +75,30 @@ class Kept:
     """By base offset, with what `stamps_of` returned then."""
     unique: UniqueKeys | None = None
     """Set if each key was known to have one record in the clean part."""
+
+    def fitting(self, state: PartitionState) -> dict[int, SegmentSummary]:
+        """Return, by base offset, the summaries that fit the segments as they are now: their files
+        have the same inode, size, mtime and ctime. Nobody can set the ctime.
+        """
+        return {
+            base: self.segments[base][0]
+            for one in state.segments
+            if (base := one.base_offset) in self.segments
+            and one.txnindex_bytes is None
+            and one.rebuilt is None
+            and stamps_of(state.directory, base) == self.segments[base][1]
+        }
+
+    def has_unique_keys(self, state: PartitionState, first_dirty_offset: int) -> bool:
+        """Return whether each key is known to have one record in the clean part: because there is
+        none, or because runs of Winnow alone have cleaned all of it, and its files are the same.
+        """
+        clean = [s.base_offset for s in state.segments if s.base_offset < first_dirty_offset]
+        if not clean or self.unique is None or self.unique.end < first_dirty_offset:
+            return not clean
+        now = UniqueKeys.of(state.directory, 0, clean).stamps
+        known = self.unique.stamps
+        return all(stamps is not None and stamps == known.get(base) for base, stamps in now.items())
 
 
 def opened(
@@ -171,23 +186,7 @@ def record(
         _log.info("what is known of the segments of %s is not kept: %s", directory, error)
 
 
-def fitting(kept: Kept, state: PartitionState) -> dict[int, SegmentSummary]:
-    """Return, by base offset, the summaries that fit the segments as they are now: their files have
-    the same inode, size, mtime and ctime. Nobody can set the ctime.
-    """
-    listed = kept.segments
-    return {
-        segment.base_offset: listed[segment.base_offset][0]
-        for segment in state.segments
-        if segment.base_offset in listed
-        and segment.txnindex_bytes is None
-        and segment.rebuilt is None
-        and stamps_of(state.directory, segment.base_offset) == listed[segment.base_offset][1]
-    }
-
-
 def read_list(place: str) -> Kept:
-    names = [one.name for one in fields(SegmentSummary)]
     try:
         check_private(place)
         body, _, checksum = (
@@ -198,12 +197,11 @@ def read_list(place: str) -> Kept:
         told = json.loads(body)
         if told["format"] != _FORMAT:
             return Kept()
+        stamps = [one.pop("stamps") for one in told["segments"]]
+        found = [SegmentSummary(**one) for one in told["segments"]]
         unique = told["unique"]
         return Kept(
-            {
-                one["base_offset"]: (SegmentSummary(**{n: one[n] for n in names}), one["stamps"])
-                for one in told["segments"]
-            },
+            {one.base_offset: (one, its) for one, its in zip(found, stamps, strict=True)},
             None if unique is None else UniqueKeys(unique[0], dict(unique[1])),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError):

@@ -13,7 +13,7 @@ from functools import partial
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.settings import with_metadata
-from winnow.cleaning.run import new_run_id
+from winnow.cleaning.request import new_run_id
 from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, UsageError, failure_of
 from winnow.logdir.commit.recovery import preview, recover
 from winnow.logdir.commit.roll_forward import put_right

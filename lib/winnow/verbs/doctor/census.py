@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.prepared import PartitionWork
-from winnow.cleaning.tally import by_age, none_of_any_age
+from winnow.cleaning.result import TOMBSTONE_AGES
+from winnow.cleaning.rewrite.cleaned import by_age
 from winnow.errors import errors_inside
 from winnow.logdir.batches import read_batches
 from winnow.logdir.names import LOG, segment_file
@@ -37,7 +38,7 @@ Sums: TypeAlias = NDArray[np.int64]
 """Columns: records and bytes. Rows: tombstones by age, data without a key, tombstones whose delete
 horizon has come, is to come, and without one.
 """
-_NOTHING: Sums = np.zeros((len(none_of_any_age()) + 4, 2), np.int64)
+_NOTHING: Sums = np.zeros((len(TOMBSTONE_AGES) + 4, 2), np.int64)
 
 
 def take_census(

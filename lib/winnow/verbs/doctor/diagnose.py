@@ -6,17 +6,16 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
 from pyspark import SparkContext
 
-from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.rewrite.compaction import weigh
 from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
@@ -66,8 +65,7 @@ def diagnose(
     `deep`: also read all records.
     """
     prepared = prepare(sc, log_dirs, request)
-    weighing = partial(weigh, sc, now=request.now, progress=request.progress)
-    expected = preview(prepared, request, weigh=weighing).partitions
+    expected = preview(prepared, request, lambda jobs: weigh(sc, jobs, request)).partitions
     sure = [
         (item, result)
         for item, result in zip(prepared, expected, strict=True)

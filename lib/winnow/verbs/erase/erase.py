@@ -198,7 +198,7 @@ class _Erasure:
         commit_several(
             [partial(commit_each, segments) for segments in commits.values()],
             [*commits],
-            done=partial(progress.advance, 1),
+            progress,
         )
 
     def _commit(self, partition: Target, work: SegmentWork, outcome: _Rewritten | Failure) -> None:

@@ -11,12 +11,12 @@ from pyspark import SparkContext
 
 from winnow.arguments import refused, whole
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.estimate import weigh
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
 from winnow.cleaning.plan.rounds import make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.rewrite.compaction import weigh
 from winnow.errors import UsageError
 from winnow.logdir.names import topic_partition_of
 from winnow.logdir.survey import LogDir
@@ -107,7 +107,7 @@ def explain_partition(
     except UnreadableError as error:
         return _unchanged(item, report.failed(item, error.why), request, offset)
     return _explanation(
-        report.previewed(item, now=request.now, only=request.only),
+        report.previewed(item, request),
         request,
         facts=(
             *rules.state_facts(item.state),
@@ -132,7 +132,7 @@ def survey_ground(
         deleted = {} if item.plan.retention is None else deleted_segments(state, config, now)
         untouched = rules.not_compacted(item, now, deleted=len(deleted))
         return Ground(state=state, now=now, untouched=untouched, deleted=deleted)
-    job = make_round(item, plan, now=now, run_id="explain").job
+    job = make_round(item, request).job
     ground = Ground(
         state=state,
         now=now,
@@ -145,7 +145,7 @@ def survey_ground(
     )
     if ground.deleted is not None or not preview or item.overflowed:
         return ground
-    (weighed,) = weigh(sc, [job], now=now, progress=request.progress)
+    (weighed,) = weigh(sc, [job], request)
     if isinstance(weighed, Failure):
         raise UnreadableError(weighed)
     after = after_round(state, [group.segment for group in weighed], job.end_offset)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, TypedDict
 
 from winnow.cleaning.plan.server_properties import other_places
-from winnow.cleaning.request import Request
+from winnow.cleaning.request import Request, new_run_id
 from winnow.cleaning.result import RunResult
-from winnow.cleaning.run import new_run_id, run
+from winnow.cleaning.run import run
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings
 from winnow.runtime.session import WithContext

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
-from winnow.cleaning.space import WAVE_BYTES, Room, waves
+from winnow.cleaning import space
+from winnow.cleaning.space import Room, waves
 from winnow.scan.job import PartitionJob
 from winnow.storage.places import free_bytes
 
@@ -31,8 +32,8 @@ def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: status)
 
 
-def cut(jobs: list[PartitionJob], *, most_bytes: int = WAVE_BYTES) -> list[int]:
-    found = list(waves(jobs, lambda: Room(None), most_bytes=most_bytes))
+def cut(jobs: list[PartitionJob]) -> list[int]:
+    found = list(waves(jobs, lambda: Room(None)))
     assert [job for wave in found for job in wave] == jobs
     return [len(wave) for wave in found]
 
@@ -49,10 +50,11 @@ def test_no_partitions_give_no_wave() -> None:
     ("limit", "sizes"), [(SIZE * 2, [2, 2, 1]), (SIZE * 3 - 1, [2, 2, 1]), (1, [1] * 5)]
 )
 def test_wave_is_limited_by_the_bytes_that_one_job_reads(
-    jobs: list[PartitionJob], limit: int, sizes: list[int]
+    jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, limit: int, sizes: list[int]
 ) -> None:
     """A single partition may exceed the limit."""
-    assert cut(jobs, most_bytes=limit) == sizes
+    monkeypatch.setattr(space, "WAVE_BYTES", limit)
+    assert cut(jobs) == sizes
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from tests.unit.cleaning.partitions import (
     records_in,
 )
 from winnow.cleaning.rewrite import output as output_module
-from winnow.cleaning.rewrite.rewrite import RewrittenGroup, rewrite_group
-from winnow.cleaning.rewrite.weigh import weigh_group
+from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.rewrite import rewrite_group, weigh_group
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 from winnow.logdir.commit import staged_segment
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
@@ -58,11 +58,11 @@ def survivors(**numbers: list[int]) -> list[Survivors]:
     ]
 
 
-def rewritten(job: PartitionJob, **numbers: list[int]) -> RewrittenGroup:
+def rewritten(job: PartitionJob, **numbers: list[int]) -> CleanedGroup:
     return rewrite_group(job, job.groups[0], survivors(**numbers), now=NOW)()
 
 
-def staged_log(group: RewrittenGroup) -> bytes:
+def staged_log(group: CleanedGroup) -> bytes:
     return Path(group.staged.paths[LOG]).read_bytes()
 
 
@@ -170,7 +170,7 @@ def alone(directory: Path, **changes: object) -> PartitionJob:
     return replace(job, groups=(group,))
 
 
-def assert_stays(group: RewrittenGroup, job: PartitionJob) -> None:
+def assert_stays(group: CleanedGroup, job: PartitionJob) -> None:
     assert (group.unchanged, group.staged, group.bytes_staged) == (True, None, 0)
     assert list(Path(job.staging).iterdir()) == []
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from winnow.cleaning.tally import by_age
+from winnow.cleaning.rewrite.cleaned import by_age
 from winnow.wire.batch import BATCH
 
 NOW = 1_795_300_000_000
