@@ -19,7 +19,7 @@ from tests.crash.runs import checkpoint_entry, content_of, run_winnow
 from tests.crash.turns import NAMES
 from tests.crash.two import Alone, same_entries
 from tests.fixtures.data import copy_tree
-from winnow.cleaning.commit import several
+from winnow.cleaning.commit import commit
 from winnow.cleaning.result import PartitionResult
 from winnow.logdir.names import CLEANER_CHECKPOINT, STAGING_PREFIX
 from winnow.runtime.stop import Stop
@@ -111,7 +111,7 @@ def test_stop_ends_what_has_begun_and_begins_no_other(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(several, "COMMITS_AT_ONCE", 2)
+    monkeypatch.setattr(commit, "COMMITS_AT_ONCE", 2)
     before, runs = alone("compact")
     log_dir = tmp_path / "log-dir"
     copy_tree(before, log_dir)

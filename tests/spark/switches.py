@@ -105,7 +105,7 @@ SWITCHES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "winnow.wire.kernels.c_codecs._library": _no_library,
     "winnow.storage.io_counters.count_io": _no_count,
     "winnow.runtime.spool.spooling": _no_spool,
-    "winnow.cleaning.commit.several.commits_at_once": _one_at_a_time,
+    "winnow.cleaning.commit.commit.commits_at_once": _one_at_a_time,
     "winnow.runtime.side_by_side.in_background": _in_the_foreground,
 }
 """Every optimisation, by the function that turns it off (docs/architecture.md lists them)."""

@@ -28,7 +28,7 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.cleaning import compact as compact_module
+from winnow.cleaning.rewrite import compaction
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
 from winnow.errors import NoSpaceError
 from winnow.runtime.progress import Progress
@@ -103,7 +103,7 @@ def test_lost_prefetched_keys_affect_only_their_partition(
         lost.write_bytes(bytes(left))
 
     def losing_keys(
-        sc: SparkContext, job: CompactionJob, progress: Progress
+        sc: SparkContext, job: CompactionJob, progress: Progress, *, weighs: bool
     ) -> list[list[Outcome]]:
         partitions = list(job.partitions)
         (failing,) = (
@@ -120,9 +120,11 @@ def test_lost_prefetched_keys_affect_only_their_partition(
                 for split in splits
             ),
         )
-        return run_compaction(sc, replace(job, partitions=tuple(partitions)), progress)
+        return run_compaction(
+            sc, replace(job, partitions=tuple(partitions)), progress, weighs=weighs
+        )
 
-    monkeypatch.setattr(compact_module, "run_compaction", losing_keys)
+    monkeypatch.setattr(compaction, "run_compaction", losing_keys)
     before = files_of(log_dir / "fails-0")
     result = run(clean, spark, log_dir, sets=SETS)
     failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
@@ -143,7 +145,7 @@ def test_segment_that_fails_when_read_back_affects_only_its_partition(
         add_partition(log_dir, name, "c-tomb-0")
 
     def with_wrong_end(
-        sc: SparkContext, job: CompactionJob, progress: Progress
+        sc: SparkContext, job: CompactionJob, progress: Progress, *, weighs: bool
     ) -> list[list[Outcome]]:
         partitions = [
             replace(partition, end_offset=1)
@@ -151,9 +153,11 @@ def test_segment_that_fails_when_read_back_affects_only_its_partition(
             else partition
             for partition in job.partitions
         ]
-        return run_compaction(sc, replace(job, partitions=tuple(partitions)), progress)
+        return run_compaction(
+            sc, replace(job, partitions=tuple(partitions)), progress, weighs=weighs
+        )
 
-    monkeypatch.setattr(compact_module, "run_compaction", with_wrong_end)
+    monkeypatch.setattr(compaction, "run_compaction", with_wrong_end)
     before = files_of(log_dir / "fails-0")
     results = by_name(run(clean, spark, log_dir, sets=SETS))
     assert "last offset" in (results["fails-0"].error or "")
@@ -249,17 +253,17 @@ def test_failed_spark_job_commits_nothing_and_is_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def losing_splits(
-        sc: SparkContext, job: CompactionJob, progress: Progress
+        sc: SparkContext, job: CompactionJob, progress: Progress, *, weighs: bool
     ) -> list[list[Outcome]]:
         without = [
             replace(one, groups=tuple(replace(g, splits=()) for g in one.groups))
             for one in job.partitions
         ]
-        return run_compaction(sc, replace(job, partitions=tuple(without)), progress)
+        return run_compaction(sc, replace(job, partitions=tuple(without)), progress, weighs=weighs)
 
     log_dir = two_partitions(tmp_path / "d")
     add_partition(log_dir, "d-time-0", "d-time-0")
-    monkeypatch.setattr(compact_module, "run_compaction", losing_splits)
+    monkeypatch.setattr(compaction, "run_compaction", losing_splits)
     before = files_of(log_dir)
     result = run(clean, spark, log_dir, sets=[*SETS, "d-time:cleanup.policy=delete"])
     named = by_name(result)

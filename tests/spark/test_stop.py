@@ -23,7 +23,7 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.cleaning.commit import several
+from winnow.cleaning.commit import commit
 from winnow.errors import StoppedError
 from winnow.runtime.stop import Stop
 from winnow.storage.local import LocalStorage
@@ -94,7 +94,7 @@ def test_stop_during_a_commit_finishes_it_and_starts_no_other(
 
     with monkeypatch.context() as patch:
         # tests/crash/test_side_by_side_stops.py stops a run with two commits under way.
-        patch.setattr(several, "COMMITS_AT_ONCE", 1)
+        patch.setattr(commit, "COMMITS_AT_ONCE", 1)
         patch.setattr(LocalStorage, "rename", stopping)
         named = by_name(run(clean, spark, log_dir, sets=SETS, stop=stop))
     (done,) = set(begun)

@@ -10,17 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from pyspark import SparkContext
 
-from winnow.cleaning.commit.commit import kept_bytes
+from winnow.cleaning.commit.commit import commit_several, kept_bytes
+from winnow.cleaning.commit.quarantine import commit, stage_quarantine
 from winnow.cleaning.commit.retention import retain_only
-from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.commit.split import split_bytes, split_first
 from winnow.cleaning.compact import NOT_BEGUN, Run, compact
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.decide_listed import needs_walk
-from winnow.cleaning.plan.prepare import decide_again, walk
+from winnow.cleaning.plan.prepare import decide_again, prepare, walk
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
 from winnow.cleaning.portions import Pace, compacted_bytes, next_portion
@@ -28,13 +29,17 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.cleaning.space import needed_bytes, waves
 from winnow.cleaning.tight import compact_tight
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError, failure_of
+from winnow.logdir.survey import LogDir
 from winnow.policy.decide import after_retention
 from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Within
 from winnow.runtime.spool import part_of, remove_part
+from winnow.state import TopicPartition
 from winnow.words import size
+
+_UNKNOWN: dict[str, Any] = {"segments_after": None, "bytes_after": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +123,12 @@ def _carry_out_portion(run: Run, portion: Mapping[int, Prepared]) -> dict[int, P
         else:
             (compacted if item.plan.compaction else retained)[number] = item
     following = _retain(run, retained)
-    rounds: dict[int, Round] = {}
+    if (why := request.stop.reason) is not None:
+        results |= {number: report.stopped(item, why) for number, item in compacted.items()}
+        return following
     # Check space only after retention, which may have freed some.
+    rounds: dict[int, Round] = {}
     for number, item in compacted.items():
-        if request.stop.reason is not None:
-            results[number] = report.stopped(item, request.stop.reason)
-            continue
         try:
             round_ = make_round(item, request)
             fits = needed_bytes(round_.job, request) <= run.room().at(round_.job.directory)
@@ -225,3 +230,67 @@ def _with_checkpoint(item: PartitionWork, result: PartitionResult) -> PartitionW
     if before is not None and start is not None:
         item = item.cleaned_to(max(before, start))
     return replace(item, finished=None)
+
+
+def damaged_first(prepared: Sequence[Prepared], request: Request) -> list[PartitionResult] | None:
+    """With `fail`, return the results of a run that does nothing because some partition is known to
+    be damaged. Otherwise return None.
+    """
+    damaged = [item for item in prepared if isinstance(item, LeftAlone) and item.error is not None]
+    if request.on_corrupt != "fail" or not damaged:
+        return None
+    why = Failure(
+        f"not started: {damaged[0].place.topic_partition} is damaged", WinnowError.exit_code
+    )
+    return [
+        report.left_alone(item) if isinstance(item, LeftAlone) else report.failed(item, why)
+        for item in prepared
+    ]
+
+
+def carry_out_with_quarantine(
+    sc: SparkContext, log_dirs: Sequence[LogDir], prepared: Sequence[Prepared], request: Request
+) -> CarriedOut:
+    """Do as `carry_out`. With `quarantine`, move damage out of partitions, then clean them."""
+    done = carry_out(sc, prepared, request)
+    if request.on_corrupt != "quarantine":
+        return done
+    results, peak = list(done.partitions), done.peak_extra_bytes
+    homes = {log_dir.path: log_dir for log_dir in log_dirs}
+    for number, result in enumerate(results):
+        damaged = result.error is not None and result.error_code == CorruptLogError.exit_code
+        if damaged and request.stop.reason is None:
+            results[number], more = _quarantine(sc, homes[result.log_dir], result, request)
+            peak = max(peak, more)
+    return CarriedOut(results, peak)
+
+
+def _quarantine(
+    sc: SparkContext, log_dir: LogDir, result: PartitionResult, request: Request
+) -> tuple[PartitionResult, int]:
+    """Return the new result of a partition, and the most bytes beside the log."""
+    topic_partition = TopicPartition(result.topic, result.partition)
+    home = replace(log_dir, partitions=(topic_partition,))
+    request.progress.stage(f"looking for damage in {topic_partition}")
+    try:
+        state, staged = stage_quarantine(sc, home, topic_partition, request)
+    except FAILS_ONE_PARTITION as error:
+        what = f"{result.error}; nothing was quarantined: {failure_of(error)}"
+        return replace(result, error=what), 0
+    try:
+        moved, meaning = commit(state, staged, request)
+    except FAILS_ONE_PARTITION as error:
+        cut_short = "its quarantine was interrupted; the next run finishes or undoes it"
+        what = f"{result.error}; {cut_short}: {failure_of(error)}"
+        return replace(result, error=what, **_UNKNOWN), 0
+    request.progress.stage(f"cleaning {topic_partition}, quarantined")
+    try:
+        again = carry_out(sc, prepare(sc, [home], request), request)
+        (after,), peak = again.partitions, again.peak_extra_bytes
+    except FAILS_ONE_PARTITION as error:
+        what = f"not cleaned afterwards: {str(error).strip().partition(chr(10))[0]}"
+        after, peak = replace(result, error=what, bytes_before=None, **_UNKNOWN), 0
+    # The sizes are those from before the quarantine.
+    before = None if after.bytes_before is None else after.bytes_before + moved
+    reason = f"{meaning}; {after.reason}"
+    return replace(after, quarantined_bytes=moved, reason=reason, bytes_before=before), peak

@@ -16,16 +16,16 @@ from winnow.cleaning.commit.commit import (
     begin_round,
     commit_cleaner_checkpoint,
     commit_groups,
+    commit_several,
     kept_by,
 )
 from winnow.cleaning.commit.retention import retain_from, state_now
-from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
-from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
+from winnow.cleaning.rewrite.compaction import Outcome, compact_each
 from winnow.cleaning.space import Room, fitting, no_space, room_for, within
 from winnow.cleaning.summaries.store import UniqueKeys, record
 from winnow.clock import ms_since
@@ -34,9 +34,8 @@ from winnow.logdir.commit.journal import leave_journal, with_staged
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.runtime.cancel import attempted
-from winnow.runtime.failed_job import each_survived
 from winnow.runtime.failure import Failure, all_or_failure, failure
-from winnow.scan.job import CompactionJob, PartitionJob
+from winnow.scan.job import PartitionJob
 from winnow.storage.contract import Remembered
 from winnow.storage.places import learn
 from winnow.words import counted
@@ -146,15 +145,7 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     """Return the outcomes of each partition's groups; failures if the job fails or is cancelled."""
     if not jobs:
         return []
-
-    def compacted(some: Sequence[PartitionJob]) -> list[list[Outcome]]:
-        job = CompactionJob(run.request.now, run.request.secret, tuple(some))
-        return run_compaction(run.sc, job, run.request.progress)
-
-    stop = run.request.stop
-    survived = attempted(
-        lambda: each_survived(jobs, compacted, goes_on=lambda: stop.reason is None), stop
-    )
+    survived = attempted(lambda: compact_each(run.sc, jobs, run.request), run.request.stop)
     if isinstance(survived, Failure):
         return [[survived] for _ in jobs]
     outcomes: list[list[Outcome]] = [
@@ -218,12 +209,12 @@ def _commit(run: Run, round_: Round, wave: Sequence[CleanedGroup] | Failure) -> 
         return report.interrupted(item, failure(error))
     return report.done(
         item,
-        after=after,
-        groups=round_.done,
-        retention=plan,
-        cleaned_to=job.end_offset,
-        now=request.now,
+        request,
+        after,
+        plan,
         duration_ms=round_.duration_ms + ms_since(began),
+        groups=round_.done,
+        cleaned_to=job.end_offset,
         afterwards=words,
     )
 
@@ -232,18 +223,19 @@ def _sum_up(round_: Round) -> None:
     """Keep what is known now of the segments of a round, all of which are in place."""
     job, bases = round_.job, [group.base_offset for group in round_.done]
     if job.summaries is not None:
-        record(
-            job.summaries,
-            job.directory,
-            [group.summary for group in round_.done if group.summary is not None],
-            unique=UniqueKeys.of(job.directory, job.end_offset, bases) if job.unique_keys else None,
-        )
+        known = [group.summary for group in round_.done if group.summary is not None]
+        unique = UniqueKeys.of(job.directory, job.end_offset, bases) if job.unique_keys else None
+        record(job.summaries, job.directory, known, unique=unique)
 
 
 def _given_up(run: Run, round_: Round, why: Failure) -> PartitionResult:
     """Describe a round that ends here. Once a stop was requested, it explains every failure."""
-    _discard_staging(round_.job, run.request)
-    item = round_.item
+    item, staging = round_.item, round_.job.staging
+    try:
+        remove_staging(run.request.storage, staging)
+    except FAILS_ONE_PARTITION as error:  # the next run removes it (S6.3)
+        known = isinstance(error, WinnowError | OSError)
+        _log.warning("could not remove %s: %s", staging, error, exc_info=not known)
     result = report.given_up(item, why, run.request.stop)
     if not round_.done:
         return result
@@ -251,22 +243,4 @@ def _given_up(run: Run, round_: Round, why: Failure) -> PartitionResult:
         after = state_now(item)
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
-    return report.partly(
-        item,
-        result,
-        after=after,
-        done=round_.done,
-        groups=len(round_.job.groups),
-        duration_ms=round_.duration_ms,
-    )
-
-
-def _discard_staging(job: PartitionJob, request: Request) -> None:
-    """Try to remove the staging directory. A failure is only logged, because the next run removes
-    it (S6.3) and the first error must be reported.
-    """
-    try:
-        remove_staging(request.storage, job.staging)
-    except FAILS_ONE_PARTITION as error:
-        known = isinstance(error, WinnowError | OSError)
-        _log.warning("could not remove %s: %s", job.staging, error, exc_info=not known)
+    return report.partly(round_, result, after)

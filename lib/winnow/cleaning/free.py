@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import partial
 
 from winnow.cleaning.carry_out import CarriedOut
-from winnow.cleaning.commit.commit import commit_log_start
+from winnow.cleaning.commit.commit import commit_log_start, commit_several
 from winnow.cleaning.commit.retention import retain_only, state_now
-from winnow.cleaning.commit.several import commit_several
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.request import Request
@@ -22,12 +21,9 @@ from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import delete_segments
 from winnow.policy.free import file_bytes, oldest_first
-from winnow.policy.plan import PartitionPlan, RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
 from winnow.words import counted, size
-
-_TOLD = 3
 
 
 def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Prepared]:
@@ -35,7 +31,15 @@ def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Pr
     result, works = list(prepared), _works(prepared)
     plans = [(item.state, item.plan.retention) for item in works.values()]
     for number, retention in zip(works, oldest_first(plans, wanted=wanted), strict=True):
-        result[number] = replace(works[number], plan=_with(works[number].plan, retention))
+        plan = works[number].plan
+        if retention != plan.retention:
+            words = (
+                f"{counted(len(plan.deleted), 'segment')} could be deleted, but older segments "
+                "free enough, or it is the active segment"
+            )
+            reason = words if retention is None else retention.words
+            plan = replace(plan, retention=retention, reason=reason)
+            result[number] = replace(works[number], plan=plan)
     return result
 
 
@@ -109,13 +113,7 @@ def _follow(
         )
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
-    return report.done(
-        item,
-        after=after,
-        retention=plan,
-        now=request.now,
-        duration_ms=deleted + ms_since(began),
-    )
+    return report.done(item, request, after, plan, duration_ms=deleted + ms_since(began))
 
 
 def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
@@ -131,7 +129,7 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
         if isinstance(item, PartitionWork):
             held[topic] -= sum(segment.log_bytes for segment in item.plan.deleted)
     most = "; ".join(
-        f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD)
+        f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(3)
     )
     return (
         f"--free-at-least: {size(short)} ({short} bytes) short. The topics' retention settings "
@@ -140,15 +138,3 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
         "topic whose cleanup.policy has delete. A compacted topic shrinks only by a `clean`, which "
         "needs some space"
     )
-
-
-def _with(plan: PartitionPlan, retention: RetentionPlan | None) -> PartitionPlan:
-    if retention == plan.retention:
-        return plan
-    if retention is None:
-        words = (
-            f"{counted(len(plan.deleted), 'segment')} could be deleted, but older segments free "
-            "enough, or it is the active segment"
-        )
-        return replace(plan, retention=None, reason=words)
-    return replace(plan, retention=retention, reason=retention.words)

@@ -19,17 +19,16 @@ from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import weigh
-from winnow.cleaning.summaries.known import with_summaries
-from winnow.cleaning.summaries.store import place_of, read_list, record
+from winnow.cleaning.summaries.known import place_for, with_summaries
+from winnow.cleaning.summaries.store import read_list, record
 from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.lock import locked
-from winnow.logdir.survey import LogDir
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
-from winnow.runtime.progress import Progress
 from winnow.runtime.spool import spooling, temporary_directory
+from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
@@ -41,43 +40,30 @@ def learn_segments(
     sc: SparkContext,
     log_dirs: Sequence[str],
     *,
-    key_summaries: str,
     settings: Settings | None = None,
-    topics: Sequence[str] = (),
-    least_summed_up: int | None = None,
-    progress: Progress | None = None,
+    **options: object,
 ) -> int:
     """Sum up the clean segments that have no summary yet. A later cleaning need not read them if it
     has the same `key_summaries`. Return how many were summed up.
+
+    Only topics with known settings are read, and only where all tasks share this machine.
+    `options`: of `Request.of`.
     """
     local = [path for path in log_dirs if not is_remote(path)]
     if not local:
         return 0
-    with locked(local, to_change=False) as dirs:
+    with (
+        locked(local, to_change=False) as dirs,
+        spooling(sc.master, beside=temporary_directory(sc)) as spool,
+    ):
         found, _ = with_metadata(settings or Settings(), Places(), dirs)
-        options = {
-            "settings": found,
-            "now": now_ms(),
-            "topics": tuple(topics),
-            "key_summaries": key_summaries,
-            "least_summed_up": least_summed_up,
-            "progress": progress,
-        }
-        return _learn(sc, dirs, Request.of(options, touch=False))
-
-
-def _learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> int:
-    """Return how many segments were not known before. Only topics with known settings are read, and
-    only where all tasks share this machine.
-    """
-    with spooling(sc.master, beside=temporary_directory(sc)) as spool:
-        request = with_summaries(replace(request, spool=spool), log_dirs)
-        where = request.key_summaries
-        if where is None:
+        options |= {"settings": found, "now": now_ms(), "spool": spool}
+        request = with_summaries(Request.of(options, touch=False), dirs)
+        if request.key_summaries is None:
             return 0
         known = [
             item
-            for item in requested(log_dirs, request)
+            for item in requested(dirs, request)
             if isinstance(item, Known)
             and item.config.cleanup_compact
             and item.log_dir.clean_shutdown
@@ -87,7 +73,7 @@ def _learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> in
             replace(work, plan=replace(work.plan, compaction=plan))
             for item, listed in list_known(sc, known, request)
             if isinstance(work := decide_listed(item, listed, request), PartitionWork)
-            and (plan := _plan(work.state, where, request)) is not None
+            and (plan := _plan(work.state, request)) is not None
         ]
         walk = partial(walk_partitions, sc, progress=request.progress)
         jobs = []
@@ -98,37 +84,36 @@ def _learn(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> in
                     jobs.append((before.state, round_.job))
         weighed = weigh(sc, [job for _, job in jobs], request)
         return sum(
-            _record(where, state, groups)
-            for (state, _), groups in zip(jobs, weighed, strict=True)
+            _record(job, state, groups)
+            for (state, job), groups in zip(jobs, weighed, strict=True)
             if not isinstance(groups, Failure)
         )
 
 
-def _plan(state: PartitionState, where: str, request: Request) -> CompactionPlan | None:
+def _plan(state: PartitionState, request: Request) -> CompactionPlan | None:
     """Return a plan that cleans each clean segment that is not known yet, alone; or None."""
-    end = state.cleaner_checkpoint
-    if end is None or not state.log_start_offset <= end <= state.log_end_offset:
+    place, end = place_for(state, request), state.cleaner_checkpoint
+    if place is None or end is None or not state.log_start_offset <= end <= state.log_end_offset:
         return None
-    clean = [
-        segment
+    known = read_list(place).fitting(state)
+    new = [
+        (segment, following.base_offset)
         for segment, following in zip(state.segments, state.segments[1:], strict=False)
-        if following.base_offset <= end and segment.log_bytes >= max(1, request.least_summed_up)
+        if following.base_offset <= end
+        and segment.log_bytes >= max(1, request.least_summed_up)
+        and segment.base_offset not in known
     ]
-    known = read_list(place_of(where, state.directory)).fitting(state)
-    new = [(segment,) for segment in clean if segment.base_offset not in known]
     if not new:
         return None
-    first_not_clean = next(
-        (one.base_offset for one in state.segments if one.base_offset > new[-1][0].base_offset), end
-    )
-    return CompactionPlan(first_not_clean, first_not_clean, 0, tuple(new))
+    end = new[-1][1]
+    return CompactionPlan(end, end, 0, tuple((segment,) for segment, _ in new))
 
 
-def _record(where: str, state: PartitionState, groups: Sequence[CleanedGroup]) -> int:
+def _record(job: PartitionJob, state: PartitionState, groups: Sequence[CleanedGroup]) -> int:
     """Add what is known now to what was known before. Return how many segments that are."""
     new = [group.summary for group in groups if group.summary is not None]
-    if new:
-        place = place_of(where, state.directory)
-        kept = read_list(place)
-        record(place, state.directory, [*kept.fitting(state).values(), *new], unique=kept.unique)
+    if job.summaries is not None and new:
+        kept = read_list(job.summaries)
+        every = [*kept.fitting(state).values(), *new]
+        record(job.summaries, state.directory, every, unique=kept.unique)
     return len(new)

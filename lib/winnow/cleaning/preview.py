@@ -13,29 +13,24 @@ from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult, Setting
-from winnow.cleaning.rewrite.compaction import Weighed
+from winnow.cleaning.rewrite.compaction import Weigh, Weighed
 from winnow.cleaning.space import Room, needed_bytes, no_space, waves
 from winnow.cleaning.tight import measure, seed_bytes
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.free import file_bytes
 from winnow.policy.plan import after_round
 from winnow.runtime.failure import Failure, failure
-from winnow.scan.job import PartitionJob
 from winnow.storage.places import Places, free_bytes
 
 
-def preview(
-    prepared: Sequence[Prepared],
-    request: Request,
-    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
-) -> CarriedOut:
+def preview(prepared: Sequence[Prepared], request: Request, weigh: Weigh) -> CarriedOut:
     """Return what `clean` would do, as far as this is known without reading records; all of it if
     the request asks for an estimate. Where space is short, records are read to know whether it is
     enough.
 
     Does not predict how overflowing segments split (S6.5), nor what follows from that.
     """
-    freed = Counter[Hashable]() if request.keep_replaced else _freed_first(prepared)
+    freed = _freed_first([] if request.keep_replaced else prepared)
 
     def free(directory: str) -> int:
         spare = free_bytes(directory, keep_free=request.keep_free)
@@ -72,18 +67,19 @@ def preview(
     room = Room(request.max_extra_space, free=free)
     plans = {number: round_.item.plan for number, round_ in rounds.items()}
     for wave in waves([rounds[number].job for number in dirtiest_first(plans)]):
-        needed: Counter[str] = Counter()
+        needed, left_at = Counter[Hashable](), dict[Hashable, int]()
         for job in wave:
-            needed[job.directory] += job.most_bytes
-        peak = max(peak, _within(needed, room))
+            volume = Places().volume(job.directory).key
+            needed[volume] += job.most_bytes
+            left_at[volume] = room.at(job.directory)
+        # What does not fit is written later.
+        at_once = sum(min(count, left_at[volume]) for volume, count in needed.items())
+        peak = max(peak, at_once if room.limit is None else min(at_once, room.limit))
     return CarriedOut(results, max(peak, split_bytes(prepared)))
 
 
 def _fit(
-    rounds: Mapping[int, Round],
-    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
-    request: Request,
-    free: Callable[[str], int],
+    rounds: Mapping[int, Round], weigh: Weigh, request: Request, free: Callable[[str], int]
 ) -> tuple[int, dict[int, PartitionResult]]:
     """Return the most bytes that are written at one time, and the results of rounds that fit only
     by their exact sizes, if at all.
@@ -118,36 +114,26 @@ def _estimated(round_: Round, weighed: Weighed, request: Request) -> PartitionRe
         return report.failed(item, weighed)
     after = after_round(item.state, [group.segment for group in weighed], end)
     retention, words = item.then_retained(after, request)
+    if retention is not None:
+        after = retention.applied_to(after)
     result = report.done(
         item,
-        after=after if retention is None else retention.applied_to(after),
-        groups=weighed,
-        retention=retention,
-        cleaned_to=end,
-        now=request.now,
+        request,
+        after,
+        retention,
         duration_ms=None,
+        groups=weighed,
+        cleaned_to=end,
         afterwards=words,
     )
     return replace(result, settings=report.settings_of(item.config))
 
 
-def _within(needed: Counter[str], room: Room) -> int:
-    """Return the bytes needed at once, within `room`. What does not fit is written later."""
-    volumes: Counter[Hashable] = Counter()
-    free: dict[Hashable, int] = {}
-    for directory, count in needed.items():
-        volume = Places().volume(directory).key
-        volumes[volume] += count
-        free[volume] = room.at(directory)
-    total = sum(min(count, free[volume]) for volume, count in volumes.items())
-    return total if room.limit is None else min(total, room.limit)
-
-
 def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
     """Return, by file system, the bytes that retention deletes before anything is compacted."""
-    freed: Counter[Hashable] = Counter()
+    freed = Counter[Hashable]()
     for item in prepared:
-        if isinstance(item, PartitionWork) and item.plan.deleted and not item.plan.compaction:
+        if isinstance(item, PartitionWork) and not item.plan.compaction and item.plan.deleted:
             deleted_bytes = sum(segment.log_bytes for segment in item.plan.deleted)
             freed[Places().volume(item.state.directory).key] += deleted_bytes
     return freed

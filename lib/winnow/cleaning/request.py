@@ -158,14 +158,12 @@ class Request:
             )
 
     @classmethod
-    def of(cls, options: Mapping[str, object], *, touch: bool) -> Self:
+    def of(cls, options: Mapping[str, Any], *, touch: bool) -> Self:
         """Build a request from the options of a public function. None means the default.
 
         Raises UsageError for a value that can't be used.
         """
-        asked: dict[str, Any] = {
-            name: value for name, value in options.items() if value is not None
-        }
+        asked = {name: value for name, value in options.items() if value is not None}
         for name, check in _CHECKS.items():
             if name in asked:
                 check(asked[name], name)
@@ -187,10 +185,6 @@ class Request:
                 hint="`plan` lists the topics.",
             )
         check_globs((one.glob for one in self.settings.topic_sets), topics, option="--topic-set")
-
-    @property
-    def verb(self) -> Literal["plan", "clean"]:
-        return "clean" if self.touch else "plan"
 
     def wants(self, topic: str) -> bool:
         return is_wanted(topic, self.topics, self.exclude)

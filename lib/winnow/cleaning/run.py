@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from winnow.cleaning.carry_out import CarriedOut
+from winnow.cleaning.carry_out import CarriedOut, carry_out_with_quarantine, damaged_first
 from winnow.cleaning.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
 from winnow.cleaning.in_place import check_in_place
-from winnow.cleaning.on_corrupt import carry_out_with_quarantine, damaged_first
 from winnow.cleaning.plan.decide_listed import overridden
 from winnow.cleaning.plan.prepare import decide_without_walk, walk
 from winnow.cleaning.plan.prepared import Known, Prepared
@@ -30,9 +29,6 @@ from winnow.runtime.spool import spooling, temporary_directory
 from winnow.runtime.throttle import limiting_io
 from winnow.storage.places import Places
 from winnow.words import counted, first_few
-
-_FEW = 5
-"""Partitions that a note names."""
 
 
 @contextmanager
@@ -103,7 +99,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             notes += (what_is_short(prepared, short=short),) if short else ()
     return RunResult(
         run_id=request.run_id,
-        verb=request.verb,
+        verb="clean" if request.touch else "plan",
         now=request.now,
         partitions=tuple(
             replace(one, deletes_more=more.get((one.log_dir, one.topic), ())) if one.acts else one
@@ -128,5 +124,5 @@ def _notes(dirs: Sequence[LogDir], prepared: Sequence[Prepared]) -> Iterator[str
     if names:
         yield (
             "what a crash or an interrupted run had left was finished or removed in "
-            f"{counted(len(names), 'partition')}: {first_few(names, _FEW)}"
+            f"{counted(len(names), 'partition')}: {first_few(names, 5)}"
         )

@@ -132,14 +132,12 @@ WAVE_BYTES = 32 * 2**30
 """Maximal log bytes that one job reads, unless a single partition has more."""
 
 
-def _endless() -> Room:
-    return Room(None, free=lambda _directory: sys.maxsize)
-
-
 def waves(
-    jobs: Iterable[PartitionJob], new_room: Callable[[], Room] = _endless
+    jobs: Iterable[PartitionJob],
+    new_room: Callable[[], Room] = lambda: Room(None, free=lambda _directory: sys.maxsize),
 ) -> Iterator[list[PartitionJob]]:
-    """Cut the partitions, in the given order, into jobs. `new_room` is called before each job.
+    """Cut the partitions, in the given order, into jobs. `new_room` is called before each job; by
+    default, nothing is written.
 
     A rewritten partition is stored beside its sources until it is committed. A partition that has
     no room even alone gets its own job.

@@ -11,7 +11,7 @@ before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from winnow.cleaning.compact import Run, compact
@@ -20,7 +20,7 @@ from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
-from winnow.cleaning.rewrite.compaction import Weighed, weigh
+from winnow.cleaning.rewrite.compaction import Weigh, Weighed, weigh
 from winnow.cleaning.space import needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.unchanged import check_unchanged
@@ -34,9 +34,7 @@ from winnow.storage.contract import Storage
 
 
 def measure(
-    rounds: Mapping[int, Round],
-    weighing: Callable[[Sequence[PartitionJob]], Sequence[Weighed]],
-    request: Request,
+    rounds: Mapping[int, Round], weighing: Weigh, request: Request
 ) -> tuple[dict[int, Weighed], dict[int, Round]]:
     """Read the records of these rounds. Return, by number, what was found of each, and the rounds
     that can be read with the exact sizes of their groups, the one that needs least space first.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import PartitionWork, Prepared
+from winnow.cleaning.plan.saved import check_same
 from winnow.cleaning.plan.settings import io_rate
-from winnow.cleaning.plan.unchanged import check_same
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.compaction import Weighed, weigh
 from winnow.logdir.lock import locked

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from winnow import api
 from winnow.arguments import checked, flag
-from winnow.cleaning.carry_out import CarriedOut
-from winnow.cleaning.on_corrupt import damaged_first
+from winnow.cleaning.carry_out import CarriedOut, damaged_first
 from winnow.cleaning.plan.decide_listed import rethink
-from winnow.cleaning.plan.unchanged import check_same
+from winnow.cleaning.plan.saved import check_same
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request, RunOptions
 from winnow.errors import UsageError

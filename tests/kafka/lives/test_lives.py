@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from tests.kafka.judge.judge import Kafka
 from tests.kafka.lives.lives import draw_lives
 from tests.kafka.lives.machine import run
-from winnow.cleaning import compact
 from winnow.cleaning.rewrite import compaction
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import Outcome
@@ -56,10 +55,12 @@ def test_lives_notice_a_changed_segment_that_stays(
             return replace(outcome, unchanged=True, staged=None)
         return outcome
 
-    def run_compaction(*args: Any) -> list[list[Outcome]]:
-        return [[generous(one) for one in of] for of in compaction.run_compaction(*args)]
+    original = compaction.run_compaction
 
-    monkeypatch.setattr(compact, "run_compaction", run_compaction)
+    def run_compaction(*args: Any, **named: Any) -> list[list[Outcome]]:
+        return [[generous(one) for one in of] for of in original(*args, **named)]
+
+    monkeypatch.setattr(compaction, "run_compaction", run_compaction)
     drawn = [*draw_lives(14, SEED)][8:]
     lives = {f"life-{number}": life for number, life in enumerate(drawn)}
     outcome = run(spark, kafka, tmp_path / "lives", lives)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.unit.cleaning.partitions import NOW, SECRET, job_of
 from tests.unit.kafka_log.reading import scan
+from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.errors import CorruptLogError
 from winnow.scan.resolve import resolve_bucket
@@ -50,7 +51,7 @@ def clean(directory: Path, limit: int) -> None:
         blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
     ]
     os.makedirs(job.staging, exist_ok=True)
-    rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)()
+    rewrite_group(GroupOutput(job, job.groups[0], resolve_bucket(blobs), now=NOW))()
 
 
 def read(directory: Path) -> None:

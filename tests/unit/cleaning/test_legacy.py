@@ -25,6 +25,7 @@ from tests.unit.cleaning.partitions import (
 from tests.unit.wire.legacy_logs import entry, legacy_log, random_legacy_log, wrapper
 from tests.unit.wire.logs import record
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, segment_file
@@ -46,7 +47,7 @@ def compacted(job: PartitionJob) -> CleanedGroup:
     blobs = [
         blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
     ]
-    return rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)()
+    return rewrite_group(GroupOutput(job, job.groups[0], resolve_bucket(blobs), now=NOW))()
 
 
 def left_in(directory: Path, group: CleanedGroup) -> list[Record]:

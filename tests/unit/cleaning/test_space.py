@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from tests.unit.policy.states import config
-from winnow.cleaning.commit import several
-from winnow.cleaning.commit.several import COMMITS_AT_ONCE, commits_at_once
+from winnow.cleaning.commit import commit
+from winnow.cleaning.commit.commit import COMMITS_AT_ONCE, commits_at_once
 from winnow.cleaning.space import (
     Room,
     fitting,
@@ -81,13 +81,13 @@ def test_directories_on_one_file_system_share_its_room(tmp_path: Path) -> None:
 def test_as_many_commits_at_once_as_find_room_for_their_journals(
     monkeypatch: pytest.MonkeyPatch, free: int, segments: int, count: int
 ) -> None:
-    monkeypatch.setattr(several, "free_bytes", lambda _, keep_free: free - keep_free)
+    monkeypatch.setattr(commit, "free_bytes", lambda _, keep_free: free - keep_free)
     assert commits_at_once(["/a"], most_segments=segments) == count
 
 
 def test_fullest_disk_decides_how_many_commits_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     room = {"/a": 2**40, "/b": 3 * KEEP_FREE_BYTES, "/c": 2**40}
-    monkeypatch.setattr(several, "free_bytes", lambda at, keep_free: room[at] - keep_free)
+    monkeypatch.setattr(commit, "free_bytes", lambda at, keep_free: room[at] - keep_free)
     assert commits_at_once(room) == 3
 
 

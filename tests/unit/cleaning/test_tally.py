@@ -21,6 +21,7 @@ from tests.unit.cleaning.partitions import (
 )
 from winnow.cleaning.result import RecordsRemoved
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.logdir.names import LOG
 from winnow.policy.transactions import ABORTED
@@ -74,7 +75,7 @@ def cleaned(directory: Path) -> CleanedGroup:
         for bucket, blob in scan_split(job, number, SECRET):
             buckets.setdefault(bucket, []).append(blob)
     kept = [some for blobs in buckets.values() for some in resolve_bucket(blobs)]
-    return rewrite_group(job, job.groups[0], kept, now=NOW)()
+    return rewrite_group(GroupOutput(job, job.groups[0], kept, now=NOW))()
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])

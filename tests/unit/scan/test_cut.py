@@ -128,7 +128,7 @@ def test_splits_that_keep_no_records_are_skipped(
     second = job.splits[1]
     damaged = log[: second.start] + b"\xff" * (second.end - second.start) + log[second.end :]
     (directory / segment_file(0, LOG)).write_bytes(damaged)
-    group = rewrite_group(job, job.groups[0], kept, now=NOW)()
+    group = rewrite_group(GroupOutput(job, job.groups[0], kept, now=NOW))()
     assert [one.offset for one in records_in(Path(group.staged.paths[LOG]).read_bytes())] == [
         0,
         3,
@@ -147,7 +147,7 @@ def test_batch_that_changed_since_its_header_was_read_is_refused(
     assert len(other) == third.end - third.start
     (directory / segment_file(0, LOG)).write_bytes(log[: third.start] + other)
     with pytest.raises(CorruptLogError, match="changed while it was being read"):
-        rewrite_group(job, job.groups[0], kept, now=NOW)()
+        rewrite_group(GroupOutput(job, job.groups[0], kept, now=NOW))()
 
 
 @settings(deadline=None, max_examples=60)
@@ -187,8 +187,6 @@ def test_skipping_splits_gives_the_same_result(
 
 def everything_of(job: PartitionJob) -> tuple[object, ...]:
     output = GroupOutput(job, job.groups[0], kept_of(job), now=NOW)
-    data = b"".join(
-        bytes(part) for number in job.groups[0].splits for part in output.of_split(number)
-    )
+    data = b"".join(map(bytes, output.read()))
     cleaned = output.cleaned(job.groups[0].segments[0], unchanged=False)
     return data, replace(cleaned, duration_ms=0), output.indexes()

@@ -23,6 +23,7 @@ from tests.unit.cleaning.partitions import (
     segments_of,
 )
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.errors import CorruptLogError, VerificationError
@@ -227,7 +228,9 @@ def cleaned(job: PartitionJob) -> list[CleanedGroup]:
             buckets.setdefault(bucket, []).append(blob)
     kept: list[Survivors] = [s for blobs in buckets.values() for s in resolve_bucket(blobs)]  # type: ignore[arg-type]
     return [
-        rewrite_group(job, group, [s for s in kept if s.split in group.splits], now=NOW)()
+        rewrite_group(
+            GroupOutput(job, group, [s for s in kept if s.split in group.splits], now=NOW)
+        )()
         for group in job.groups
     ]
 

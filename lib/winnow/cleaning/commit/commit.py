@@ -8,8 +8,10 @@ found.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeVar
 
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION, WinnowError
@@ -21,10 +23,23 @@ from winnow.logdir.commit.retain import follow_log_start
 from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.commit.unchanged import check_unchanged
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
+from winnow.runtime.progress import Progress
+from winnow.runtime.side_by_side import side_by_side
 from winnow.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.storage.contract import Storage
+from winnow.storage.places import KEEP_FREE_BYTES, free_bytes
+from winnow.storage.turns import in_turn
+from winnow.storage.urls import is_remote
 
 _log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+COMMITS_AT_ONCE = 16
+"""Their syncs overlap: one write of a file system's journal makes several of them durable. So do
+their requests to S3 and HDFS.
+"""
+_JOURNAL_SEGMENT_BYTES = 2**11
+"""Bytes of a journal for each segment, at most, unless many transactions are open."""
 
 
 def begin_round(
@@ -67,8 +82,7 @@ def commit_cleaner_checkpoint(
     """Raise the cleaner checkpoint. Call this only after every group of these partitions is in
     place: a checkpoint that is too high resurrects deleted keys (S8.7).
     """
-    if offsets:
-        update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
+    update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
 
 
 def commit_log_start(storage: Storage, state: PartitionState, entries: Entries) -> None:
@@ -111,3 +125,41 @@ def kept_bytes(request: Request, directory: str) -> int | None:
         known = isinstance(error, WinnowError | OSError)
         _log.warning("could not read what was kept in %s: %s", directory, error, exc_info=not known)
         return None
+
+
+def commit_several(
+    commits: Sequence[Callable[[], _T]],
+    directories: Sequence[str],
+    progress: Progress,
+    *,
+    doing: str = "",
+    most_segments: int = 0,
+) -> list[_T]:
+    """Call the commits of partitions. Return their results in order.
+
+    `doing`: the stage of `progress`, if this begins one. `directories`, `most_segments`: see
+    `commits_at_once`. Commits on this machine take turns wherever they do not wait for the disk.
+    """
+    if doing and commits:
+        progress.stage(doing, total_tasks=len(commits))
+    if not any(map(is_remote, directories)):
+        commits = [partial(in_turn, commit) for commit in commits]
+    at_once = commits_at_once(directories, most_segments=most_segments)
+    return side_by_side(commits, at_once=at_once, done=partial(progress.advance, 1))
+
+
+def commits_at_once(directories: Iterable[str], *, most_segments: int = 0) -> int:
+    """Return how many partitions may be committed at the same time: one where space is short.
+
+    A commit writes its journal, a checkpoint and perhaps an empty segment before it frees anything.
+    What is kept free by default is enough for one (docs/decisions/0012). So each of them must find
+    as much. One commit at a time uses what the ones before it have freed.
+
+    `most_segments`: the most segments that the journal of one of them lists.
+    """
+    each = KEEP_FREE_BYTES + most_segments * _JOURNAL_SEGMENT_BYTES
+    most = COMMITS_AT_ONCE
+    for directory in directories:
+        with suppress(OSError):  # its own commit will report that
+            most = min(most, free_bytes(directory, keep_free=0) // each)
+    return max(1, most)

@@ -26,7 +26,6 @@ from winnow.logdir.damage import Damage, find_damage
 from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.names import LOG, QUARANTINE_PREFIX, segment_file
 from winnow.logdir.survey import LogDir
-from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.policy.transaction_runs import fold
 from winnow.runtime.failed_job import cause_of
@@ -37,10 +36,6 @@ from winnow.storage.places import free_bytes
 from winnow.survey.walk import TransactionsWanted, index_and_log, walk_segment
 from winnow.words import counted
 
-WHAT_IT_MEANS = (
-    "the log has lost the records in these bytes: an older value of a key may be its newest now, "
-    "and a key that they deleted may be back"
-)
 _T = TypeVar("_T")
 _NEVER = 2**62
 """Above every offset. With it as high watermark, only data without any marker is undecided."""
@@ -89,8 +84,27 @@ def stage_quarantine(
         raise refused
     staging = staging_path(state.directory, request.run_id)
     request.storage.ensure_dir(staging)
+    staged = []
     try:
-        staged = [_stage(state, *one, config, request, staging) for one in found]
+        for segment, damages in found:
+            room = free_bytes(state.directory, keep_free=request.keep_free)
+            if segment.log_bytes > room:
+                raise NoSpaceError(
+                    "not enough space to rewrite a damaged segment",
+                    expected=f"{segment.log_bytes} bytes",
+                    found=f"{max(room, 0)} bytes free",
+                    where=state.directory,
+                )
+            one = stage_segment(
+                request.storage,
+                state.directory,
+                segment,
+                damages,
+                staging=staging,
+                index_interval_bytes=config.index_interval_bytes,
+                segment_index_bytes=config.segment_index_bytes,
+            )
+            staged.append(one)
         _check_transactions(sc, state, staged, staging, request)
         request.stop.check()
     except FAILS_ONE_PARTITION:
@@ -115,7 +129,8 @@ def commit(
     ranges = ", ".join(f"{damage.least_offset}..{damage.end_offset - 1}" for damage in damages)
     return moved, (
         f"{moved} damaged bytes between the offsets {ranges} were moved to "
-        f"{QUARANTINE_PREFIX}{run_id}; {WHAT_IT_MEANS}"
+        f"{QUARANTINE_PREFIX}{run_id}; the log has lost the records in these bytes: an older value "
+        "of a key may be its newest now, and a key that they deleted may be back"
     )
 
 
@@ -161,33 +176,6 @@ def _each(sc: SparkContext, pieces: Sequence[Callable[[], _T]], request: Request
     if isinstance(done, Failure):
         raise CorruptLogError(done.message)
     return done
-
-
-def _stage(
-    state: PartitionState,
-    segment: Segment,
-    damages: Sequence[Damage],
-    config: TopicConfig,
-    request: Request,
-    staging: str,
-) -> StagedQuarantine:
-    room = free_bytes(state.directory, keep_free=request.keep_free)
-    if segment.log_bytes > room:
-        raise NoSpaceError(
-            "not enough space to rewrite a damaged segment",
-            expected=f"{segment.log_bytes} bytes",
-            found=f"{max(room, 0)} bytes free",
-            where=state.directory,
-        )
-    return stage_segment(
-        request.storage,
-        state.directory,
-        segment,
-        damages,
-        staging=staging,
-        index_interval_bytes=config.index_interval_bytes,
-        segment_index_bytes=config.segment_index_bytes,
-    )
 
 
 def _check_transactions(

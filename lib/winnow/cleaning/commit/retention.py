@@ -36,13 +36,7 @@ def retain_only(item: PartitionWork, request: Request) -> PartitionResult:
             commit_cleaner_checkpoint(request.storage, item.place.log_dir, offsets)
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
-    return report.done(
-        item,
-        after=after,
-        retention=plan,
-        now=request.now,
-        duration_ms=ms_since(began),
-    )
+    return report.done(item, request, after, plan, duration_ms=ms_since(began))
 
 
 def retain_from(
@@ -51,7 +45,10 @@ def retain_from(
     """Delete what the plan says and return the new state. Also update side files that an
     interrupted retention left behind its log.
     """
-    entries = checkpoint_entries(state.topic_partition.topic, item.config)
+    entries, config = checkpoint_entries(state.topic_partition.topic, item.config), item.config
+    # Side files may be updated only where a broker applies retention.
+    applied = request.only != "compaction" and item.state.trusted_end is None
+    applied = applied and (config.log_cleaner_enable or not config.cleanup_compact)
     if plan is not None:
         retain(
             request.storage,
@@ -61,18 +58,11 @@ def retain_from(
             log_start_offset=plan.log_start_offset,
             entries=entries,
         )
-    elif _may_follow(item, request) and not entries.remote and lags_behind(state):
+    elif applied and not entries.remote and lags_behind(state):
         commit_log_start(request.storage, state, entries)
     else:
         return state
     return state_now(item, state.segments)
-
-
-def _may_follow(item: PartitionWork, request: Request) -> bool:
-    """Return whether side files may be updated: only where a broker applies retention."""
-    if request.only == "compaction" or item.state.trusted_end is not None:
-        return False
-    return item.config.log_cleaner_enable or not item.config.cleanup_compact
 
 
 def state_now(item: PartitionWork, placed: Sequence[Segment] = ()) -> PartitionState:

@@ -7,10 +7,8 @@ surveys the partition again.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 from pyspark import SparkContext
 
@@ -26,17 +24,13 @@ from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.runtime.cancel import attempted
-from winnow.runtime.failure import Failure, all_or_failure, failure
-from winnow.runtime.spread import spread
+from winnow.runtime.failure import Failure, failure
 from winnow.state import Segment
 from winnow.storage.places import Places
-from winnow.words import counted
 
 
 def split_first(
-    sc: SparkContext,
-    prepared: Mapping[int, Prepared | PartitionResult],
-    request: Request,
+    sc: SparkContext, prepared: Mapping[int, Prepared | PartitionResult], request: Request
 ) -> dict[int, Prepared | PartitionResult]:
     """Return the partitions that had something to split, as they are afterwards, by number.
 
@@ -49,9 +43,9 @@ def split_first(
     }
     if not chosen or request.stop.reason is not None:
         return {}
-    # One partition after the other, to save space: splits are rare.
+    # One after the other, to save space, and without Spark: splits are rare.
     results: dict[int, Prepared | PartitionResult] = {
-        number: _split(sc, item, request) for number, item in chosen.items()
+        number: _split(item, request) for number, item in chosen.items()
     }
     done = [number for number, item in results.items() if isinstance(item, PartitionWork)]
     changed = [chosen[number] for number in done]
@@ -77,56 +71,40 @@ def _chosen(item: PartitionWork) -> list[Segment]:
     return [s for s in item.state.segments if s.base_offset in item.overflowed]
 
 
-def _split(
-    sc: SparkContext, item: PartitionWork, request: Request
-) -> PartitionWork | PartitionResult:
+def _split(item: PartitionWork, request: Request) -> PartitionWork | PartitionResult:
     """Stage all splits of a partition, then commit one after the other, ascending: no two may be
     half done (S6.4).
     """
     storage, directory = request.storage, item.state.directory
+    needed, room = split_bytes([item]), room_for(request).at(directory)
+    if needed > room:
+        return report.given_up(item, no_space(needed, room, request), request.stop)
     staging = f"{directory}/{STAGING_PREFIX}{request.run_id}-split"
-    staged = _stage_all(sc, item, request, staging)
-    stopped = request.stop.reason
     try:
-        if stopped is None and not isinstance(staged, Failure):
-            with kept_by(request, item.state):
-                for split in staged:
-                    swap_split(storage, directory, split)
+        try:
+            storage.mkdir(staging)
+            staged = [_stage(item, segment, staging, request) for segment in _chosen(item)]
+            request.stop.check()
+        except FAILS_ONE_PARTITION as error:
+            why = failure(error)
+            remove_staging(storage, staging)
+            return report.given_up(item, why, request.stop)
+        with kept_by(request, item.state):
+            for split in staged:
+                swap_split(storage, directory, split)
         remove_staging(storage, staging)
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
-    if stopped is not None:
-        return report.stopped(item, stopped)
-    return report.failed(item, staged) if isinstance(staged, Failure) else item
+    return item
 
 
-def _stage_all(
-    sc: SparkContext, item: PartitionWork, request: Request, staging: str
-) -> list[StagedSplit] | Failure:
-    needed, room = split_bytes([item]), room_for(request).at(item.state.directory)
-    if needed > room:
-        return no_space(needed, room, request)
-    pieces = [
-        partial(
-            stage_split,
-            Places(),
-            item.state.directory,
-            segment,
-            staging,
-            index_interval_bytes=item.config.index_interval_bytes,
-            segment_index_bytes=item.config.segment_index_bytes,
-        )
-        for segment in _chosen(item)
-    ]
-    name = f"splitting {counted(len(pieces), 'segment')}"
-    try:
-        request.storage.mkdir(staging)
-        staged = attempted(
-            lambda: spread(
-                sc, operator.call, pieces, per_task=1, name=name, progress=request.progress
-            ),
-            request.stop,
-        )
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
-    return staged if isinstance(staged, Failure) else all_or_failure(staged)
+def _stage(item: PartitionWork, segment: Segment, staging: str, request: Request) -> StagedSplit:
+    request.stop.check()
+    return stage_split(
+        Places(),
+        item.state.directory,
+        segment,
+        staging,
+        index_interval_bytes=item.config.index_interval_bytes,
+        segment_index_bytes=item.config.segment_index_bytes,
+    )

@@ -53,8 +53,7 @@ def decide_listed(known: Known, listed: Listed | Failure, request: Request) -> P
         return known.left_alone(UNREADABLE, error=listed.message)
     try:
         if listed.active is None:
-            words = what_was_left(request.storage, listed.listing)
-            return known.left_alone(Reason("S6.3", words))
+            return known.left_alone(Reason("S6.3", what_was_left(request.storage, listed.listing)))
         return partition_work(known, known.state_of(listed, listed.active.next_offset), request)
     except FAILS_ONE_PARTITION as error:
         return known.left_alone(UNREADABLE, error=failure(error).message)
@@ -91,16 +90,18 @@ def rethink(prepared: Sequence[Prepared], request: Request, walk: Walk) -> list[
 
     Skipped partitions stay skipped: too little is known of their files or their policy.
     """
-    decided = [item if isinstance(item, LeftAlone) else _anew(item, request) for item in prepared]
+    decided = list(prepared)
+    for number, item in enumerate(prepared):
+        if isinstance(item, PartitionWork):
+            place, log_dir, state = item.place, item.log_dir, item.state
+            topic, node_id = place.topic_partition.topic, log_dir.meta.node_id
+            config = request.settings.resolve(topic, node_id=node_id)
+            decided[number] = (
+                LeftAlone(place, None, Reason("S9.2", config.reason), state=state)
+                if isinstance(config, Unknown)
+                else partition_work(Known(place, log_dir, config), state, request)
+            )
     return with_walks(decided, request, walk)
-
-
-def _anew(item: PartitionWork, request: Request) -> Prepared:
-    topic, node_id = item.place.topic_partition.topic, item.log_dir.meta.node_id
-    config = request.settings.resolve(topic, node_id=node_id)
-    if isinstance(config, Unknown):
-        return LeftAlone(item.place, None, Reason("S9.2", config.reason), state=item.state)
-    return partition_work(Known(item.place, item.log_dir, config), item.state, request)
 
 
 def has_work(plan: PartitionPlan) -> bool:
@@ -135,15 +136,15 @@ def overridden(
     """
     if not settings.sets and not settings.topic_sets:
         return {}
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
-    for item in prepared:
-        if isinstance(item, LeftAlone) or not has_work(item.plan):
-            continue
-        key = item.place.log_dir, item.place.topic_partition.topic
-        if key not in found:
-            found[key] = deletes_more(
-                settings, key[1], item.config, node_id=item.log_dir.meta.node_id
-            )
+    changed = {
+        (item.place.log_dir, item.place.topic_partition.topic): item
+        for item in prepared
+        if isinstance(item, PartitionWork) and has_work(item.plan)
+    }
+    found = {
+        (at, topic): deletes_more(settings, topic, item.config, node_id=item.log_dir.meta.node_id)
+        for (at, topic), item in changed.items()
+    }
     return {key: some for key, some in found.items() if some}
 
 

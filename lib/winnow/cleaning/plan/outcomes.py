@@ -8,6 +8,7 @@ from typing import Any
 
 from winnow.cleaning.plan.counted import bases_replaced, records_of, segment_fates, segments_of
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
+from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, Setting
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
@@ -127,18 +128,11 @@ def given_up(item: PartitionWork, why: Failure, stop: Stop) -> PartitionResult:
     return failed(item, why) if reason is None else stopped(item, reason)
 
 
-def partly(
-    item: PartitionWork,
-    given_up: PartitionResult,
-    *,
-    after: PartitionState,
-    done: Sequence[CleanedGroup],
-    groups: int,
-    duration_ms: int,
-) -> PartitionResult:
+def partly(round_: Round, given_up: PartitionResult, after: PartitionState) -> PartitionResult:
     """Describe a round that ended between two of its waves. `given_up`: what would be said of it
-    otherwise. `done`: groups that are in place.
+    otherwise.
     """
+    item, done, groups = round_.item, round_.done, len(round_.job.groups)
     why = given_up.error or given_up.reason.removeprefix(_UNCHANGED)
     return _as_it_is(
         item,
@@ -150,7 +144,7 @@ def partly(
         dirty_ratio_after=None,
         **segments_of(done),
         segments=segment_fates(item.state, compacted=bases_replaced(done)),
-        duration_ms=duration_ms,
+        duration_ms=round_.duration_ms,
         error=given_up.error,
         error_code=given_up.error_code,
         left_alone=True,
@@ -177,17 +171,17 @@ def interrupted(item: PartitionWork, why: Failure) -> PartitionResult:
 
 def done(
     item: PartitionWork,
-    *,
+    request: Request,
     after: PartitionState,
-    groups: Sequence[CleanedGroup] = (),
     retention: RetentionPlan | None,
-    cleaned_to: int | None = None,
-    now: int,
+    *,
     duration_ms: int | None,
+    groups: Sequence[CleanedGroup] = (),
+    cleaned_to: int | None = None,
     afterwards: str = "",
 ) -> PartitionResult:
-    """Describe what was done. `cleaned_to`: where a compaction ended. `afterwards`: what retention
-    did then.
+    """Describe what was done. `cleaned_to`: where a compaction of `groups` ended. `afterwards`:
+    what retention did then.
     """
     sources = {group.base_offset: group.source_bases for group in groups}
     deleted = [segment.base_offset for segment in retention.deleted] if retention else []
@@ -199,7 +193,9 @@ def done(
         item.plan.rule,
         _reason(item, afterwards),
         actions=_actions(compacted=compacted, retained=retention is not None),
-        dirty_ratio_after=_dirty_ratio(item, replace(after, cleaner_checkpoint=first_dirty), now),
+        dirty_ratio_after=_dirty_ratio(
+            item, replace(after, cleaner_checkpoint=first_dirty), request.now
+        ),
         first_dirty_offset_after=first_dirty,
         log_start_offset_after=after.log_start_offset,
         segments_after=len(after.segments),

@@ -36,7 +36,6 @@ from winnow.storage.places import learn, read_ahead
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
 from winnow.survey.survey import list_partitions, walk_partitions
-from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 _READ_AHEAD = 500
 """Partitions whose topic ids are read side by side. Of more, the first listings would be too old.
@@ -97,8 +96,7 @@ def _read_topic_ids_ahead(places: Sequence[Place]) -> None:
     for place in places:
         earlier = None if place.kept is None else read_earlier(place.kept)
         if earlier is not None:
-            whole = (one for one in earlier.objects if one.data is not None)
-            learn(place.directory, whole)
+            learn(place.directory, (one for one in earlier.objects if one.data is not None))
     read_ahead(f"{place.directory}/{PARTITION_METADATA}" for place in places)
 
 
@@ -187,7 +185,11 @@ def _put_right(item: Known, request: Request) -> Known:
 
 def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
     """Return the same partitions, with the walks of those whose plan needs one."""
-    known = _known(decided, request)
+    known = {
+        item.state.directory: segments
+        for item in decided
+        if isinstance(item, PartitionWork) and (segments := known_of(item, request)) is not None
+    }
     result = _walk_with(sc, decided, known, request)
     # Transactions that the walk found may have changed the plan.
     again = {
@@ -195,33 +197,12 @@ def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> lis
         for number, (before, item) in enumerate(zip(decided, result, strict=True))
         if isinstance(item, PartitionWork)
         and item.state.directory in known
-        and not still_fits(
-            item.walks or (), item.plan.compaction, known[item.state.directory].end_offset
-        )
+        and not still_fits(item, known[item.state.directory])
     }
     redone = _walk_with(sc, [*again.values()], {}, request) if again else []
     for number, item in zip(again, redone, strict=True):
         result[number] = item
     return result
-
-
-def _known(decided: Sequence[Prepared], request: Request) -> dict[str, KnownSegments]:
-    """Return what earlier runs know of the partitions that will be compacted, by directory."""
-    where = request.key_summaries
-    if where is None or request.spool is None:
-        return {}
-    known = {
-        item.state.directory: known_of(
-            where, item.state, plan, item.config, producers_from=item.snapshot.offset
-        )
-        for item in decided
-        if isinstance(item, PartitionWork)
-        and (plan := item.plan.compaction) is not None
-        and item.goes_on is None
-        and not is_remote(item.place.directory)
-        and item.place.topic_partition.topic not in INTERNAL_TOPICS
-    }
-    return {directory: one for directory, one in known.items() if one.segments}
 
 
 def _walk_with(
@@ -230,25 +211,9 @@ def _walk_with(
     known: Mapping[str, KnownSegments],
     request: Request,
 ) -> list[Prepared]:
-    how: Walk = partial(walk_partitions, sc, progress=request.progress)
-    if request.spool is not None:
-        expected = _expected(decided, known)
-        sent = request.secret, request.spool, sc.defaultParallelism
-        how = partial(
-            walk_what_may_change,
-            sc,
-            known=known,
-            prefetch=prefetch_of(expected, *sent),
-            scans=requests_of(expected, *sent),
-            progress=request.progress,
-        )
-    return with_walks(decided, request, how)
-
-
-def _expected(
-    decided: Sequence[Prepared], known: Mapping[str, KnownSegments]
-) -> dict[str, Expected]:
-    """Return what is known without a walk of each partition that will be compacted."""
+    if request.spool is None:
+        how: Walk = partial(walk_partitions, sc, progress=request.progress)
+        return with_walks(decided, request, how)
     expected = {}
     for item in decided:
         if not isinstance(item, PartitionWork) or item.plan.compaction is None:
@@ -263,4 +228,13 @@ def _expected(
             segments=[s.log_bytes for s in cleaned if s.base_offset not in unread],
             known_bytes=sum(s.log_bytes for s in cleaned if s.base_offset in unread),
         )
-    return expected
+    sent = request.secret, request.spool, sc.defaultParallelism
+    how = partial(
+        walk_what_may_change,
+        sc,
+        known=known,
+        prefetch=prefetch_of(expected, *sent),
+        scans=requests_of(expected, *sent),
+        progress=request.progress,
+    )
+    return with_walks(decided, request, how)

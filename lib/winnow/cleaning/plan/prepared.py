@@ -41,19 +41,12 @@ UNCLEAN = Reason(
     "--unclean-shutdown=refuse leaves such a directory unchanged. Without this option Winnow reads "
     "what a broker would recover, and cleans that log",
 )
-
-
-BELOW_RECOVERY_POINT = (
-    "the broker was not shut down cleanly: only segments that lie entirely below offset {} are "
-    "processed. It is the lowest of recovery point, high watermark and last stable offset"
-)
 NOTHING_BELOW = Reason(
     "S8.2",
     "the broker was not shut down cleanly, and no segment lies entirely below recovery point and "
     "high watermark, as --unclean-shutdown=below-recovery-point wants. Leave this option out: "
     "Winnow then reads what a broker would recover",
 )
-READ = "the broker was not shut down cleanly: the log was read from segment"
 UNREADABLE = Reason("S8.8", "unchanged: its files can't be read or are invalid")
 ELSEWHERE = Reason(
     "S8.1",
@@ -146,9 +139,8 @@ Prepared = LeftAlone | PartitionWork
 def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> Place:
     place = Place(log_dir.path, topic_partition)
     if log_dir.clean_shutdown:
-        if request.key_summaries is not None and is_remote(log_dir.path):
-            return replace(place, kept=store.place_of(request.key_summaries, place.directory))
-        return place
+        where = request.key_summaries if is_remote(log_dir.path) else None
+        return replace(place, kept=where and store.place_of(where, place.directory))
     checkpoints = log_dir.checkpoints
     recovery_point = checkpoints.recovery_point.get(topic_partition, 0)
     if request.unclean_shutdown == "below-recovery-point":
@@ -210,11 +202,18 @@ def why_unwritable(place: Place, bases: Iterable[int] = ()) -> Reason | None:
 def after_unclean_shutdown(state: PartitionState) -> str | None:
     """Return what an unclean shutdown means for a partition. None after a clean one."""
     if state.trusted_end is not None:
-        return BELOW_RECOVERY_POINT.format(state.high_watermark)
+        return (
+            "the broker was not shut down cleanly: only segments that lie entirely below offset "
+            f"{state.high_watermark} are processed. It is the lowest of recovery point, high "
+            "watermark and last stable offset"
+        )
     found = state.recovered
     if found is None:
         return None
-    words = f"{READ} {found.first_read} on, and the log ends at offset {found.end_offset}"
+    words = (
+        "the broker was not shut down cleanly: the log was read from segment "
+        f"{found.first_read} on, and the log ends at offset {found.end_offset}"
+    )
     if found.why_cut is None:
         return words
     cut = (

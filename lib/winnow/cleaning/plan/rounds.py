@@ -10,7 +10,8 @@ from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
-from winnow.cleaning.summaries.store import place_of, read_list
+from winnow.cleaning.summaries.known import place_for
+from winnow.cleaning.summaries.store import read_list
 from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX
@@ -21,9 +22,7 @@ from winnow.policy.survival import emptied_end
 from winnow.policy.transactions import Carried
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.prefetch import with_usable_keys
-from winnow.storage.urls import is_remote
 from winnow.survey.transactions import Transactions
-from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +106,7 @@ def make_round(item: PartitionWork, request: Request) -> Round:
         ),
         aborted=transactions.aborted,
     )
-    # Kafka's own topics are always read whole: a run counts the holders of their keys. So are
-    # remote segments: their files have no inode and no ctime.
-    if request.key_summaries and job.topic not in INTERNAL_TOPICS and not is_remote(job.directory):
-        place = place_of(request.key_summaries, job.directory)
+    if (place := place_for(state, request)) is not None:
         unique = item.goes_on is None and read_list(place).has_unique_keys(
             state, plan.first_dirty_offset
         )

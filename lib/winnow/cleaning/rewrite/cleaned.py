@@ -29,7 +29,7 @@ class CleanedGroup:
     timestamp of its first batch.
     """
     unchanged: bool
-    """The only source is the same, byte for byte, and stays (`OnlySource`)."""
+    """The only source is the same, byte for byte, and stays (`GroupOutput.is_source`)."""
     records_before: int
     records_after: int
     removed: RecordsRemoved = field(default_factory=RecordsRemoved)

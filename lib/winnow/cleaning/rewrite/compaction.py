@@ -18,26 +18,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from winnow.cleaning.request import Request
-from winnow.cleaning.rewrite.assign import Assignment, At, assign
 from winnow.cleaning.rewrite.cleaned import CleanedGroup, unread
+from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group, weigh_group
 from winnow.cleaning.space import waves
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.runtime.cores import one_of
+from winnow.runtime.cores import Cores, one_of
 from winnow.runtime.failed_job import each_survived
 from winnow.runtime.failure import Failure, all_or_failure, failure
-from winnow.runtime.packing import TASKS_PER_CORE
+from winnow.runtime.packing import ITEM_BYTES, TASKS_PER_CORE, left_over, packed, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.side_by_side import in_background
 from winnow.runtime.spool import spooling, temporary_directory
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
-from winnow.scan.job import CompactionJob, PartitionJob
+from winnow.scan.job import BUCKET_RECORDS, CompactionJob, PartitionJob
 from winnow.scan.prefetch import blobs_of
 from winnow.scan.resolve import Survivors, resolve_bucket
 from winnow.scan.scan import KeyBlob, scan_split
@@ -53,12 +54,41 @@ _BACKGROUND_BYTES = 2**26
 """So many groups with so many log bytes together are synced and read back while the task writes
 another. They need as much memory as one split. A larger group is alone.
 """
+_SCAN_BYTES = 2**28
+_REWRITE_BYTES = 2**30
+"""Maximal log bytes of a task, if there are more tasks than cores."""
+_SPOOLED_BUCKETS = 16
+"""Maximal buckets of a task: with few keys, a bucket takes less time than a task costs."""
+
+
+_At = tuple[int, int]
+"""Number of a partition in the job, and of a split, bucket or group in the partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """Which task does what."""
+
+    scans: list[list[_At]]
+    """The splits of each scan task: those without prefetched keys."""
+    buckets: list[list[_At]]
+    """Of each resolve task; `bucket_task`: the task of each."""
+    groups: list[list[_At]]
+    """Of each rewrite task; `group_task`: the task of each."""
+    bucket_task: dict[_At, int]
+    group_task: dict[_At, int]
+    cores: Cores | None
+    """Shared among the rewrites, if any is `helped`."""
+    helped: frozenset[int]
+    """Rewrite tasks that end when other cores are idle, which then help with their groups."""
+    pieces: dict[_At, int]
+    """The number of each split among all, for progress."""
 
 
 _Item = KeyBlob | Failure
 _Kept = Survivors | Failure
 Outcome = CleanedGroup | Failure
-_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, Assignment, str | None, str]]"
+_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, str | None, str]]"
 """The directory for blobs (`winnow.runtime.spool`), and the path of the tick sheet."""
 
 
@@ -74,18 +104,17 @@ def run_compaction(
         spooling(sc.master, beside=temporary_directory(sc)) as spool,
     ):
         job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
-        assignment = assign(job, sc.defaultParallelism, spool)
+        assignment = _assign(job, sc.defaultParallelism, spool)
         shared = sc.broadcast((job, assignment, spool, sheet.path))
         stages = (
             _scanned(sc, shared, assignment)
             .mapPartitionsWithIndex(in_task(partial(_resolve, shared)))
-            .partitionBy(assignment.rewrite_tasks, int)
+            .partitionBy(len(assignment.groups), int)
             .mapPartitionsWithIndex(in_task(partial(_finish, shared, weighs=weighs)))
         )
-        tasks = len(assignment.scans) + assignment.resolve_tasks + assignment.rewrite_tasks
-        name = (
-            f"{'weighing' if weighs else 'compacting'} {counted(len(job.partitions), 'partition')}"
-        )
+        tasks = len(assignment.scans) + len(assignment.buckets) + len(assignment.groups)
+        doing = "weighing" if weighs else "compacting"
+        name = f"{doing} {counted(len(job.partitions), 'partition')}"
         try:
             with watched(sc, progress, name, tasks=tasks, ticks=sheet):
                 outcomes = dict(stages.collect())
@@ -99,37 +128,93 @@ def run_compaction(
 
 Weighed = list[CleanedGroup] | Failure
 """The groups of a partition, ascending, or the failure that would prevent its cleaning."""
+Weigh = Callable[[Sequence[PartitionJob]], Sequence[Weighed]]
+
+
+def compact_each(
+    sc: SparkContext, jobs: Sequence[PartitionJob], request: Request, *, weighs: bool = False
+) -> list[list[Outcome] | Failure]:
+    """Compact the partitions in one Spark job. One that kills its worker fails alone."""
+
+    def run(some: Sequence[PartitionJob]) -> list[list[Outcome]]:
+        job = CompactionJob(request.now, request.secret, tuple(some))
+        return run_compaction(sc, job, request.progress, weighs=weighs)
+
+    return each_survived(jobs, run, goes_on=lambda: request.stop.reason is None)
 
 
 def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], request: Request) -> list[Weighed]:
     """Weigh each job, in as few Spark jobs as their size allows. Nothing is written, so space does
     not matter.
     """
-
-    def weighed(some: Sequence[PartitionJob]) -> list[list[Outcome]]:
-        job = CompactionJob(request.now, request.secret, tuple(some))
-        return run_compaction(sc, job, request.progress, weighs=True)
-
     return [
         outcomes if isinstance(outcomes, Failure) else all_or_failure(outcomes)
         for wave in waves(jobs)
-        for outcomes in each_survived(wave, weighed)
+        for outcomes in compact_each(sc, wave, request, weighs=True)
     ]
 
 
+def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignment:
+    """Assign all work to tasks. `parallelism`: cores. `spool`: see `winnow.runtime.spool`."""
+    pieces: dict[_At, int] = {}
+    splits, buckets, rewrites, read_bytes = {}, {}, {}, 0
+    for number, partition in enumerate(job.partitions):
+        for at, split in enumerate(partition.splits):
+            pieces[number, at] = len(pieces)
+            if split.keys is None:
+                splits[number, at] = split.end - split.start
+        for bucket in range(partition.buckets):
+            buckets[number, bucket] = partition.records // partition.buckets
+        for at, group in enumerate(partition.groups):
+            read = 0 if group.stays else sum(segment.log_bytes for segment in group.segments)
+            read_bytes += read
+            # Fewer of the older records survive. The latest groups write the most, so they begin
+            # first.
+            written = read * (at + 1) // len(partition.groups)
+            rewrites[number, at] = read + written + ITEM_BYTES
+    scan_tasks = task_count(
+        sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism
+    )
+    scans = packed([*splits], [size + ITEM_BYTES for size in splits.values()], tasks=scan_tasks)
+    resolve_tasks = task_count(
+        sum(buckets.values()),
+        per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
+        items=len(buckets),
+        parallelism=parallelism,
+        worth=BUCKET_RECORDS,
+    )
+    rewrite_tasks = task_count(
+        read_bytes, per_task=_REWRITE_BYTES, items=len(rewrites), parallelism=parallelism
+    )
+    by_task = packed([*buckets], [*buckets.values()], tasks=resolve_tasks)
+    groups = packed([*rewrites], [*rewrites.values()], tasks=rewrite_tasks)
+    loads = [sum(rewrites[at] for at in task) for task in groups]
+    helped = [] if spool is None else left_over(loads, cores=parallelism)
+    return _Assignment(
+        scans=scans if splits else [],
+        buckets=by_task,
+        groups=groups,
+        bucket_task={at: task for task, some in enumerate(by_task) for at in some},
+        group_task={at: task for task, some in enumerate(groups) for at in some},
+        cores=Cores(spool, parallelism) if spool is not None and helped else None,
+        helped=frozenset(helped),
+        pieces=pieces,
+    )
+
+
 def _scanned(
-    sc: SparkContext, shared: _Shared, assignment: Assignment
+    sc: SparkContext, shared: _Shared, assignment: _Assignment
 ) -> RDD[tuple[int, tuple[int, int, _Item]]]:
     """Return what resolve tasks are sent. Prefetched keys are not: the task knows their files."""
     scans = assignment.scans
     if not scans:
-        return sc.parallelize((), assignment.resolve_tasks)
+        return sc.parallelize((), len(assignment.buckets))
     scanned = sc.parallelize(scans, len(scans)).mapPartitions(in_task(partial(_scan, shared)))
-    return scanned.partitionBy(assignment.resolve_tasks, int)
+    return scanned.partitionBy(len(assignment.buckets), int)
 
 
 def _scan(
-    shared: _Shared, items: Iterable[list[At]]
+    shared: _Shared, items: Iterable[list[_At]]
 ) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
     """Yield (resolve task, (partition, bucket, keys)). A failure goes to the first bucket."""
     job, assignment, spool, ticks = shared.value
@@ -143,13 +228,12 @@ def _scan(
 
 
 def _read_ahead(
-    job: CompactionJob, assignment: Assignment, task: int
+    job: CompactionJob, assignment: _Assignment, task: int
 ) -> Iterator[tuple[int, int, _Item]]:
     """Yield the prefetched keys of a resolve task, and a failure for keys that can't be read."""
     mine: dict[int, list[int]] = defaultdict(list)
-    for (partition, bucket), where in assignment.bucket_task.items():
-        if where == task:
-            mine[partition].append(bucket)
+    for partition, bucket in assignment.buckets[task]:
+        mine[partition].append(bucket)
     for partition, buckets in mine.items():
         try:
             for number, split in enumerate(job.partitions[partition].splits):
@@ -170,7 +254,7 @@ def _resolve(
         for group in range(len(job.partitions[partition].groups)):
             yield assignment.group_task[partition, group], (partition, group, why)
 
-    blobs: dict[At, list[KeyBlob]] = defaultdict(list)
+    blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
     for partition, bucket, item in chain(
         (item for _, item in items), _read_ahead(job, assignment, task)
     ):
@@ -198,11 +282,11 @@ def _finish(
     items: Iterable[tuple[int, tuple[int, int, _Kept]]],
     *,
     weighs: bool,
-) -> Iterator[tuple[At, Outcome]]:
+) -> Iterator[tuple[_At, Outcome]]:
     """Yield ((partition, group), outcome) for every group of this task."""
     job, assignment, _, ticks = shared.value
-    kept: dict[At, list[Survivors]] = defaultdict(list)
-    failed: dict[At, Failure] = {}
+    kept: dict[_At, list[Survivors]] = defaultdict(list)
+    failed: dict[_At, Failure] = {}
     for _, (partition, group, item) in items:
         if isinstance(item, Failure):
             failed[partition, group] = item
@@ -211,9 +295,9 @@ def _finish(
     own, shared_out = (
         (None, assignment.cores) if task in assignment.helped else (assignment.cores, None)
     )
-    mine = sorted(group for group, where in assignment.group_task.items() if where == task)
+    mine = assignment.groups[task]
 
-    def begin(at: At) -> tuple[int, Callable[[], Outcome]]:
+    def begin(at: _At) -> tuple[int, Callable[[], Outcome]]:
         """Process a group. Return its log bytes and the rest of the work, which any thread may do:
         it needs little memory or time of a core.
         """
@@ -228,10 +312,13 @@ def _finish(
         def split_done(split: int) -> None:
             tick(ticks, len(assignment.pieces) + assignment.pieces[partition, split])
 
-        process = partial(weigh_group if weighs else rewrite_group, work, group, kept.pop(at, []))
+        survivors = kept.pop(at, [])
         try:
             with one_of(own):
-                rest = process(now=job.now, split_done=split_done, cores=shared_out)
+                output = GroupOutput(
+                    work, group, survivors, now=job.now, cores=shared_out, split_done=split_done
+                )
+                rest = weigh_group(output) if weighs else rewrite_group(output)
                 # Other threads know no throttle.
                 if is_remote(work.staging) or current_throttle() is not None:
                     outcome = rest()

@@ -59,18 +59,13 @@ class BatchFates:
         self.markers += _records(batches, discard & control)
         self.markers_left += _records(batches, control & ~discard)
         self._carried = judged.after
-        self.indexed += self._entries(judged.indexed, path)
-        return discard, judged.discardable & control if era.horizons else none
-
-    def _entries(self, markers: Array, path: str) -> list[AbortedTransaction]:
-        known = self._aborted_transactions
-        chosen = known[np.isin(known["last_offset"], markers)]
-        if len(chosen) != len(markers):
-            expected = f"{len(markers)} entries of its ABORT markers in the transaction index"
+        known, ends = self._aborted_transactions, judged.indexed
+        chosen = np.sort(known[np.isin(known["last_offset"], ends)], order="last_offset")
+        if len(chosen) != len(ends):
+            expected = f"{len(ends)} entries of its ABORT markers in the transaction index"
             raise changed(expected=expected, found=f"{len(chosen)}", where=path)
-        return [
-            AbortedTransaction(*entry) for entry in np.sort(chosen, order="last_offset").tolist()
-        ]
+        self.indexed += (AbortedTransaction(*entry) for entry in chosen.tolist())
+        return discard, judged.discardable & control if era.horizons else none
 
 
 def _records(batches: Array, some: Bits) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,12 @@ import numpy as np
 from winnow.cleaning.result import TOMBSTONE_AGES, RecordsRemoved
 from winnow.cleaning.rewrite.cleaned import CleanedGroup, by_age
 from winnow.cleaning.rewrite.fates import BatchFates, Bits
-from winnow.cleaning.rewrite.only_source import OnlySource
 from winnow.cleaning.summaries.store import MOST_KEYS, write_keys
 from winnow.clock import ms_since
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import encode_txn_index
-from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.names import INDEX_SUFFIXES, LOG, segment_file
 from winnow.policy.survival import batch_retention
 from winnow.runtime.cores import Cores, in_order
 from winnow.runtime.spool import joined
@@ -30,6 +29,7 @@ from winnow.scan.resolve import Survivors
 from winnow.scan.topic_usage import Holdings, added, holdings_of
 from winnow.scan.values import SegmentSummary
 from winnow.state import Segment
+from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from winnow.wire.filtering import Era, Filtered, filter_batches
@@ -46,7 +46,7 @@ else stays, except tombstones, until a later record has its key (S5.4, S5.5).
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Split:
     """What is known of a split before its records are read. Arrays have an item per batch."""
 
@@ -72,13 +72,14 @@ class GroupOutput:
         *,
         now: int,
         cores: Cores | None = None,
+        split_done: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`cores`: may work on the next chunks of a split while the caller uses one."""
+        """`cores`: may work on the next chunks of a split while the caller uses one. `split_done`:
+        called with the number of each split that has been read.
+        """
         self._began = time.monotonic()
-        self._job = job
-        self._group = group
-        self._now = now
-        self._cores = cores
+        self.job, self.group, self.now = job, group, now
+        self._cores, self._split_done = cores, split_done
         self._keep = _by_number(survivors)
         self._keys = [some.keys for some in survivors if some.keys is not None]
         self._producers_last = sorted(
@@ -92,7 +93,11 @@ class GroupOutput:
         )
         self._tombstones = np.zeros(len(TOMBSTONE_AGES), np.int64)
         self._holdings: list[Holdings | None] = []
-        self.source = OnlySource(job.directory, group.segments)
+        source = group.segments[0] if len(group.segments) == 1 else None
+        # Of a source whose indexes a broker rebuilds, those on the disk are not to be trusted.
+        self._source = None if source is None or source.rebuilt else source
+        self.begins_so = self._source is not None
+        """Whether the only source begins with all of the output so far."""
         self.log_bytes = 0
         self._records_before = self._records_after = 0
         self._allowed = 0
@@ -105,23 +110,34 @@ class GroupOutput:
         self._checksum = 0
         self._source_checksums = {segment.base_offset: 0 for segment in group.segments}
 
-    def of_split(self, number: int) -> Iterator[Bytes]:
-        """Yield the next bytes of the output. The caller must drop each item before it asks for the
+    def read(self) -> Iterator[Bytes]:
+        """Yield the bytes of the output. The caller must drop each item before it asks for the
         next: they are large.
 
         Raises CorruptLogError for a source that is damaged or changed, and for an index that can't
         be written.
         """
-        split = self._job.splits[number]
+        for number in self.group.splits:
+            yield from self._of_split(number)
+            self._split_done(number)
+
+    def _of_split(self, number: int) -> Iterator[Bytes]:
+        split = self.job.splits[number]
         if number not in self._keep and self._keeps_nothing(split):
             self._records_before += split.records
             self._source_checksums[split.base_offset] = split.checksum
             return
-        source = f"{self._job.directory}/{segment_file(split.base_offset, LOG)}"
+        source = f"{self.job.directory}/{segment_file(split.base_offset, LOG)}"
         with map_range(source, split.start, split.end) as buf:
             batches = batches_of(buf, source, split.base_offset)
             bits = bits_of(batches)
-            era = self._era_of(split.base_offset)
+            segment = next(s for s in self.group.segments if s.base_offset == split.base_offset)
+            era = Era(
+                horizons=self.job.delete_horizons,
+                converts=self.job.converts,
+                # Without delete horizons, the age of the segment decides (S5.1).
+                keep_deletes=segment.log_mtime_ms > self.job.legacy_delete_horizon_ms,
+            )
             discard, horizon_cause = self._fates.judge(buf, batches, source, bits=bits, era=era)
             checksum = batches_checksum(batches, self._source_checksums[split.base_offset])
             if checksum != split.checksum:
@@ -131,39 +147,20 @@ class GroupOutput:
             self._source_checksums[split.base_offset] = checksum
             kept = self._keep.pop(number, np.empty(0, np.bool_))
             self._allowed += int(kept.sum())
-            whole = _Split(
-                buf=buf,
-                batches=batches,
-                bits=bits,
-                kept=kept,
-                discard=discard,
-                horizon_cause=horizon_cause,
-                era=era,
-            )
+            whole = _Split(buf, batches, bits, kept, discard, horizon_cause, era)
             chunks = chunks_of(batches, split.records, bits=bits, plain=PLAIN_CHUNK_BYTES)
             # Larger batches that are not compressed are limited by memory and disk, not by cores.
             small = len(batches) * _SMALL_BATCH_BYTES > split.end - split.start
             cores = self._cores if bits & CODEC_MASK or small else None
-            for filtered in in_order(self._jobs(whole, chunks), cores, _size):
+            for filtered in in_order(self._jobs(whole, chunks), cores, lambda f: f.data.nbytes):
+                data, at = filtered.data, self.log_bytes - split.start
                 self._count(filtered)
-                data = filtered.data
-                self.source.add(data, buf, split.start)
                 del filtered
+                if self.begins_so:
+                    self.begins_so = at >= 0 and np.array_equal(data, buf[at : at + len(data)])
                 yield data
                 del data
             del whole, batches, buf
-
-    def _era_of(self, base_offset: int) -> Era:
-        """Without delete horizons, the age of the segment decides (S5.1)."""
-        job = self._job
-        mtime_ms = next(
-            s.log_mtime_ms for s in self._group.segments if s.base_offset == base_offset
-        )
-        return Era(
-            horizons=job.delete_horizons,
-            converts=job.converts,
-            keep_deletes=mtime_ms > job.legacy_delete_horizon_ms,
-        )
 
     def _keeps_nothing(self, split: Split) -> bool:
         """Return whether a split without surviving keys need not be read again.
@@ -175,7 +172,7 @@ class GroupOutput:
         needed = (
             first < len(self._producers_last) and self._producers_last[first] < split.next_offset
         )
-        end = self._job.emptied_end
+        end = self.job.emptied_end
         return split.plain and not needed and (end is None or split.next_offset < end)
 
     def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[Filtered]]:
@@ -195,7 +192,7 @@ class GroupOutput:
         for some in chunks:
             first = some.start
             unread = _unread(split, done, some)
-            limit = self._job.max_decompressed_bytes
+            limit = self.job.max_decompressed_bytes
             for blocks in inflate_parts(split.buf, split.batches[some], limit=limit, unread=unread):
                 part = slice(first, first + len(blocks.rows))
                 first = part.stop
@@ -204,16 +201,16 @@ class GroupOutput:
                 done += len(survives)
                 retention = batch_retention(
                     split.batches[part],
-                    last_records=self._job.last_records,
-                    emptied_end=self._job.emptied_end,
+                    last_records=self.job.last_records,
+                    emptied_end=self.job.emptied_end,
                     discard=discard,
                 )
                 filtered = filter_batches(
                     blocks,
                     survives,
                     retention,
-                    now=self._now,
-                    delete_retention_ms=self._job.delete_retention_ms,
+                    now=self.now,
+                    delete_retention_ms=self.job.delete_retention_ms,
                     horizon_cause=split.horizon_cause[part],
                     era=split.era,
                 )
@@ -226,13 +223,32 @@ class GroupOutput:
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
 
+    def is_source(self) -> bool:
+        """Return whether the whole output is the only source, byte for byte, and so are its
+        indexes. Call this after all splits.
+
+        Kafka's cleaner then replaces each file by an equal one of the same time (S5.9), so the
+        source can stay as it is (docs/decisions/0049).
+        """
+        source = self._source
+        if source is None or not self.begins_so or self.log_bytes != source.log_bytes:
+            return False
+        sizes = (source.index_bytes, source.timeindex_bytes, source.txnindex_bytes)
+        for suffix, size, content in zip(INDEX_SUFFIXES, sizes, self.indexes(), strict=True):
+            if size != (None if content is None else len(content)):
+                return False
+            path = f"{self.job.directory}/{segment_file(source.base_offset, suffix)}"
+            if content and Places().read_bytes(path) != content:
+                return False
+        return True
+
     def cleaned(
         self, segment: Segment, *, unchanged: bool, staged: StagedGroup | None = None
     ) -> CleanedGroup:
         """Return what became of the group. Call this after all splits."""
-        internal = self._job.topic in INTERNAL_TOPICS
+        internal = self.job.topic in INTERNAL_TOPICS
         return CleanedGroup(
-            sources=self._group.segments,
+            sources=self.group.segments,
             segment=segment,
             unchanged=unchanged,
             records_before=self._records_before,
@@ -262,7 +278,7 @@ class GroupOutput:
         """Write the keys of the output. Return what later runs may know of it; None if it is too
         small for that, or if time alone may change it (docs/decisions/0054).
         """
-        job = self._job
+        job = self.job
         if job.summaries is None or self.log_bytes < max(1, job.least_summed_up):
             return None
         if not self._stays or not 0 < sum(map(len, self._keys)) <= 8 * MOST_KEYS:
@@ -270,11 +286,11 @@ class GroupOutput:
         keys = joined(self._keys, np.uint64)
         keys.flags.writeable = True
         keys.sort()  # they are millions, so not a copy
-        file = write_keys(job.summaries, self._group.base_offset, keys)
+        file = write_keys(job.summaries, self.group.base_offset, keys)
         if file is None:
             return None
         return SegmentSummary(
-            base_offset=self._group.base_offset,
+            base_offset=self.group.base_offset,
             first_batch=self._first_batch,
             next_offset=self._next_offset,
             batches=self._batches,
@@ -293,9 +309,9 @@ class GroupOutput:
         self._records_before += filtered.records_in
         self._records_after += filtered.records_out
         self._checksum = batches_checksum(rows, self._checksum)
-        self._tombstones += by_age(rows, filtered.tombstones, self._now)
-        if self._job.topic in INTERNAL_TOPICS:
-            self._holdings.append(holdings_of(data, self._group.base_offset, self._job.topic))
+        self._tombstones += by_age(rows, filtered.tombstones, self.now)
+        if self.job.topic in INTERNAL_TOPICS:
+            self._holdings.append(holdings_of(data, self.group.base_offset, self.job.topic))
         if not len(rows):
             return
         self.header_records += int(rows["record_count"].sum(dtype=np.int64))
@@ -304,10 +320,6 @@ class GroupOutput:
         self._batches += len(rows)
         self._next_offset = int(rows["last_offset"][-1]) + 1
         self._stays &= not (filtered.tombstones.any() or bits_of(rows) & _MAY_CHANGE)
-
-
-def _size(filtered: Filtered) -> int:
-    return filtered.data.nbytes
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, Bits]:

@@ -5,7 +5,7 @@ one is not written (docs/decisions/0049).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -19,10 +19,7 @@ from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.indexes.index import last_timestamp_of
 from winnow.logdir.listing import first_max_timestamp
 from winnow.logdir.names import LOG, TIMEINDEX, segment_file
-from winnow.runtime.cores import Cores
 from winnow.scan.chunks import PLAIN_CHUNK_BYTES
-from winnow.scan.job import GroupJob, PartitionJob
-from winnow.scan.resolve import Survivors
 from winnow.state import Segment
 from winnow.storage.io_counters import reading_back
 from winnow.storage.places import Places, read_ahead
@@ -31,33 +28,22 @@ from winnow.storage.urls import is_remote
 from winnow.wire.batch import HEADER_V2_SIZE, NO_TIMESTAMP
 
 
-def rewrite_group(
-    job: PartitionJob,
-    group: GroupJob,
-    survivors: Sequence[Survivors],
-    *,
-    now: int,
-    split_done: Callable[[int], None] = lambda _: None,
-    cores: Cores | None = None,
-) -> Callable[[], CleanedGroup]:
+def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
     """Write the log of one group's output segment into the staging directory. Nothing is written as
     long as the output is the beginning of the only source.
 
     Return the rest of the work: it syncs and verifies the segment. It takes little memory and may
     be called in another thread. It must be called.
 
-    `split_done`: called with the number of each split that has been read and written. `cores`: see
-    `GroupOutput`.
-
     A task that fails removes its files (`staged_segment`). Raises NoSpaceError beyond
-    `group.log_limit`.
+    `GroupJob.log_limit`.
     """
-    output = GroupOutput(job, group, survivors, now=now, cores=cores)
+    job, group = output.job, output.group
     sources = [f"{job.directory}/{segment_file(s.base_offset, LOG)}" for s in group.segments]
     read_ahead(sources)
-    pieces = _pieces(output, group, sources[0], split_done)
+    pieces = _pieces(output, sources[0])
     piece = next(pieces, None)
-    if piece is None and output.source.is_all(*output.indexes()):
+    if piece is None and output.is_source():
         return partial(output.cleaned, group.segments[0], unchanged=True)
     with ExitStack() as files:
         staged = files.enter_context(staged_segment(Places(), job.staging, group.base_offset))
@@ -88,7 +74,8 @@ def rewrite_group(
                 index_interval_bytes=job.index_interval_bytes,
                 segment_index_bytes=job.segment_index_bytes,
                 without_horizons=indexes[2] or b""
-                if not job.delete_horizons or delete_horizon(now, job.delete_retention_ms) is None
+                if not job.delete_horizons
+                or delete_horizon(output.now, job.delete_retention_ms) is None
                 else None,
             )
             with reading_back():
@@ -101,7 +88,7 @@ def rewrite_group(
                 checksums=checksums,
                 entries=entries,
             )
-            segment = _as_listed(job, group, output, indexes)
+            segment = _as_listed(output)
             if is_remote(log.path):  # elsewhere a new name changes the stamp of a file
                 head = Places().read_range(log.path, 0, HEADER_V2_SIZE)
                 segment = replace(
@@ -116,35 +103,17 @@ def rewrite_group(
     return finish
 
 
-def weigh_group(
-    job: PartitionJob,
-    group: GroupJob,
-    survivors: Sequence[Survivors],
-    *,
-    now: int,
-    split_done: Callable[[int], None] = lambda _: None,
-    cores: Cores | None = None,
-) -> Callable[[], CleanedGroup]:
+def weigh_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
     """Do as `rewrite_group`, without writing anything."""
-    output = GroupOutput(job, group, survivors, now=now, cores=cores)
-    for number in group.splits:
-        for data in output.of_split(number):
-            del data
-        split_done(number)
-    indexes = output.indexes()
-    segment = _as_listed(job, group, output, indexes)
-    return partial(output.cleaned, segment, unchanged=output.source.is_all(*indexes))
+    for data in output.read():
+        del data
+    return partial(output.cleaned, _as_listed(output), unchanged=output.is_source())
 
 
-def _as_listed(
-    job: PartitionJob,
-    group: GroupJob,
-    output: GroupOutput,
-    indexes: tuple[bytes, bytes, bytes | None],
-) -> Segment:
+def _as_listed(output: GroupOutput) -> Segment:
     """Return the output, except for its stamp and the timestamp of its first batch."""
-    index, timeindex, txnindex = indexes
-    path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
+    group, (index, timeindex, txnindex) = output.group, output.indexes()
+    path = f"{output.job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
     return replace(
         group.segments[-1],  # the output inherits its age (S5.9)
         base_offset=group.base_offset,
@@ -158,9 +127,7 @@ def _as_listed(
     )
 
 
-def _pieces(
-    output: GroupOutput, group: GroupJob, source: str, split_done: Callable[[int], None]
-) -> Iterator[Bytes]:
+def _pieces(output: GroupOutput, source: str) -> Iterator[Bytes]:
     """Yield the bytes to write, none if the output is the source. The caller must drop each item
     before it asks for the next.
 
@@ -168,17 +135,15 @@ def _pieces(
     there.
     """
     held = 0
-    for number in group.splits:
-        for data in output.of_split(number):
-            if output.source.begins_so:
-                held = output.log_bytes
-            else:
-                yield from _beginning(source, held)
-                held = 0
-                yield data
-            del data
-        split_done(number)
-    if held and not output.source.is_all(*output.indexes()):
+    for data in output.read():
+        if output.begins_so:
+            held = output.log_bytes
+        else:
+            yield from _beginning(source, held)
+            held = 0
+            yield data
+        del data
+    if held and not output.is_source():
         yield from _beginning(source, held)
 
 

@@ -15,11 +15,12 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from pyspark import SparkContext
 
-from winnow.cleaning.summaries.known import KnownSegments, as_walk
+from winnow.cleaning.summaries.known import KnownSegments
 from winnow.cleaning.summaries.store import read_keys
 from winnow.cleaning.summaries.truncated import seemingly_in, share_seemingly_in, size_of
 from winnow.errors import FAILS_ONE_PARTITION
@@ -81,9 +82,23 @@ class _Search:
     def summary(self, at: int) -> SegmentSummary:
         return self.known.segments[self.state.segments[at].base_offset]
 
+    def unread(self, at: int) -> SegmentWalk:
+        """Return what a walk would find in a segment that is not read."""
+        known = self.summary(at)
+        return SegmentWalk(
+            known.base_offset,
+            known.next_offset,
+            batches=known.batches,
+            records=known.records,
+            first_live=known.first_batch,
+            stays=known,
+        )
+
 
 _Walks = dict[_At, SegmentWalk | Failure]
 """Those of known segments say that they stay, until one is read."""
+_Each = Callable[..., list[Any]]
+"""Calls each piece of work in one of Spark's tasks, as `spread` does."""
 _Answer = tuple[int, int] | None
 """How many of the keys that were asked for seem to be in a segment, and how many of the tombstones.
 None: its summary can't be read.
@@ -114,7 +129,7 @@ def walk_what_may_change(
             asked = [at for at, s in enumerate(state.segments) if s.base_offset in found.segments]
             searches[number] = _Search(state, found, scans[state.directory], asked)
     walks: _Walks = {
-        (number, at): as_walk(search.summary(at))
+        (number, at): search.unread(at)
         for number, search in searches.items()
         for at in search.asked
     }
@@ -124,24 +139,25 @@ def walk_what_may_change(
     read = [one for one in every if one not in walks]
     walks |= walk(read, prefetch=prefetch)
     new = [one for one in read if one[0] in searches]
+    each = partial(spread, sc, operator.call, each=ITEM_BYTES, progress=progress)
     for _ in range(_ROUNDS):
         if not searches:
             break
-        vain = _settle(sc, searches, walks, new, progress)
-        last = [one for one, found in walks.items() if one[0] in vain and _stays(found)]
+        vain = _settle(searches, walks, new, each)
+        last = [
+            one
+            for one, found in walks.items()
+            if one[0] in vain and isinstance(found, SegmentWalk) and found.stays is not None
+        ]
         for number in vain:
             del searches[number]
-        new, surely_last = _to_read(searches, _ask(sc, searches, progress))
+        new, surely_last = _to_read(searches, _ask(searches, each))
         walks |= walk([*new, *last, *surely_last])
     walks |= walk([(number, at) for number, search in searches.items() for at in search.asked])
     return [
         together([walks[number, at] for at in range(len(state.segments))], state)
         for number, state in enumerate(states)
     ]
-
-
-def _stays(walk: SegmentWalk | Failure) -> bool:
-    return isinstance(walk, SegmentWalk) and walk.stays is not None
 
 
 def _to_read(
@@ -173,11 +189,7 @@ def _to_read(
 
 
 def _settle(
-    sc: SparkContext,
-    searches: Mapping[int, _Search],
-    walks: _Walks,
-    new: Sequence[_At],
-    progress: Progress,
+    searches: Mapping[int, _Search], walks: _Walks, new: Sequence[_At], each: _Each
 ) -> set[int]:
     """Scan what was read of the new segments. Add its dirty keys, and settle those that it has in
     the clean part. Return the partitions where this can't be done.
@@ -201,15 +213,11 @@ def _settle(
         for (number, _), _, split in missing
         for search in [searches[number]]
     ]
-    scanned = spread(
-        sc,
-        operator.call,
+    scanned = each(
         scans,
         weights=[split.end - split.start for _, _, split in missing],
-        each=ITEM_BYTES,
         per_task=_SCAN_BYTES,
         name=f"reading keys of {counted(len(searches), 'partition')}",
-        progress=progress,
     )
     for (one, i, split), stored in zip(missing, scanned, strict=True):
         if isinstance(stored, StoredKeys):
@@ -285,9 +293,7 @@ def _without(hashes: Hashes, others: Hashes) -> Hashes:
     return np.compress(_differ(np.take(others, at, axis=0), hashes), hashes, axis=0)
 
 
-def _ask(
-    sc: SparkContext, searches: Mapping[int, _Search], progress: Progress
-) -> dict[_At, _Answer]:
+def _ask(searches: Mapping[int, _Search], each: _Each) -> dict[_At, _Answer]:
     questions: dict[_At, Callable[[], _Answer]] = {}
     answers: dict[_At, _Answer] = {}
     weights = []
@@ -304,15 +310,11 @@ def _ask(
             summary = search.summary(at)
             questions[number, at] = partial(_answer, search.known.place, summary, *parts)
             weights.append(size_of(summary.keys))
-    told = spread(
-        sc,
-        operator.call,
+    told = each(
         [*questions.values()],
         weights=weights,
-        each=ITEM_BYTES,
         per_task=_ASK_BYTES,
         name=f"asking what is known of {counted(len(questions), 'segment')}",
-        progress=progress,
     )
     for question, answer in zip(questions, told, strict=True):
         answers[question] = None if isinstance(answer, Failure) else answer

@@ -50,7 +50,6 @@ _OURS = re.compile(r"[0-9a-f]{24}|.+-[0-9]+|[0-9]+-[^-]+\.keys|\.winnow-.+\.tmp"
 _MOST_LIST_BYTES = 2**26
 MOST_KEYS = 2**24
 """Keys of a segment. More are not summed up: they would take too much memory at once."""
-_STAMPED = (LOG, INDEX, TIMEINDEX)
 Stamps: TypeAlias = list[list[int]]
 
 
@@ -215,7 +214,7 @@ def stamps_of(directory: str, base_offset: int) -> Stamps | None:
     try:
         entries = [
             Places().entry(f"{directory}/{segment_file(base_offset, suffix)}")
-            for suffix in _STAMPED
+            for suffix in (LOG, INDEX, TIMEINDEX)
         ]
     except OSError:
         return None

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
-from winnow.cleaning.commit.several import commit_several
+from winnow.cleaning.commit.commit import commit_several
 from winnow.cleaning.request import Request
 from winnow.cleaning.space import no_space, room_for
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from winnow.cleaning.plan.server_properties import other_places
+from winnow.cleaning.plan.settings import other_places
 from winnow.cleaning.request import Request, new_run_id
 from winnow.cleaning.result import RunResult
 from winnow.cleaning.run import run

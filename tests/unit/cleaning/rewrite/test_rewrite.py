@@ -22,6 +22,7 @@ from tests.unit.cleaning.partitions import (
 )
 from winnow.cleaning.rewrite import output as output_module
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group, weigh_group
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 from winnow.logdir.commit import staged_segment
@@ -59,7 +60,7 @@ def survivors(**numbers: list[int]) -> list[Survivors]:
 
 
 def rewritten(job: PartitionJob, **numbers: list[int]) -> CleanedGroup:
-    return rewrite_group(job, job.groups[0], survivors(**numbers), now=NOW)()
+    return rewrite_group(GroupOutput(job, job.groups[0], survivors(**numbers), now=NOW))()
 
 
 def staged_log(group: CleanedGroup) -> bytes:
@@ -94,9 +95,9 @@ def test_using_more_cores_gives_the_same_bytes(
     monkeypatch.setattr(chunks_module, "_CHUNK_BYTES", 300)
     monkeypatch.setattr(output_module, "PLAIN_CHUNK_BYTES", 300)
     parts = survivors(s0=list(range(0, 80, 3)))
-    alone = rewrite_group(job, job.groups[0], parts, now=NOW)()
+    alone = rewrite_group(GroupOutput(job, job.groups[0], parts, now=NOW))()
     helped = rewrite_group(
-        job, job.groups[0], parts, now=NOW, cores=Cores(str(tmp_path), 3, enough)
+        GroupOutput(job, job.groups[0], parts, now=NOW, cores=Cores(str(tmp_path), 3, enough))
     )()
     assert [Path(path).read_bytes() for path in helped.staged.paths.values()] == [
         Path(path).read_bytes() for path in alone.staged.paths.values()
@@ -118,7 +119,7 @@ def test_using_more_cores_gives_the_same_bytes(
 def test_survivors_of_a_split_may_arrive_in_parts(directory: Path) -> None:
     job = job_of(directory)
     parts = [*survivors(s0=[5]), *survivors(s1=[2]), *survivors(s0=[1])]
-    group = rewrite_group(job, job.groups[0], parts, now=NOW)()
+    group = rewrite_group(GroupOutput(job, job.groups[0], parts, now=NOW))()
     assert [one.offset for one in records_in(staged_log(group))] == [1, 5, 8]
 
 
@@ -182,7 +183,7 @@ def test_segment_that_loses_nothing_is_not_written(directory: Path) -> None:
     assert (group.records_before, group.records_after) == (6, 6)
     assert group.bytes_after == sum(map(len, SEGMENTS[0]))
     assert group.checksum == group.source_checksums[0]
-    assert weigh_group(job, job.groups[0], survivors(**KEEPS_ALL), now=NOW)().unchanged
+    assert weigh_group(GroupOutput(job, job.groups[0], survivors(**KEEPS_ALL), now=NOW))().unchanged
 
 
 def test_segment_without_batches_is_not_written(tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_segment_that_loses_a_record_anywhere_is_written(
         survivors(**{f"s{number}": [k - start for k in kept if start <= k < start + count]})[0]
         for number, (start, count) in enumerate([(0, 4), (4, 2)] if len(splits) > 1 else [(0, 6)])
     ]
-    group = rewrite_group(job, first, parts, now=NOW)()
+    group = rewrite_group(GroupOutput(job, first, parts, now=NOW))()
     assert not group.unchanged
     assert [one.offset for one in records_in(staged_log(group))] == kept
     log = staged_log(group)
@@ -250,7 +251,9 @@ def test_segment_whose_tombstone_gets_a_horizon_is_written(tmp_path: Path) -> No
     group = rewritten(again, **KEEPS_ALL)
     assert_stays(group, again)
     later = rewrite_group(
-        again, again.groups[0], survivors(**KEEPS_ALL), now=NOW + again.delete_retention_ms
+        GroupOutput(
+            again, again.groups[0], survivors(**KEEPS_ALL), now=NOW + again.delete_retention_ms
+        )
     )()
     assert (later.unchanged, later.removed.tombstones) == (False, 1)
 
