@@ -20,6 +20,7 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import weigh
 from winnow.cleaning.summaries.known import place_for, with_summaries
+from winnow.cleaning.summaries.search import walk_partitions
 from winnow.cleaning.summaries.store import read_list, record
 from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION
@@ -32,7 +33,6 @@ from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
-from winnow.survey.survey import walk_partitions
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 

@@ -44,6 +44,8 @@ from winnow.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.words import counted
 
 _LIST_PER_TASK = 256
+ToWalk = tuple[PartitionState, int]
+"""A partition, and the offset from which its producers' last batches are needed."""
 
 
 def list_partitions(
@@ -172,46 +174,22 @@ def list_partition(
     return Listed(listing, walk)
 
 
-def walk_partitions(
-    sc: SparkContext,
-    states: Sequence[PartitionState],
-    *,
-    producers_from: Sequence[int],
-    progress: Progress,
-    prefetch: Mapping[str, Prefetch] | None = None,
-) -> list[tuple[SegmentWalk, ...] | Failure]:
-    """Read every batch header of these partitions. Return each partition's walks, in segment order.
-
-    `producers_from`: for each partition, the offset from which producers' last batches are needed.
-    `prefetch`: by directory, the request for the segments that would be scanned.
-    """
-    keys = [
-        (number, at) for number, state in enumerate(states) for at in range(len(state.segments))
-    ]
-    walked = walk_segments(
-        sc, states, keys, producers_from=producers_from, progress=progress, prefetch=prefetch
-    )
-    return [
-        together([walked[number, at] for at in range(len(state.segments))], state)
-        for number, state in enumerate(states)
-    ]
-
-
 def walk_segments(
     sc: SparkContext,
-    states: Sequence[PartitionState],
+    chosen: Sequence[ToWalk],
     keys: Iterable[tuple[int, int]],
     *,
-    producers_from: Sequence[int],
     progress: Progress,
     prefetch: Mapping[str, Prefetch] | None = None,
 ) -> dict[tuple[int, int], SegmentWalk | Failure]:
-    """Walk some segments. `keys`: the number of the partition, and of the segment in it."""
+    """Walk some segments. `keys`: the number of the partition, and of the segment in it.
+
+    `prefetch`: by directory, the request for the segments that would be scanned.
+    """
     keys, prefetch = [*keys], prefetch or {}
+    states = [state for state, _ in chosen]
     works = {
-        (number, at): _work(
-            states[number], at, producers_from[number], prefetch.get(states[number].directory)
-        )
+        (number, at): _work(*chosen[number], at, prefetch.get(states[number].directory))
         for number, at in keys
     }
     asked = {key: work for key, work in works.items() if work is not None}
@@ -246,7 +224,7 @@ class _Walk:
 
 
 def _work(
-    state: PartitionState, at: int, producers_from: int, prefetch: Prefetch | None
+    state: PartitionState, producers_from: int, at: int, prefetch: Prefetch | None
 ) -> partial[SegmentWalk] | None:
     """Return the walk of a segment, or None if it must not be read."""
     segment = state.segments[at]

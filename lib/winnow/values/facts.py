@@ -16,13 +16,13 @@ from winnow.cleaning.plan.saved import check_same
 from winnow.cleaning.plan.settings import io_rate
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.compaction import Weighed, weigh
+from winnow.cleaning.summaries.search import walk_partitions
 from winnow.logdir.lock import locked
 from winnow.runtime.failure import Failure
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.throttle import limiting_io
 from winnow.scan.job import PartitionJob
-from winnow.state import PartitionState
-from winnow.survey.survey import walk_partitions
+from winnow.survey.survey import ToWalk
 from winnow.survey.walk import SegmentWalk
 
 if TYPE_CHECKING:
@@ -49,21 +49,16 @@ class Facts:
             if isinstance(item, PartitionWork) and item.walks is not None:
                 self._walks[item.state.directory, item.snapshot.offset] = item.walks
 
-    def walk(
-        self, states: Sequence[PartitionState], *, producers_from: Sequence[int]
-    ) -> list[Walks | Failure]:
+    def walk(self, chosen: Sequence[ToWalk]) -> list[Walks | Failure]:
         """Like `walk_partitions`, with remembered results."""
-        keys = [
-            (state.directory, offset) for state, offset in zip(states, producers_from, strict=True)
-        ]
+        keys = [(state.directory, offset) for state, offset in chosen]
         wanted = [at for at, key in enumerate(keys) if key not in self._walks]
         failed: dict[Hashable, Failure] = {}
         if wanted:
             with self._unchanged() as request:
                 walked = walk_partitions(
                     self.spark.sparkContext,
-                    [states[at] for at in wanted],
-                    producers_from=[producers_from[at] for at in wanted],
+                    [chosen[at] for at in wanted],
                     progress=request.progress,
                 )
             for at, walks in zip(wanted, walked, strict=True):

@@ -4,9 +4,8 @@ with other settings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Protocol
 
 from winnow.cleaning.plan.prepared import (
     NOTHING_BELOW,
@@ -35,17 +34,13 @@ from winnow.runtime.failure import Failure, failure
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
 from winnow.survey.place import Listed
+from winnow.survey.survey import ToWalk
 from winnow.survey.transactions import Snapshot, Transactions, newest_snapshot, settle
 from winnow.survey.walk import SegmentWalk
 from winnow.words import counted
 
-
-class Walk(Protocol):
-    """`walk_partitions`, or a function that returns its earlier results."""
-
-    def __call__(
-        self, states: Sequence[PartitionState], *, producers_from: Sequence[int]
-    ) -> list[tuple[SegmentWalk, ...] | Failure]: ...
+Walk = Callable[[Sequence[ToWalk]], list[tuple[SegmentWalk, ...] | Failure]]
+"""`walk_partitions`, or a function that returns its earlier results."""
 
 
 def decide_listed(known: Known, listed: Listed | Failure, request: Request) -> Prepared:
@@ -161,9 +156,7 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
     request.stop.check()
     walked = each_survived(
         [(item.state, item.snapshot.offset) for _, item in chosen],
-        lambda some: walk(
-            [state for state, _ in some], producers_from=[offset for _, offset in some]
-        ),
+        walk,
         goes_on=lambda: request.stop.reason is None,
     )
     if chosen:

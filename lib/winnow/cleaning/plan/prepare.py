@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from pyspark import SparkContext
 
-from winnow.cleaning.plan.decide_listed import Walk, decide_listed, with_walks
+from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
 from winnow.cleaning.plan.prepared import (
     UNREADABLE,
     Known,
@@ -21,7 +21,7 @@ from winnow.cleaning.plan.prepared import (
 )
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries.known import KnownSegments, known_of, still_fits
-from winnow.cleaning.summaries.search import walk_what_may_change
+from winnow.cleaning.summaries.search import walk_partitions
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
@@ -35,7 +35,7 @@ from winnow.scan.prefetch import Expected, prefetch_of, requests_of
 from winnow.storage.places import learn, read_ahead
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
-from winnow.survey.survey import list_partitions, walk_partitions
+from winnow.survey.survey import list_partitions
 
 _READ_AHEAD = 500
 """Partitions whose topic ids are read side by side. Of more, the first listings would be too old.
@@ -109,10 +109,8 @@ def _with_gathered_entries(
     }
     result = list(prepared)
     for number, item in enumerate(prepared):
-        if not isinstance(item, Known):
-            continue
         entry = misplaced.get((item.place.log_dir, item.place.topic_partition))
-        if entry is None:
+        if entry is None or not isinstance(item, Known):
             continue
         try:
             gather_entry(
@@ -211,8 +209,8 @@ def _walk_with(
     known: Mapping[str, KnownSegments],
     request: Request,
 ) -> list[Prepared]:
+    how = partial(walk_partitions, sc, progress=request.progress)
     if request.spool is None:
-        how: Walk = partial(walk_partitions, sc, progress=request.progress)
         return with_walks(decided, request, how)
     expected = {}
     for item in decided:
@@ -229,12 +227,6 @@ def _walk_with(
             known_bytes=sum(s.log_bytes for s in cleaned if s.base_offset in unread),
         )
     sent = request.secret, request.spool, sc.defaultParallelism
-    how = partial(
-        walk_what_may_change,
-        sc,
-        known=known,
-        prefetch=prefetch_of(expected, *sent),
-        scans=requests_of(expected, *sent),
-        progress=request.progress,
-    )
+    prefetch, scans = prefetch_of(expected, *sent), requests_of(expected, *sent)
+    how = partial(how, known=known, prefetch=prefetch, scans=scans)
     return with_walks(decided, request, how)

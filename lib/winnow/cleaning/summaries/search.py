@@ -32,7 +32,7 @@ from winnow.runtime.spread import spread
 from winnow.scan.prefetch import Hashes, Keys, Prefetch, hashes_of, keys_of_split, tombstones_of
 from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
-from winnow.survey.survey import together, walk_segments
+from winnow.survey.survey import ToWalk, together, walk_segments
 from winnow.survey.walk import SegmentWalk
 from winnow.words import counted
 
@@ -48,8 +48,7 @@ _ASKED_FIRST = 2**17
 """So many keys show which segments have many dirty keys. Once those are read, few keys are left."""
 _SCAN_BYTES = 2**28
 _ASK_BYTES = 2**26
-_NO_KEYS: Keys = np.empty(0, np.uint64)
-_NO_HASHES: Hashes = np.empty((0, 2), np.uint64)
+_NOTHING: Mapping[str, Any] = {}
 _AT_ONCE = 2**22
 """Keys of the clean part that are in memory at once, unless a split has more."""
 
@@ -105,23 +104,23 @@ None: its summary can't be read.
 """
 
 
-def walk_what_may_change(
+def walk_partitions(
     sc: SparkContext,
-    states: Sequence[PartitionState],
+    chosen: Sequence[ToWalk],
     *,
-    producers_from: Sequence[int],
-    known: Mapping[str, KnownSegments],
-    prefetch: Mapping[str, Prefetch],
-    scans: Mapping[str, Prefetch],
+    known: Mapping[str, KnownSegments] = _NOTHING,
+    prefetch: Mapping[str, Prefetch] = _NOTHING,
+    scans: Mapping[str, Prefetch] = _NOTHING,
     progress: Progress,
 ) -> list[tuple[SegmentWalk, ...] | Failure]:
-    """Do as `walk_partitions`, but leave out the `known` segments, by directory, that have no dirty
-    key. Their walks say that they stay.
+    """Read every batch header of these partitions. Return each partition's walks, in segment order.
 
-    `prefetch`: by directory, what the first walk scans. `scans`: by directory, how the splits of
-    partitions with known segments are scanned otherwise.
+    `known`: by directory, segments that are left out if they have no dirty key. Their walks say
+    that they stay. `prefetch`: by directory, what the first walk scans. `scans`: by directory, how
+    the splits of partitions with known segments are scanned otherwise.
     """
-    walk = partial(walk_segments, sc, states, producers_from=producers_from, progress=progress)
+    walk = partial(walk_segments, sc, chosen, progress=progress)
+    states = [state for state, _ in chosen]
     searches: dict[int, _Search] = {}
     for number, state in enumerate(states):
         if state.directory in known:
