@@ -83,7 +83,7 @@ def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request) 
             result = replace(result, segments_before=len(first.state.segments))
         kept = kept_bytes(request, first.place.directory)
         final.append(replace(result, kept_bytes=kept))
-    return CarriedOut(final, max(run.peak_bytes, run.split_bytes))
+    return CarriedOut(final, run.peak_bytes)
 
 
 def _for_portion(
@@ -110,7 +110,7 @@ def _carry_out_portion(run: Run, portion: Mapping[int, Prepared]) -> dict[int, P
     """
     request, results = run.request, run.results
     current = _walked(run.sc, portion, request)
-    run.split_bytes = max(run.split_bytes, split_bytes(current.values()))
+    run.peak_bytes = max(run.peak_bytes, split_bytes(current.values()))
     split = split_first(run.sc, current, request)
     run.split |= split.keys()
     retained: dict[int, PartitionWork] = {}

@@ -59,10 +59,8 @@ class Run:
     """Rounds to compact last, when everything else has made room."""
     split: set[int] = field(default_factory=set)
     """Partitions of which segments were split first."""
-    split_bytes: int = 0
-    """Maximal bytes of a split."""
     peak_bytes: int = 0
-    """Maximal bytes staged at one time so far, indexes included."""
+    """Maximal bytes written beside the logs at one time so far, indexes included."""
     kept_bytes: int = 0
     """Bytes staged so far, if replaced files are kept: their space is not freed."""
 
@@ -145,12 +143,9 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     """Return the outcomes of each partition's groups; failures if the job fails or is cancelled."""
     if not jobs:
         return []
-    survived = attempted(lambda: compact_each(run.sc, jobs, run.request), run.request.stop)
-    if isinstance(survived, Failure):
-        return [[survived] for _ in jobs]
-    outcomes: list[list[Outcome]] = [
-        [groups] if isinstance(groups, Failure) else groups for groups in survived
-    ]
+    outcomes = attempted(lambda: compact_each(run.sc, jobs, run.request), run.request.stop)
+    if isinstance(outcomes, Failure):
+        return [[outcomes] for _ in jobs]
     total = len(jobs) if len(jobs) > 1 else None
     run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}", total_tasks=total)
     staged = sum(

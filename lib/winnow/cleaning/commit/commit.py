@@ -1,8 +1,5 @@
-"""Change a log directory: the driver's commit, under the directory's lock. Nothing else renames or
-removes its files.
-
-The commit receives verified staged segments in offset order. It does not know how survivors were
-found.
+"""What every commit of a run does: the journal, the swaps, checkpoints, what is kept for an undo.
+Several partitions are committed side by side.
 """
 
 from __future__ import annotations

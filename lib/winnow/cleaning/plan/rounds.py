@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.request import Request
@@ -84,6 +84,7 @@ def make_round(item: PartitionWork, request: Request) -> Round:
     rest = journal.rest
     if rest is None:
         raise ValueError("a journal lacks the values that its groups are rewritten with")
+    place = place_for(state, request)
     job = PartitionJob(
         topic=state.topic_partition.topic,
         directory=state.directory,
@@ -105,13 +106,12 @@ def make_round(item: PartitionWork, request: Request) -> Round:
             (split.keys.buckets for split in splits if split.keys is not None), None
         ),
         aborted=transactions.aborted,
+        summaries=place,
+        unique_keys=place is not None
+        and item.goes_on is None
+        and read_list(place).has_unique_keys(state, plan.first_dirty_offset),
+        least_summed_up=request.least_summed_up,
     )
-    if (place := place_for(state, request)) is not None:
-        unique = item.goes_on is None and read_list(place).has_unique_keys(
-            state, plan.first_dirty_offset
-        )
-        least = request.least_summed_up
-        job = replace(job, summaries=place, unique_keys=unique, least_summed_up=least)
     return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)
 
 

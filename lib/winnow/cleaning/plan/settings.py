@@ -27,8 +27,6 @@ from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
 
-_OVERRIDE = "--allow-other-broker uses it anyway."
-
 
 def with_metadata(
     settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
@@ -219,17 +217,23 @@ def other_places(
     if not server.log_dirs or not all(path.startswith("/") for path in server.log_dirs):
         return []
     own = {storage.canonical(path) for path in server.log_dirs}
+    what, found = "a broker with other log directories", f"log.dirs={','.join(server.log_dirs)}"
     return [
-        UsageError(
-            "the server.properties of a broker with other log directories",
-            expected=f"{path} in log.dirs",
-            found=f"log.dirs={','.join(server.log_dirs)}",
-            where=server.file,
-            hint=f"Give the file of the broker whose directories these are. {_OVERRIDE}",
-        )
+        _other(what, server, expected=f"{path} in log.dirs", found=found)
         for path in paths
         if not is_remote(path) and storage.canonical(path) not in own
     ]
+
+
+def _other(whose: str, server: ServerProperties, *, expected: str, found: str) -> UsageError:
+    return UsageError(
+        f"the server.properties of {whose}",
+        expected=expected,
+        found=found,
+        where=server.file,
+        hint="Give the file of the broker whose directories these are. --allow-other-broker uses "
+        "it anyway.",
+    )
 
 
 def _other_nodes(
@@ -238,15 +242,10 @@ def _other_nodes(
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
     if None in nodes or not nodes:
         return []
+    own = " or ".join(map(str, sorted(node for node in nodes if node is not None)))
+    expected = f"node.id {own}, as in meta.properties of the log directories"
     return [
-        UsageError(
-            "the server.properties of another broker",
-            expected=f"node.id {' or '.join(map(str, sorted(n for n in nodes if n is not None)))}, "
-            "as in meta.properties of the log directories",
-            found=f"node.id {server.node_id}",
-            where=server.file,
-            hint=f"Give the file of the broker whose directories these are. {_OVERRIDE}",
-        )
+        _other("another broker", server, expected=expected, found=f"node.id {server.node_id}")
         for server in servers
         if server.node_id is not None and server.node_id not in nodes
     ]

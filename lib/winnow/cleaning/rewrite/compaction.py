@@ -133,14 +133,17 @@ Weigh = Callable[[Sequence[PartitionJob]], Sequence[Weighed]]
 
 def compact_each(
     sc: SparkContext, jobs: Sequence[PartitionJob], request: Request, *, weighs: bool = False
-) -> list[list[Outcome] | Failure]:
-    """Compact the partitions in one Spark job. One that kills its worker fails alone."""
+) -> list[list[Outcome]]:
+    """Compact the partitions in one Spark job. One that kills its worker fails alone: that failure
+    is then its only outcome.
+    """
 
     def run(some: Sequence[PartitionJob]) -> list[list[Outcome]]:
         job = CompactionJob(request.now, request.secret, tuple(some))
         return run_compaction(sc, job, request.progress, weighs=weighs)
 
-    return each_survived(jobs, run, goes_on=lambda: request.stop.reason is None)
+    survived = each_survived(jobs, run, goes_on=lambda: request.stop.reason is None)
+    return [[one] if isinstance(one, Failure) else one for one in survived]
 
 
 def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], request: Request) -> list[Weighed]:
@@ -148,7 +151,7 @@ def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], request: Request) -> l
     not matter.
     """
     return [
-        outcomes if isinstance(outcomes, Failure) else all_or_failure(outcomes)
+        all_or_failure(outcomes)
         for wave in waves(jobs)
         for outcomes in compact_each(sc, wave, request, weighs=True)
     ]
@@ -157,12 +160,14 @@ def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], request: Request) -> l
 def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignment:
     """Assign all work to tasks. `parallelism`: cores. `spool`: see `winnow.runtime.spool`."""
     pieces: dict[_At, int] = {}
-    splits, buckets, rewrites, read_bytes = {}, {}, {}, 0
+    splits, buckets, rewrites = dict[_At, int](), dict[_At, int](), dict[_At, int]()
+    split_bytes = read_bytes = 0
     for number, partition in enumerate(job.partitions):
         for at, split in enumerate(partition.splits):
             pieces[number, at] = len(pieces)
             if split.keys is None:
-                splits[number, at] = split.end - split.start
+                split_bytes += split.end - split.start
+                splits[number, at] = split.end - split.start + ITEM_BYTES
         for bucket in range(partition.buckets):
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
@@ -172,22 +177,19 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
             # first.
             written = read * (at + 1) // len(partition.groups)
             rewrites[number, at] = read + written + ITEM_BYTES
-    scan_tasks = task_count(
-        sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism
-    )
-    scans = packed([*splits], [size + ITEM_BYTES for size in splits.values()], tasks=scan_tasks)
-    resolve_tasks = task_count(
-        sum(buckets.values()),
-        per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
-        items=len(buckets),
-        parallelism=parallelism,
-        worth=BUCKET_RECORDS,
-    )
-    rewrite_tasks = task_count(
-        read_bytes, per_task=_REWRITE_BYTES, items=len(rewrites), parallelism=parallelism
-    )
-    by_task = packed([*buckets], [*buckets.values()], tasks=resolve_tasks)
-    groups = packed([*rewrites], [*rewrites.values()], tasks=rewrite_tasks)
+
+    def in_tasks(
+        costs: dict[_At, int], total: int, per_task: int, worth: int = 0
+    ) -> list[list[_At]]:
+        tasks = task_count(
+            total, per_task=per_task, items=len(costs), parallelism=parallelism, worth=worth
+        )
+        return packed([*costs], [*costs.values()], tasks=tasks)
+
+    most_records = (1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS
+    scans = in_tasks(splits, split_bytes, _SCAN_BYTES)
+    by_task = in_tasks(buckets, sum(buckets.values()), most_records, BUCKET_RECORDS)
+    groups = in_tasks(rewrites, read_bytes, _REWRITE_BYTES)
     loads = [sum(rewrites[at] for at in task) for task in groups]
     helped = [] if spool is None else left_over(loads, cores=parallelism)
     return _Assignment(
@@ -285,13 +287,9 @@ def _finish(
 ) -> Iterator[tuple[_At, Outcome]]:
     """Yield ((partition, group), outcome) for every group of this task."""
     job, assignment, _, ticks = shared.value
-    kept: dict[_At, list[Survivors]] = defaultdict(list)
-    failed: dict[_At, Failure] = {}
+    kept: dict[_At, list[_Kept]] = defaultdict(list)
     for _, (partition, group, item) in items:
-        if isinstance(item, Failure):
-            failed[partition, group] = item
-        else:
-            kept[partition, group].append(item)
+        kept[partition, group].append(item)
     own, shared_out = (
         (None, assignment.cores) if task in assignment.helped else (assignment.cores, None)
     )
@@ -304,15 +302,15 @@ def _finish(
         partition, number = at
         work = job.partitions[partition]
         group = work.groups[number]
-        if at in failed:
-            return 0, lambda: failed[at]
+        survivors = all_or_failure(kept.pop(at, []))
+        if isinstance(survivors, Failure):
+            return 0, lambda: survivors
         if group.stays is not None:
             return 0, partial(unread, group, group.stays)
 
         def split_done(split: int) -> None:
             tick(ticks, len(assignment.pieces) + assignment.pieces[partition, split])
 
-        survivors = kept.pop(at, [])
         try:
             with one_of(own):
                 output = GroupOutput(
