@@ -20,7 +20,7 @@ from winnow.cleaning.commit.retention import retain_only
 from winnow.cleaning.commit.split import split_bytes, split_first
 from winnow.cleaning.compact import NOT_BEGUN, Run, compact
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.decide_listed import needs_walk
+from winnow.cleaning.plan.decide_listed import to_walk
 from winnow.cleaning.plan.prepare import decide_again, prepare, walk
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
@@ -152,18 +152,13 @@ def _walked(
     sc: SparkContext, portion: Mapping[int, Prepared], request: Request
 ) -> dict[int, Prepared | PartitionResult]:
     """Walk the partitions that need it, and return all. If the walk fails, these have failed."""
-    ready = dict[int, Prepared | PartitionResult](portion)
-    works = {
-        number: item
-        for number, item in portion.items()
-        if isinstance(item, PartitionWork) and item.walks is None and needs_walk(item.plan)
-    }
-    if not works:
-        return ready
-    found = attempted(lambda: walk(sc, [*works.values()], request), request.stop)
+    found = attempted(lambda: walk(sc, [*portion.values()], request), request.stop)
     if isinstance(found, Failure):
-        return ready | {n: report.given_up(item, found, request.stop) for n, item in works.items()}
-    return ready | dict(zip(works, found, strict=True))
+        return {
+            number: report.given_up(item, found, request.stop) if to_walk(item) else item
+            for number, item in portion.items()
+        }
+    return dict(zip(portion, found, strict=True))
 
 
 def _retain(run: Run, items: Mapping[int, PartitionWork]) -> dict[int, Prepared]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from typing import TypeGuard
 
 from winnow.cleaning.plan.prepared import (
     NOTHING_BELOW,
@@ -148,11 +149,7 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
 
     Only a walk finds the last stable offset. It never allows more than the high watermark did.
     """
-    chosen = [
-        (number, item)
-        for number, item in enumerate(decided)
-        if isinstance(item, PartitionWork) and needs_walk(item.plan)
-    ]
+    chosen = [(number, item) for number, item in enumerate(decided) if to_walk(item)]
     request.stop.check()
     walked = each_survived(
         [(item.state, item.snapshot.offset) for _, item in chosen],
@@ -180,6 +177,11 @@ def needs_walk(plan: PartitionPlan) -> bool:
     return plan.compaction is not None or (
         plan.retention is not None and plan.state.trusted_end is not None
     )
+
+
+def to_walk(item: Prepared) -> TypeGuard[PartitionWork]:
+    """Return whether a partition needs a walk and had none yet."""
+    return isinstance(item, PartitionWork) and item.walks is None and needs_walk(item.plan)
 
 
 def _with_walks(

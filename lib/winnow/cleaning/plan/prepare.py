@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from pyspark import SparkContext
 
-from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
+from winnow.cleaning.plan.decide_listed import decide_listed, to_walk, with_walks
 from winnow.cleaning.plan.prepared import (
     UNREADABLE,
     Known,
@@ -186,7 +186,7 @@ def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> lis
     known = {
         item.state.directory: segments
         for item in decided
-        if isinstance(item, PartitionWork) and (segments := known_of(item, request)) is not None
+        if to_walk(item) and (segments := known_of(item, request)) is not None
     }
     result = _walk_with(sc, decided, known, request)
     # Transactions that the walk found may have changed the plan.
