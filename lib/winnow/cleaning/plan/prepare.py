@@ -20,8 +20,9 @@ from winnow.cleaning.plan.prepared import (
     why_unwritable,
 )
 from winnow.cleaning.request import Request
-from winnow.cleaning.summaries.known import KnownSegments, known_of, still_fits
+from winnow.cleaning.summaries.known import KnownSegments, place_for
 from winnow.cleaning.summaries.search import walk_partitions
+from winnow.cleaning.summaries.store import read_list
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
@@ -29,6 +30,7 @@ from winnow.logdir.earlier_listing import read_earlier
 from winnow.logdir.names import PARTITION_METADATA
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
+from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings, Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
@@ -186,7 +188,7 @@ def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> lis
     known = {
         item.state.directory: segments
         for item in decided
-        if to_walk(item) and (segments := known_of(item, request)) is not None
+        if to_walk(item) and (segments := _known_of(item, request)) is not None
     }
     result = _walk_with(sc, decided, known, request)
     # Transactions that the walk found may have changed the plan.
@@ -195,7 +197,7 @@ def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> lis
         for number, (before, item) in enumerate(zip(decided, result, strict=True))
         if isinstance(item, PartitionWork)
         and item.state.directory in known
-        and not still_fits(item, known[item.state.directory])
+        and not _still_fits(item, known[item.state.directory])
     }
     redone = _walk_with(sc, [*again.values()], {}, request) if again else []
     for number, item in zip(again, redone, strict=True):
@@ -230,3 +232,50 @@ def _walk_with(
     prefetch, scans = prefetch_of(expected, *sent), requests_of(expected, *sent)
     how = partial(how, known=known, prefetch=prefetch, scans=scans)
     return with_walks(decided, request, how)
+
+
+def _known_of(item: PartitionWork, request: Request) -> KnownSegments | None:
+    """Return the segments that need not be read if no dirty record has one of their keys, if any.
+
+    Such a segment lies in the clean range and above the log start offset. It is alone in its group.
+    Nobody needs its producers. It has the indexes that a cleaning would write now. After an unclean
+    shutdown, nothing is known.
+    """
+    state, plan, config = item.state, item.plan.compaction, item.config
+    place = place_for(state, request)
+    if place is None or plan is None or request.spool is None or item.goes_on is not None:
+        return None
+    if state.recovered is not None or state.trusted_end is not None:
+        return None
+    kept = read_list(place)
+    ends = {
+        segment.base_offset: following.base_offset
+        for segment, following in zip(state.segments, state.segments[1:], strict=False)
+    }
+    last = min(plan.first_dirty_offset, item.snapshot.offset)
+    alone, settings = _alone(plan), (config.index_interval_bytes, config.segment_index_bytes)
+    segments = {
+        base: summary
+        for base, summary in kept.fitting(state).items()
+        if base in alone
+        and state.log_start_offset <= base
+        and ends.get(base, last + 1) <= last
+        and summary.next_offset <= ends[base]
+        and (summary.index_interval_bytes, summary.segment_index_bytes) == settings
+    }
+    unique = kept.has_unique_keys(state, plan.first_dirty_offset)
+    return KnownSegments(place, plan.end_offset, segments, unique) if segments else None
+
+
+def _alone(plan: CompactionPlan) -> set[int]:
+    return {group[0].base_offset for group in plan.groups if len(group) == 1}
+
+
+def _still_fits(item: PartitionWork, known: KnownSegments) -> bool:
+    """Return whether the unread segments may stay unread under the plan with transactions."""
+    plan = item.plan.compaction
+    unread = {walk.base_offset for walk in item.walks or () if walk.stays is not None}
+    if plan is None or not unread:
+        return True
+    cleaned = {segment.base_offset for segment in plan.segments}
+    return plan.end_offset <= known.end_offset and unread & cleaned <= _alone(plan)
