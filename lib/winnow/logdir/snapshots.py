@@ -11,11 +11,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import astuple
-from functools import cache
 
 from winnow.errors import CorruptLogError
 from winnow.state import ProducerEntry
 from winnow.storage.contract import Storage
+from winnow.wire.crc import crc32c_extended
 
 HEAD = struct.Struct(">hIi")
 """version, crc, count"""
@@ -43,7 +43,7 @@ def decode_snapshot(data: bytes, *, where: str) -> tuple[ProducerEntry, ...]:
             f"{len(data)} for {count}",
             where,
         )
-    actual = _crc32c(data[_CRC_COVERS_FROM:])
+    actual = crc32c_extended(0, data[_CRC_COVERS_FROM:])
     if crc != actual:
         raise _corrupt(f"CRC {actual:08x}", f"{crc:08x}", where)
     return tuple(ProducerEntry(*fields) for fields in ENTRY.iter_unpack(data[HEAD.size :]))
@@ -52,30 +52,10 @@ def decode_snapshot(data: bytes, *, where: str) -> tuple[ProducerEntry, ...]:
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
     packed = [ENTRY.pack(*astuple(entry)) for entry in entries]
     covered = len(packed).to_bytes(4) + b"".join(packed)
-    return VERSION.to_bytes(2) + _crc32c(covered).to_bytes(4) + covered
+    return VERSION.to_bytes(2) + crc32c_extended(0, covered).to_bytes(4) + covered
 
 
 def _corrupt(expected: str, found: str, where: str) -> CorruptLogError:
     return CorruptLogError(
         "a damaged producer snapshot", expected=expected, found=found, where=where
     )
-
-
-def _crc32c(data: bytes) -> int:
-    value = 0xFFFFFFFF
-    table = _table()
-    for byte in data:
-        value = table[(value ^ byte) & 0xFF] ^ (value >> 8)
-    return value ^ 0xFFFFFFFF
-
-
-@cache
-def _table() -> tuple[int, ...]:
-    """CRC-32C (Castagnoli), reflected. Snapshots are small: a kernel costs more to start."""
-    table = []
-    for index in range(256):
-        value = index
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return tuple(table)
