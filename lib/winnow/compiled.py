@@ -42,7 +42,6 @@ _WITH_KERNELS = (
     "scan/last_offsets.py",
     "cleaning/summaries/truncated.py",
     "logdir/fast_listing.py",
-    "logdir/indexes/kernels.py",
     "storage/small_files.py",
     "wire/control_records.py",
     "wire/digests.py",

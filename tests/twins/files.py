@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from tests.twins.headers import bits_of_plain
-from winnow.logdir.indexes.kernels import Array
+from winnow.logdir.indexes.index import Array
 from winnow.scan.chunks import counted
 from winnow.scan.cut import _most_records
 from winnow.storage.small_files import _FLAGS

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN, NO_TIMESTAMP
-from winnow.wire.buffers import as_rows
+from winnow.wire.buffers import Rows, as_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -22,6 +23,8 @@ TIME_ENTRY = np.dtype([("timestamp", np.int64), ("offset", np.int64)])
 OFFSET_ENTRY_ON_DISK = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 TIME_ENTRY_ON_DISK = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
+_MAX_LOG_BYTES = 2**31 - 1
+_UNLIMITED = 2**62
 _NO_ENTRY_FITS = (
     "The index belongs to another log or is damaged: start a broker once without it, "
     "so that it is rebuilt."
@@ -38,19 +41,12 @@ def decode_offset_index(
     a multiple of 8, offsets and positions ascend strictly, positions lie in (0, log_bytes) and
     offsets in [base_offset, end_offset).
     """
-    raw = _entries(data, OFFSET_ENTRY_ON_DISK, path)
-    entries = np.empty(raw.shape[0], OFFSET_ENTRY)
-    if not raw.shape[0]:
-        return entries
-    entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
-    entries["position"] = raw["position"]
-    offsets, positions = entries["offset"], entries["position"]
-    if _ascend_within(offsets, base_offset, end_offset) and _ascend_within(positions, 1, log_bytes):
-        return entries
+    entries = _entries(data, OFFSET_ENTRY_ON_DISK, OFFSET_ENTRY, path, base_offset)
+    positions = entries["position"]
     check_each(positions > 0, entries, path, "a position above 0")
     check_each(positions < log_bytes, entries, path, f"a position below {log_bytes}")
     _check_bounds(entries, path, base_offset, end_offset)
-    check_each(_ascends(offsets), entries, path, "an ascending offset")
+    check_each(_ascends(entries["offset"]), entries, path, "an ascending offset")
     check_each(_ascends(positions), entries, path, "an ascending position")
     return entries
 
@@ -63,21 +59,12 @@ def decode_time_index(
     Raises CorruptLogError unless the size is a multiple of 12, timestamps ascend strictly from 0,
     and offsets do not descend and lie in [base_offset, end_offset).
     """
-    raw = _entries(data, TIME_ENTRY_ON_DISK, path)
-    entries = np.empty(raw.shape[0], TIME_ENTRY)
-    if not raw.shape[0]:
-        return entries
-    entries["timestamp"] = raw["timestamp"]
-    entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
-    timestamps, offsets = entries["timestamp"], entries["offset"]
-    if _ascend_within(timestamps, 0, None) and _ascend_within(
-        offsets, base_offset, end_offset, strictly=False
-    ):
-        return entries
+    entries = _entries(data, TIME_ENTRY_ON_DISK, TIME_ENTRY, path, base_offset)
+    timestamps = entries["timestamp"]
     check_each(timestamps >= 0, entries, path, "a timestamp of at least 0")
     _check_bounds(entries, path, base_offset, end_offset)
     check_each(_ascends(timestamps), entries, path, "an ascending timestamp")
-    check_each(_ascends(offsets, strictly=False), entries, path, "an ascending offset")
+    check_each(_ascends(entries["offset"], strictly=False), entries, path, "an ascending offset")
     return entries
 
 
@@ -102,26 +89,21 @@ def without_preallocated(data: bytes, entry_size: int) -> bytes:
     return data[:kept] if kept < len(data) else data
 
 
-def _entries(data: bytes, dtype: np.dtype[Any], path: str) -> Array:
-    if len(data) % dtype.itemsize:
+def _entries(
+    data: bytes, on_disk: np.dtype[Any], dtype: np.dtype[Any], path: str, base_offset: int
+) -> Array:
+    if len(data) % on_disk.itemsize:
         raise CorruptLogError(
             "an index file has a torn end",
-            expected=f"a multiple of {dtype.itemsize} bytes",
+            expected=f"a multiple of {on_disk.itemsize} bytes",
             found=f"{len(data)} bytes",
             where=path,
             hint=_NO_ENTRY_FITS,
-            position=len(data) - len(data) % dtype.itemsize,
+            position=len(data) - len(data) % on_disk.itemsize,
         )
-    return np.frombuffer(data, dtype)
-
-
-def _ascend_within(values: Array, least: int, end: int | None, *, strictly: bool = True) -> bool:
-    """Check one or more values: three times as fast as finding a fault, which is rare."""
-    if values[0] < least or (end is not None and values[-1] >= end):
-        return False
-    if values.shape[0] == 1:
-        return True
-    return bool((values[1:] > values[:-1] if strictly else values[1:] >= values[:-1]).all())
+    entries = np.frombuffer(data, on_disk).astype(dtype)
+    entries["offset"] += base_offset
+    return entries
 
 
 def _ascends(values: Array, *, strictly: bool = True) -> Array:
@@ -153,6 +135,22 @@ def check_each(fine: Array, entries: Array, path: str, expected: str) -> None:
         )
 
 
+class _State(NamedTuple):
+    """What is known of a segment after some of its batches."""
+
+    bytes_since_entry: int = 0
+    """Bytes of batches since the last entry. Starts at 0, so the first batch never gets one."""
+    max_timestamp: int = -1
+    offset_of_max: int = -1
+    last_time_entry: int = -1
+    """Timestamp of the last time-index entry. Without one it is -1, so that -1 never gets an entry.
+    """
+    without_time: int = 0
+    """Entries of the offset index since the last one of the time index."""
+    offset_entries: int = 0
+    time_entries: int = 0
+
+
 class IndexBuilder:
     """Build both indexes of one segment while its batches are written in order (S1.6, S1.7, S5.9).
 
@@ -162,26 +160,16 @@ class IndexBuilder:
     """
 
     def __init__(
-        self, *, base_offset: int, index_interval_bytes: int, max_index_bytes: int | None = None
+        self, *, base_offset: int, index_interval_bytes: int, max_index_bytes: int = _UNLIMITED
     ) -> None:
-        # Imported here: numba takes longer to import than a survey, which only reads indexes.
-        from winnow.logdir.indexes import kernels  # noqa: PLC0415
-
-        self._kernels = kernels
         self._base_offset = base_offset
         self._interval = index_interval_bytes
-        unlimited = 2**62
-        self._room = unlimited if max_index_bytes is None else max_index_bytes // OFFSET_ENTRY_SIZE
+        self._room = max_index_bytes // OFFSET_ENTRY_SIZE
         # One slot is reserved for the forced last entry.
-        self._time_room = (
-            unlimited if max_index_bytes is None else max_index_bytes // TIME_ENTRY_SIZE - 1
-        )
-        self._state = kernels.INITIAL_STATE.copy()
+        self._time_room = max_index_bytes // TIME_ENTRY_SIZE - 1
+        self._state = _State()
         self._next_offset = base_offset
-        self._offset_parts: list[bytes] = []
-        self._time_parts: list[bytes] = []
-        self._count = 0
-        self._time_count = 0
+        self._index, self._timeindex = bytearray(), bytearray()
 
     def append(self, batches: Array, start: int = 0) -> None:
         """Add the next batches: BATCH rows. Their positions count from byte `start` of the file.
@@ -189,55 +177,37 @@ class IndexBuilder:
         Raises CorruptLogError if an offset or a position does not fit into an index entry, if
         offsets do not ascend, or if the index would exceed `max_index_bytes`.
         """
-        rows = as_rows(batches)
-        self._check(rows, start)
-        offsets = np.empty(rows.shape[0], _NATIVE_OFFSET_ENTRY)
-        times = np.empty(rows.shape[0], _NATIVE_TIME_ENTRY)
-        count, time_count = self._kernels.index_chunk(
-            rows,
-            start,
-            self._base_offset,
-            self._interval,
-            self._state,
-            offsets["relative_offset"],
-            offsets["position"],
-            times["timestamp"],
-            times["relative_offset"],
+        self._check(batches, start)
+        self._add(batches, start)
+        self._check_room(
+            "the index of the cleaned segment would exceed segment.index.bytes",
+            hint="Raise segment.index.bytes of the topic. Kafka's own cleaner fails here too.",
         )
-        asked = self._entries_of_time(time_count)
-        if self._count + count > self._room or asked > self._time_room:
-            raise CorruptLogError(
-                "the index of the cleaned segment would exceed segment.index.bytes",
-                expected=f"at most {self._room} entries, {self._time_room} of the time index",
-                found=f"{self._count + count} and {asked}",
-                hint="Raise segment.index.bytes of the topic. Kafka's own cleaner fails here too.",
-            )
-        self._count += count
-        self._time_count += time_count
-        self._offset_parts.append(offsets[:count].astype(OFFSET_ENTRY_ON_DISK).tobytes())
-        self._time_parts.append(times[:time_count].astype(TIME_ENTRY_ON_DISK).tobytes())
 
     def finish(self) -> tuple[bytes, bytes]:
         """Return the `.index` and the `.timeindex`, with its forced last entry (S1.7)."""
-        timestamp = int(self._state[self._kernels.MAX_TIMESTAMP])
-        offset = int(self._state[self._kernels.OFFSET_OF_MAX])
-        last = b""
-        if timestamp > int(self._state[self._kernels.LAST_TIME_ENTRY]):
-            last = np.array([(timestamp, offset - self._base_offset)], TIME_ENTRY_ON_DISK).tobytes()
-        return b"".join(self._offset_parts), b"".join(self._time_parts) + last
+        state, last = self._state, b""
+        if state.max_timestamp > state.last_time_entry:
+            forced = [(state.max_timestamp, state.offset_of_max - self._base_offset)]
+            last = np.array(forced, TIME_ENTRY_ON_DISK).tobytes()
+        return bytes(self._index), bytes(self._timeindex) + last
 
-    def _entries_of_time(self, more: int) -> int:
-        """Return how many Kafka asks room for. It checks whether the time index is full before it
-        checks for anything to add.
-        """
-        return self._time_count + more + bool(self._state[self._kernels.WITHOUT_TIME] > 0)
+    def _add(self, batches: Array, start: int) -> None:
+        rows, before = as_rows(batches), self._state
+        offsets, times = np.empty(len(rows), OFFSET_ENTRY), np.empty(len(rows), TIME_ENTRY)
+        self._state = _index_chunk(
+            rows, start, self._base_offset, self._interval, before, offsets, times
+        )
+        offsets = offsets[: self._state.offset_entries - before.offset_entries]
+        times = times[: self._state.time_entries - before.time_entries]
+        self._index += offsets.astype(OFFSET_ENTRY_ON_DISK).tobytes()
+        self._timeindex += times.astype(TIME_ENTRY_ON_DISK).tobytes()
 
     def _check(self, rows: Array, start: int) -> None:
-        if not rows.shape[0]:
+        if not len(rows):
             return
         lasts = rows["last_offset"]
-        ascending, begin, end = self._kernels.extent(rows, start, self._next_offset)
-        if not ascending:
+        if (lasts <= np.append(self._next_offset - 1, lasts[:-1])).any():
             raise CorruptLogError(
                 "the offsets of batches do not ascend",
                 expected=f"last offsets from {self._next_offset} on",
@@ -249,6 +219,8 @@ class IndexBuilder:
                 expected=f"at most {self._base_offset + MAX_OFFSET_SPAN}",
                 found=str(int(lasts[-1])),
             )
+        begin = start + int(rows["position"].min())
+        end = start + int((rows["position"] + rows["size"]).max())
         if begin < 0 or end > _MAX_LOG_BYTES:
             raise CorruptLogError(
                 "a batch lies too far into its segment for an index entry",
@@ -259,10 +231,61 @@ class IndexBuilder:
             )
         self._next_offset = int(lasts[-1]) + 1
 
+    def _check_room(self, problem: str, *, hint: str, where: str | None = None) -> None:
+        # Kafka checks whether the time index is full before it checks for anything to add.
+        state = self._state
+        count, asked = state.offset_entries, state.time_entries + (state.without_time > 0)
+        if count > self._room or asked > self._time_room:
+            raise CorruptLogError(
+                problem,
+                expected=f"at most {self._room} entries, {self._time_room} of the time index",
+                found=f"{count} and {asked}",
+                where=where,
+                hint=hint,
+            )
 
-_MAX_LOG_BYTES = 2**31 - 1
-_NATIVE_OFFSET_ENTRY = np.dtype([("relative_offset", np.int32), ("position", np.int32)])
-_NATIVE_TIME_ENTRY = np.dtype([("timestamp", np.int64), ("relative_offset", np.int64)])
+
+@njit(cache=True, nogil=True)
+def _index_chunk(
+    rows: Rows,
+    start: int,
+    base_offset: int,
+    interval: int,
+    state: _State,
+    offsets: Array,
+    times: Array,
+) -> _State:
+    """Fill in the entries that these batches get, with relative offsets, and return the state after
+    them: the rule of S1.6 and S1.7. Positions of rows count from byte `start` of the file.
+    """
+    since, max_timestamp, offset_of_max, last_time_entry, without_time, _, _ = state
+    count = time_count = 0
+    for row in rows:
+        if row.max_timestamp > max_timestamp:
+            max_timestamp = row.max_timestamp
+            offset_of_max = row.last_offset
+        if since > interval:
+            offsets[count].offset = row.last_offset - base_offset
+            offsets[count].position = start + row.position
+            count += 1
+            without_time += 1
+            if max_timestamp > last_time_entry:
+                times[time_count].timestamp = max_timestamp
+                times[time_count].offset = offset_of_max - base_offset
+                time_count += 1
+                last_time_entry = max_timestamp
+                without_time = 0
+            since = 0
+        since += row.size
+    return _State(
+        since,
+        max_timestamp,
+        offset_of_max,
+        last_time_entry,
+        without_time,
+        state.offset_entries + count,
+        state.time_entries + time_count,
+    )
 
 
 def warm_up() -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_ON_DISK,
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_ON_DISK,
-    TIME_ENTRY_SIZE,
     Array,
     IndexBuilder,
 )
@@ -27,29 +25,19 @@ class RecoveredIndexes(IndexBuilder):
     need not ascend: a loader compares them only where it adds an entry.
     """
 
-    def __init__(self, *, base_offset: int, interval: int, max_bytes: int, where: str) -> None:
-        super().__init__(base_offset=base_offset, index_interval_bytes=interval)
-        self._most = max_bytes // OFFSET_ENTRY_SIZE
-        self._most_times = max_bytes // TIME_ENTRY_SIZE - 1
-        self._where = where
+    def append(self, batches: Array, start: int = 0) -> None:
+        self._add(batches, start)
 
-    def _check(self, rows: Array, start: int) -> None:
-        """Accept offsets in any order."""
-
-    def finish(self) -> tuple[bytes, bytes]:
+    def recovered(self, where: str) -> tuple[bytes, bytes]:
         """Return both files. Raises OffsetOrderError, and CorruptLogError for more entries than
-        `segment.index.bytes` holds: a broker then fails to load the log.
+        `max_index_bytes` has room for: a broker then fails to load the log.
         """
-        asked = self._entries_of_time(0)
-        if self._count > self._most or asked > self._most_times:
-            raise CorruptLogError(
-                "the index of a segment would exceed segment.index.bytes",
-                expected=f"at most {self._most} entries, {self._most_times} of the time index",
-                found=f"{self._count} and {asked}",
-                where=self._where,
-                hint="Raise segment.index.bytes of the topic. A broker fails here, too.",
-            )
-        index, timeindex = super().finish()
+        self._check_room(
+            "the index of a segment would exceed segment.index.bytes",
+            hint="Raise segment.index.bytes of the topic. A broker fails here, too.",
+            where=where,
+        )
+        index, timeindex = self.finish()
         offsets = np.frombuffer(index, OFFSET_ENTRY_ON_DISK)["relative_offset"].astype(np.int64)
         times = np.frombuffer(timeindex, TIME_ENTRY_ON_DISK)["relative_offset"].astype(np.int64)
         if (np.diff(offsets) <= 0).any() or (np.diff(times) < 0).any():

@@ -168,9 +168,8 @@ class _Loader:
         path, interval = self._path(segment), self._config.index_interval_bytes
         indexes = RecoveredIndexes(
             base_offset=segment.base,
-            interval=interval,
-            max_bytes=self._config.segment_index_bytes,
-            where=path,
+            index_interval_bytes=interval,
+            max_index_bytes=self._config.segment_index_bytes,
         )
         aborted: list[AbortedTransaction] = []
         size, end, goes_back = 0, segment.base, False
@@ -190,7 +189,7 @@ class _Loader:
             last = end_of(rows[-1])
             size, end = last.position, last.next_offset
         try:
-            index, timeindex = indexes.finish()
+            index, timeindex = indexes.recovered(path)
         except OffsetOrderError:
             # Cutting a transaction index to nothing leaves an empty file.
             if aborted and is_before_break(
