@@ -99,7 +99,11 @@ def a_round(tmp_path: Path) -> Round:
         now=MTIME_NS // 10**6,
         end_offset=END_OFFSET,
         checkpoint_before=5,
-        groups=tuple(JournalGroup(sources=group.sources) for group in groups),
+        groups=tuple(
+            JournalGroup(sources=group.sources, open_producers=(), lingering=(), output=None)
+            for group in groups
+        ),
+        rest=None,
     )
     return Round(root, groups, journal)
 

@@ -131,6 +131,7 @@ def _new_journal(
                 sources=group,
                 open_producers=tuple(sorted(carried.open_producers)),
                 lingering=tuple(sorted(carried.lingering)),
+                output=None,
             )
             for group in plan.groups
             for carried in [transactions.carried[number[group[0].base_offset]]]

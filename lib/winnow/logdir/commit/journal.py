@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
+from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.state import Segment
 from winnow.storage.contract import Entry, Storage
-from winnow.storage.own_json import MAX_LONG, Value, read_json
+from winnow.storage.own_json import Value, read_json
 from winnow.wire.crc import crc32c_extended
 
 JOURNAL = "round.json"
@@ -36,9 +37,9 @@ class StagedFile:
     """`name` is the name in the staging directory. The size is in bytes."""
 
     name: str
-    size: int
-    crc32c: int | None = None
-    """CRC-32C of the whole file. None in a journal of an earlier version."""
+    size: Natural
+    crc32c: Annotated[int, 0, 2**32 - 1] = -1
+    """CRC-32C of the whole file. -1 in a journal of an earlier version, which has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class Output:
 
     files: Mapping[str, StagedFile]
     """By suffix."""
-    log_mtime_ms: int
+    log_mtime_ms: Natural
 
     @property
     def log_bytes(self) -> int:
@@ -60,13 +61,13 @@ class JournalGroup:
 
     sources: tuple[Segment, ...]
     """As they were when they were listed."""
-    open_producers: tuple[int, ...] = ()
+    open_producers: tuple[Natural, ...]
     """Producers with transactional data before the group and after their last marker (S4.1)."""
-    lingering: tuple[int, ...] = ()
+    lingering: tuple[Natural, ...]
     """Producers whose aborted data, below the log start offset, counts as committed up to their
     next COMMIT (S4.1).
     """
-    output: Output | None = None
+    output: Output | None
     """None: the group has not been rewritten yet, or is `unchanged`."""
     unchanged: bool = False
     """The only source would be replaced by an equal segment, and stays."""
@@ -86,32 +87,37 @@ class JournalGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """The inputs for rewriting waiting groups, which a partly rewritten log no longer provides."""
+    """The inputs for rewriting waiting groups, which a partly rewritten log no longer provides.
 
-    first_dirty_offset: int
+    A journal without the fields that have defaults is from a Winnow that knew one version's rules.
+    """
+
+    first_dirty_offset: Natural
     legacy_delete_horizon_ms: int
     """Tombstones of v0 and v1 are kept in segments whose `.log` is younger (S5.1)."""
-    last_records: tuple[tuple[int, int | None, int], ...]
+    last_records: tuple[tuple[Natural, Natural | None, FromMinusOne], ...]
     """Producer id, offset of its last data batch, epoch (S5.4)."""
-    delete_horizons: bool
+    delete_horizons: bool = True
     """Whether batches have delete horizons (S5.8)."""
-    converts: bool
+    converts: bool = True
     """Whether what remains of v0 and v1 becomes v2 (S2.5)."""
-    emptied_end: int | None
-    """Where a batch must end to be kept although it keeps no record (S5.4)."""
+    emptied_end: FromMinusOne | None = -1
+    """Where a batch must end to be kept although it keeps no record (S5.4). -1: where the round
+    ends.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
     run_id: str
-    now: int
+    now: Natural
     """The clock of the round, ms."""
-    end_offset: int
+    end_offset: Natural
     """The cleaner checkpoint after all groups are in place."""
     checkpoint_before: int | None
     groups: tuple[JournalGroup, ...]
     """Ascending. The waiting ones come last."""
-    rest: Rest | None = None
+    rest: Rest | None
     """None: no group is waiting."""
 
     @property
@@ -127,7 +133,7 @@ class Journal:
         files = (
             file for group in self.groups if group.output for file in group.output.files.values()
         )
-        return all(file.crc32c is not None for file in files)
+        return all(file.crc32c >= 0 for file in files)
 
 
 def with_staged(
@@ -201,8 +207,6 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
 def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
     """Drop what is not recorded. A hard link that is kept of a file has another stamp, too."""
     kept = {name: value for name, value in items if name not in _LEFT_OUT}
-    if kept.get("crc32c", 0) is None:  # `read_journal` wants a checksum or no field
-        del kept["crc32c"]
     if kept.get("unchanged") is False:  # an earlier version knows no such field
         del kept["unchanged"]
     return kept
@@ -217,112 +221,48 @@ def leave_journal(storage: Storage, staging: str) -> None:
 
 def read_journal(storage: Storage, staging: str) -> Journal | None:
     """Return None if there is none or no run wrote it: a round can always be given up."""
-    path = f"{staging}/{JOURNAL}"
-    if not storage.exists(path):
-        return None
     try:
-        return _journal(read_json(storage, path))
+        return _journal(read_json(storage, f"{staging}/{JOURNAL}"))
     except CorruptLogError:
         return None
 
 
 def _journal(value: Value) -> Journal:
     """Raises CorruptLogError for anything that `write_journal` would not have written."""
-    found = value.fields({"version", *_names(Journal)})
-    found["version"].version(VERSION)
-    groups = tuple(_group(group) for group in found["groups"].items())
+    value.fields({"version"}, None)["version"].version(VERSION)
+    journal = stored(value, Journal, beside={"version"})
+    groups, waiting, rest = journal.groups, journal.waiting, journal.rest
     bases = [base for group in groups for base in group.source_bases]
-    if not groups or bases != sorted(set(bases)):
-        raise found["groups"].refused("base offsets that ascend")
-    journal = Journal(
-        run_id=found["run_id"].text(),
-        now=found["now"].integer(),
-        end_offset=found["end_offset"].integer(least=bases[-1] + 1),
-        checkpoint_before=found["checkpoint_before"].integer_or_none(least=-MAX_LONG),
-        groups=groups,
-        rest=None
-        if found["rest"].raw is None
-        else _rest(found["rest"], end_offset=found["end_offset"].integer()),
-    )
-    waiting = journal.waiting
-    if waiting != groups[len(groups) - len(waiting) :] or (journal.rest is None) is bool(waiting):
-        raise found["groups"].refused("waiting groups at the end, and only with `rest`")
+    if not (
+        all(map(_is_sound, groups))
+        and min(bases, default=-1) >= 0
+        and bases == sorted(set(bases))
+        and bases[-1] < journal.end_offset
+        and waiting == groups[len(groups) - len(waiting) :]
+        and (rest is None) is not bool(waiting)
+    ):
+        raise value.refused("groups that ascend, the waiting ones at the end", "others")
+    if rest is not None and rest.emptied_end == -1:
+        return replace(journal, rest=replace(rest, emptied_end=journal.end_offset))
     return journal
 
 
-def _rest(value: Value, *, end_offset: int) -> Rest:
-    """Without its last fields, a journal is from a Winnow that knew one version's rules."""
-    optional = {"delete_horizons", "converts", "emptied_end"}
-    found = value.fields(_names(Rest) - optional, optional)
-    end = found.get("emptied_end")
-    return Rest(
-        first_dirty_offset=found["first_dirty_offset"].integer(),
-        legacy_delete_horizon_ms=found["legacy_delete_horizon_ms"].integer(least=-MAX_LONG),
-        last_records=tuple(_last_record(record) for record in found["last_records"].items()),
-        delete_horizons="delete_horizons" not in found or found["delete_horizons"].boolean(),
-        converts="converts" not in found or found["converts"].boolean(),
-        emptied_end=end_offset if end is None else end.integer_or_none(),
+def _is_sound(group: JournalGroup) -> bool:
+    if group.output is None:
+        return len(group.sources) == 1 if group.unchanged else bool(group.sources)
+    files = group.output.files
+    return (
+        bool(group.sources)
+        and not group.unchanged
+        and _NEEDED <= files.keys() <= {*SEGMENT_SUFFIXES}
+        and all(
+            _is_attempt(file.name, segment_file(group.base_offset, suffix))
+            for suffix, file in files.items()
+        )
     )
 
 
-def _last_record(value: Value) -> tuple[int, int | None, int]:
-    producer, offset, epoch = value.items(length=3)
-    return producer.integer(), offset.integer_or_none(), epoch.integer(least=-1)
-
-
-def _group(value: Value) -> JournalGroup:
-    found = value.fields(_names(JournalGroup) - {"unchanged"}, {"unchanged"})
-    sources = tuple(_segment(source) for source in found["sources"].items())
-    if not sources:
-        raise found["sources"].refused("at least one segment")
-    unchanged = "unchanged" in found and found["unchanged"].boolean()
-    if unchanged and (len(sources) > 1 or found["output"].raw is not None):
-        raise found["unchanged"].refused("one source and no output")
-    return JournalGroup(
-        sources=sources,
-        open_producers=tuple(producer.integer() for producer in found["open_producers"].items()),
-        lingering=tuple(producer.integer() for producer in found["lingering"].items()),
-        output=None
-        if found["output"].raw is None
-        else _read_output(found["output"], sources[0].base_offset),
-        unchanged=unchanged,
-    )
-
-
-def _read_output(value: Value, base_offset: int) -> Output:
-    found = value.fields(_names(Output))
-    files = found["files"].fields(_NEEDED, SEGMENT_SUFFIXES)
-    return Output(
-        files={
-            suffix: _file(file, segment_file(base_offset, suffix)) for suffix, file in files.items()
-        },
-        log_mtime_ms=found["log_mtime_ms"].integer(),
-    )
-
-
-def _segment(value: Value) -> Segment:
-    numbers = {
-        name: number.integer_or_none()
-        if name.endswith("index_bytes")
-        else number.integer(least=-MAX_LONG)
-        for name, number in value.fields(_names(Segment) - _LEFT_OUT).items()
-    }
-    segment = Segment(**numbers)  # type: ignore[arg-type]  # only the sizes of indexes may be None
-    if segment.base_offset < 0:
-        raise value.refused("a base offset of 0 or more", str(segment.base_offset))
-    return segment
-
-
-def _file(value: Value, name: str) -> StagedFile:
-    """Read a staged file. Its name becomes a path, so only an attempt at this file is accepted."""
-    found = value.fields({"name", "size"}, {"crc32c"})
-    text = found["name"].text()
-    attempt = text.removeprefix(f"{name}.")
-    if not (attempt.isascii() and attempt.isalnum()) or f"{name}.{attempt}" != text:
-        raise found["name"].refused(f"{name}. and letters or digits")
-    checksum = found["crc32c"].integer(most=2**32 - 1) if "crc32c" in found else None
-    return StagedFile(text, found["size"].integer(), checksum)
-
-
-def _names(kind: type[Any]) -> set[str]:
-    return {field.name for field in fields(kind)}
+def _is_attempt(name: str, at: str) -> bool:
+    """Whether this is the name of an attempt at a file. It becomes a path."""
+    attempt = name.removeprefix(f"{at}.")
+    return attempt != name and attempt.isascii() and attempt.isalnum()

@@ -75,7 +75,10 @@ def waiting_for(sources: Sequence[tuple[Segment, ...]]) -> Journal:
         now=7,
         end_offset=20,
         checkpoint_before=None,
-        groups=tuple(JournalGroup(sources=group, open_producers=(3, 2**62)) for group in sources),
+        groups=tuple(
+            JournalGroup(sources=group, open_producers=(3, 2**62), lingering=(), output=None)
+            for group in sources
+        ),
         rest=REST,
     )
 
