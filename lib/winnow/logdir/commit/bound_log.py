@@ -10,21 +10,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
+from winnow.logdir.stored import Natural
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
-from winnow.storage.own_json import MAX_LONG, Value
 
 _END_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSegment:
-    base_offset: int
-    log_bytes: int
+    base_offset: Natural
+    log_bytes: Natural
     mtime_ns: int
     ends_sha256: str
     """SHA-256 of the first and the last 4 KiB of these bytes of the log."""
@@ -34,7 +33,7 @@ class KnownSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundLog:
-    log_end_offset: int
+    log_end_offset: Natural
     closed: tuple[KnownSegment, ...]
     """Ascending by base offset."""
     active: KnownSegment
@@ -57,16 +56,6 @@ def bind(storage: Storage, state: PartitionState) -> BoundLog:
         log_end_offset=state.log_end_offset,
         closed=tuple(_known(storage, *log) for log in logs[:-1]),
         active=_known(storage, *logs[-1], known_bytes),
-    )
-
-
-def decode_bound(value: Value) -> BoundLog:
-    """Raises CorruptLogError for a value that is no encoded BoundLog."""
-    fields = value.fields({"log_end_offset", "closed", "active"}, None)
-    return BoundLog(
-        log_end_offset=fields["log_end_offset"].integer(),
-        closed=tuple(map(_decoded, fields["closed"].items())),
-        active=_decoded(fields["active"]),
     )
 
 
@@ -139,14 +128,3 @@ def _ends(storage: Storage, path: str, size: int) -> str:
     last = max(0, size - _END_BYTES)
     digest.update(storage.read_range(path, last, size - last))
     return digest.hexdigest()
-
-
-def _decoded(value: Value) -> KnownSegment:
-    fields = value.fields({field.name for field in dataclass_fields(KnownSegment)}, None)
-    return KnownSegment(
-        fields["base_offset"].integer(),
-        fields["log_bytes"].integer(),
-        fields["mtime_ns"].integer(least=-MAX_LONG),
-        fields["ends_sha256"].text(),
-        fields["txnindex_sha256"].text(),
-    )

@@ -88,7 +88,7 @@ def _add_to_manifest(storage: Storage, directory: str, run_id: str, **fields: ob
     )
     before = {
         name: value.raw
-        for name, value in read_manifest(storage, path, fields).items()
+        for name, value in read_manifest(storage, path).fields(fields, None).items()
         if name != "version"
     }
     if before | fields == before:
@@ -188,7 +188,7 @@ def _was_done(storage: Storage, directory: str, step: Step) -> bool:
     if step.kind is StepKind.DELETED:
         return min(log_bases(there), default=0) > step.bases[0]
     logs = [file for file in step.files if file.suffix == LOG]
-    if not all(in_place(there, file) for file in logs):
+    if not all(file.is_in(there) for file in logs):
         return True
     # Compare size and mtime: a batch may have been rewritten in the same size.
     return all(
@@ -197,8 +197,3 @@ def _was_done(storage: Storage, directory: str, step: Step) -> bool:
         == out
         for out in step.outputs
     )
-
-
-def in_place(there: Mapping[str, Entry], file: KeptFile) -> bool:
-    entry = there.get(file.name)
-    return entry is not None and (entry.size, entry.mtime_ns) == (file.size, file.mtime_ns)

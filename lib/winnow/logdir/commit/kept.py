@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.commit.bound_log import BoundLog, decode_bound
-from winnow.logdir.files import tree_bytes
+from winnow.logdir.commit.bound_log import BoundLog
+from winnow.logdir.files import Files, files_in, tree_bytes
 from winnow.logdir.names import KEPT_PREFIX, LOG, SEGMENT_SUFFIXES, SNAPSHOT, base_offset_of
+from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.storage.contract import Storage
 from winnow.storage.own_json import MAX_LONG, Value, read_json
 
@@ -27,14 +28,6 @@ RUN_JSON = "run.json"
 STEP_JSON = "step.json"
 CLOSED_JSON = "closed.json"
 VERSION = 1
-_RUN_FIELDS = (
-    "kept_at_ms",
-    "log_start_offset",
-    "log_start_checkpoint",
-    "cleaner_checkpoint",
-    "leader_epochs",
-)
-_STEP_FIELDS = ("kind", "files", "outputs", "next_base")
 _HINT = "Another version of Winnow may have written it. `recover --purge` removes what is kept."
 _READ_BYTES = 16 * 2**20
 
@@ -49,20 +42,25 @@ class StepKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class KeptFile:
     name: str
-    size: int
+    size: Natural
     mtime_ns: int
 
     @property
     def suffix(self) -> str:
         return "." + self.name.partition(".")[2]
 
+    def is_in(self, files: Files) -> bool:
+        """Whether the file is among these, and has not changed."""
+        entry = files.get(self.name)
+        return entry is not None and (entry.size, entry.mtime_ns) == (self.size, self.mtime_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
     """A segment that replaced others, identified by its bytes."""
 
-    base_offset: int
-    log_bytes: int
+    base_offset: Natural
+    log_bytes: Natural
     sha256: str
 
 
@@ -76,7 +74,7 @@ class Step:
     """All files of these segments, and the producer snapshots that were removed with them."""
     outputs: tuple[Output, ...]
     """Ascending by base offset. Empty if the segments were deleted."""
-    next_base: int | None
+    next_base: Natural | None
     """Base offset of the lowest retained segment, if these were deleted."""
 
     @property
@@ -92,14 +90,14 @@ class KeptRun:
     run_id: str
     path: str
     kept_at_ms: int
-    log_start_offset: int
+    log_start_offset: Natural
     """This and the next three fields hold the values before the run."""
-    log_start_checkpoint: int | None
+    log_start_checkpoint: FromMinusOne | None
     cleaner_checkpoint: int | None
-    leader_epochs: tuple[tuple[int, int], ...]
-    bound: BoundLog | None
+    leader_epochs: tuple[tuple[FromMinusOne, FromMinusOne], ...]
+    log: BoundLog | None = None
     """The log before the run. None: an older version of Winnow kept this."""
-    cleaner_checkpoint_after: int | None
+    cleaner_checkpoint_after: Natural | None = None
     """Where the run moves the cleaner checkpoint, if it does."""
     closed_by: str | None
     """Why an undo is refused, such as an erasure. None: it is allowed."""
@@ -130,29 +128,16 @@ def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
 def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
     """Raises CorruptLogError for unreadable manifests, and files that do not match them."""
     path = kept_path(directory, run_id)
-    fields = read_manifest(storage, f"{path}/{RUN_JSON}", _RUN_FIELDS)
-    steps = tuple(
-        _read_step(storage, f"{path}/{entry.name}")
-        for entry in storage.list_dir(path)
-        if entry.is_dir
-    )
-    epochs = [epoch.items(length=2) for epoch in fields["leader_epochs"].items()]
-    return KeptRun(
+    manifest = read_manifest(storage, f"{path}/{RUN_JSON}")
+    steps = [entry.name for entry in storage.list_dir(path) if entry.is_dir]
+    return stored(
+        manifest,
+        KeptRun,
+        beside=None,
         run_id=run_id,
         path=path,
-        kept_at_ms=fields["kept_at_ms"].integer(least=-MAX_LONG),
-        log_start_offset=fields["log_start_offset"].integer(),
-        log_start_checkpoint=fields["log_start_checkpoint"].integer_or_none(least=-1),
-        cleaner_checkpoint=fields["cleaner_checkpoint"].integer_or_none(least=-MAX_LONG),
-        leader_epochs=tuple(
-            (epoch.integer(least=-1), offset.integer(least=-1)) for epoch, offset in epochs
-        ),
-        bound=decode_bound(fields["log"]) if "log" in fields else None,
-        cleaner_checkpoint_after=after.integer_or_none()
-        if (after := fields.get("cleaner_checkpoint_after"))
-        else None,
         closed_by=_closed_by(storage, path),
-        steps=steps,
+        steps=tuple(_read_step(storage, f"{path}/{name}") for name in steps),
         bytes=tree_bytes(storage, path),
     )
 
@@ -177,32 +162,25 @@ def _closed_by(storage: Storage, path: str) -> str | None:
     if not storage.exists(f"{path}/{CLOSED_JSON}"):
         return None
     try:
-        return read_manifest(storage, f"{path}/{CLOSED_JSON}", ["why"])["why"].text()
+        manifest = read_manifest(storage, f"{path}/{CLOSED_JSON}")
+        return manifest.fields(["why"], None)["why"].text()
     except CorruptLogError:
         return "an erasure"
 
 
 def _read_step(storage: Storage, path: str) -> Step:
-    manifest = f"{path}/{STEP_JSON}"
-    fields = read_manifest(storage, manifest, _STEP_FIELDS)
-    step = Step(
-        path=path,
-        kind=StepKind(fields["kind"].one_of(*StepKind)),
-        files=tuple(_read_file(file) for file in fields["files"].items()),
-        outputs=tuple(_read_output(output) for output in fields["outputs"].items()),
-        next_base=fields["next_base"].integer_or_none(),
-    )
+    manifest = read_manifest(storage, f"{path}/{STEP_JSON}")
+    step = stored(manifest, Step, beside=None, path=path)
+    fields = manifest.fields((), None)
+    for raw in fields["files"].items():
+        _check_name(raw.fields((), None)["name"])
     deleted = step.kind is StepKind.DELETED
     if not step.bases or deleted is (step.next_base is None) or deleted is bool(step.outputs):
         raise fields["kind"].refused("segments and their outcome", "one without the other")
-    there = {entry.name: entry for entry in storage.list_dir(path)}
+    there = files_in(storage, path)
     for file in step.files:
-        entry = there.get(file.name)
-        if entry is None or (entry.is_file, entry.size, entry.mtime_ns) != (
-            True,
-            file.size,
-            file.mtime_ns,
-        ):
+        if not file.is_in(there):
+            entry = there.get(file.name)
             raise CorruptLogError(
                 "a kept file has changed",
                 expected=f"{file.size} bytes of {file.mtime_ns}",
@@ -213,11 +191,11 @@ def _read_step(storage: Storage, path: str) -> Step:
     return step
 
 
-def read_manifest(storage: Storage, path: str, needed: Collection[str]) -> Mapping[str, Value]:
-    """Return the fields of a manifest of this version. Raises CorruptLogError for anything else."""
-    fields = read_json(storage, path, hint=_HINT).fields({"version", *needed}, None)
-    fields["version"].version(VERSION)
-    return fields
+def read_manifest(storage: Storage, path: str) -> Value:
+    """Return a manifest of this version. Raises CorruptLogError for anything else."""
+    manifest = read_json(storage, path, hint=_HINT)
+    manifest.fields({"version"}, None)["version"].version(VERSION)
+    return manifest
 
 
 def encode_manifest(fields: Mapping[str, object]) -> bytes:
@@ -242,30 +220,10 @@ def identify(storage: Storage, base_offset: int, path: str) -> Output:
     return Output(base_offset, size, sha256_of(storage, path, 0, size))
 
 
-def _read_file(value: Value) -> KeptFile:
-    fields = value.fields({"name", "size", "mtime_ns"}, None)
-    return KeptFile(
-        _name(fields["name"]), fields["size"].integer(), fields["mtime_ns"].integer(least=-MAX_LONG)
-    )
-
-
-def _read_output(value: Value) -> Output:
-    fields = value.fields({"base_offset", "log_bytes", "sha256"}, None)
-    return Output(
-        fields["base_offset"].integer(), fields["log_bytes"].integer(), fields["sha256"].text()
-    )
-
-
-def _name(value: Value) -> str:
+def _check_name(value: Value) -> None:
     """A name becomes part of a path, so only names of segment files are accepted."""
     name = value.text()
-    digits, _, rest = name.partition(".")
-    known = (
-        f".{rest}" in {*SEGMENT_SUFFIXES, SNAPSHOT}
-        and len(digits) == 20
-        and digits.isascii()
-        and digits.isdigit()
-    )
+    digits, suffix = name[:20], name[20:]
+    known = suffix in {*SEGMENT_SUFFIXES, SNAPSHOT} and digits.isascii() and digits.isdigit()
     if not known or int(digits) > MAX_LONG:
         raise value.refused("the name of a segment's file")
-    return name

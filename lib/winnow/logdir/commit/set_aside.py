@@ -123,6 +123,7 @@ def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
 
 def _read(storage: Storage, path: str) -> list[tuple[int, int]]:
     """Return base offset and log size of every segment that bytes were copied from."""
-    segments = read_manifest(storage, f"{path}/{MANIFEST}", ("segments",))["segments"].items()
+    manifest = read_manifest(storage, f"{path}/{MANIFEST}").fields({"segments"}, None)
+    segments = manifest["segments"].items()
     fields = [segment.fields({"base_offset", "log_bytes"}, None) for segment in segments]
     return [(each["base_offset"].integer(), each["log_bytes"].integer()) for each in fields]

@@ -20,7 +20,6 @@ from winnow.logdir.checkpoints import (
     write_leader_epochs,
 )
 from winnow.logdir.commit.bound_log import BoundLog, check_bound, moved_on
-from winnow.logdir.commit.keeping import in_place
 from winnow.logdir.commit.kept import RUN_JSON, KeptRun, Step, StepKind, identify
 from winnow.logdir.commit.staging import move_aside, remove_staging
 from winnow.logdir.commit.swap import exchange
@@ -124,7 +123,7 @@ def _check_open(run: KeptRun) -> BoundLog:
             where=run.path,
             hint=hint,
         )
-    if run.bound is None:
+    if run.log is None:
         raise CorruptLogError(
             "this run can't be undone: an older version of Winnow kept it, and did not record the "
             "log around it",
@@ -133,7 +132,7 @@ def _check_open(run: KeptRun) -> BoundLog:
             where=run.path,
             hint=hint,
         )
-    return run.bound
+    return run.log
 
 
 def _check_checkpoints(
@@ -190,7 +189,7 @@ def _plan_replaced(
         base
         for base in here
         if base in originals
-        and in_place({originals[base].name: storage.entry(log[base])}, originals[base])
+        and originals[base].is_in({originals[base].name: storage.entry(log[base])})
     }
     if all(
         base in log and identify(storage, base, log[base]) == out for base, out in outputs.items()

@@ -135,7 +135,7 @@ class _Partition:
         runs = [read_kept(storage, directory, run) for run in kept_run_ids(storage, directory)]
         old = "an older version of Winnow kept it"
         return tuple(
-            Kept(r.run_id, r.kept_at_ms, r.segments, r.bytes, r.closed_by if r.bound else old)
+            Kept(r.run_id, r.kept_at_ms, r.segments, r.bytes, r.closed_by if r.log else old)
             for r in runs
         )
 
