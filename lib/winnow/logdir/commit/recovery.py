@@ -8,12 +8,14 @@ lowest of them. The remaining `.swap` files are complete: they replace everythin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.keeping import settle_kept
 from winnow.logdir.commit.set_aside import QUARANTINE_SUFFIX, settle_quarantine
 from winnow.logdir.commit.staging import remove_staging, staging_run_id
+from winnow.logdir.commit.swap_checks import check_swaps
 from winnow.logdir.files import remove_files
 from winnow.logdir.names import (
     CLEANED,
@@ -22,6 +24,7 @@ from winnow.logdir.names import (
     KEEPING_SUFFIX,
     KEPT_PREFIX,
     LOG,
+    MAX_LONG,
     QUARANTINE_PREFIX,
     SNAPSHOT,
     STAGING_PREFIX,
@@ -30,6 +33,9 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
+
+_SETTLED_FIRST = {KEEPING_SUFFIX: settle_kept, QUARANTINE_SUFFIX: settle_quarantine}
+"""What to do before a staging directory with this suffix is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +51,26 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """What to do, in this order, with directory syncs in between."""
+    """What to do, in this order. The directory is synced after each log of a swap, and after each
+    other sequence of names.
+    """
 
-    stale_swaps: tuple[str, ...]
-    cleaned: tuple[str, ...]
-    replaced: tuple[str, ...]
-    swap_logs: tuple[str, ...]
-    swap_rest: tuple[str, ...]
-    orphans: tuple[str, ...]
-    snapshots: tuple[str, ...]
-    deleted: tuple[str, ...]
-    staging: tuple[str, ...]
+    swept: tuple[Sequence[str], ...]
+    """`.swap` files beside a `.cleaned` one, `.cleaned` files, and what `.swap` files replace."""
+    swap_logs: Sequence[str]
+    swap_rest: Sequence[str]
+    remains: tuple[Sequence[str], ...]
+    """Indexes without a log, snapshots, and `.deleted` files."""
+    staging: Sequence[Entry]
+
+    def report(self, left: Sequence[str]) -> RecoveryReport:
+        settled = [name for name in left if name == COMMIT_RECORD]
+        staging = [entry.name for entry in self.staging]
+        swaps = (*self.swap_logs, *self.swap_rest)
+        return RecoveryReport(
+            removed=tuple(chain(settled, *self.swept, *self.remains, staging)),
+            renamed=tuple((name, name.removesuffix(SWAP)) for name in swaps),
+        )
 
 
 def preview(
@@ -66,9 +81,7 @@ def preview(
     """
     entries = storage.list_dir(directory) if entries is None else entries
     left = leftover_names(entries)
-    if not left:
-        return RecoveryReport()
-    return _settled(left, _report(_plan(storage, directory, entries)))
+    return _plan(storage, directory, entries).report(left) if left else RecoveryReport()
 
 
 def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -77,7 +90,15 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
     Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it
     (S1.10).
     """
-    _refuse_links(entries)
+    for entry in entries:
+        if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):
+            raise CorruptLogError(
+                "not a regular file",
+                expected="a file",
+                found="a symbolic link",
+                where=entry.name,
+                hint="No broker makes links there. Find out who made it, and remove it.",
+            )
     names = [entry.name for entry in entries if entry.is_file]
     unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
     for name in unfinished:
@@ -85,27 +106,10 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
     left = {
         *unfinished,
         *_orphans(names, entries),
-        *(name for name in names if name.endswith(DELETED)),
-        *staging_names(entries),
-        *(name for name in names if name == COMMIT_RECORD),
+        *(name for name in names if name.endswith(DELETED) or name == COMMIT_RECORD),
+        *(entry.name for entry in staging_entries(entries)),
     }
     return tuple(sorted(left))
-
-
-def _refuse_links(entries: Sequence[Entry]) -> None:
-    found = [
-        entry.name
-        for entry in entries
-        if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED))
-    ]
-    if found:
-        raise CorruptLogError(
-            "not a regular file",
-            expected="a file",
-            found="a symbolic link",
-            where=found[0],
-            hint="No broker makes links there. Find out who made it, and remove it.",
-        )
 
 
 def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
@@ -120,13 +124,9 @@ def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> Re
     if not left:
         return RecoveryReport()
     with storage.changing(directory):
-        report = _recover(storage, directory, _entries(storage, directory, keep))
-    return _settled(left, report)
-
-
-def _settled(left: Sequence[str], report: RecoveryReport) -> RecoveryReport:
-    settled = (COMMIT_RECORD,) if COMMIT_RECORD in left else ()
-    return replace(report, removed=(*settled, *report.removed))
+        steps = _plan(storage, directory, _entries(storage, directory, keep))
+        _carry_out(storage, directory, steps)
+    return steps.report(left)
 
 
 def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entry]:
@@ -135,10 +135,9 @@ def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entr
     ]
 
 
-def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> RecoveryReport:
-    steps = _plan(storage, directory, entries)
+def _carry_out(storage: Storage, directory: str, steps: _Steps) -> None:
     # Remove .swap first: without the .cleaned beside it, a half-renamed output would look complete.
-    for names in (steps.stale_swaps, steps.cleaned, steps.replaced):
+    for names in steps.swept:
         remove_files(storage, directory, names)
     # Logs first, as in S6.1: while any .log.swap exists, a loader clears the range of everything
     # else again. If there are several, as after a split, each is synced before the next rename: a
@@ -150,85 +149,38 @@ def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> Reco
         storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
     if steps.swap_rest:
         storage.fsync_dir(directory)
-    for names in (steps.orphans, steps.snapshots, steps.deleted):
+    for names in steps.remains:
         remove_files(storage, directory, names)
-    links = {entry.name for entry in entries if entry.is_link}
-    for name in steps.staging:
-        if name in links:
-            storage.unlink(f"{directory}/{name}")
-            continue
-        run_id = staging_run_id(name, KEEPING_SUFFIX)
-        if run_id is not None:
-            settle_kept(storage, directory, run_id=run_id)
-        run_id = staging_run_id(name, QUARANTINE_SUFFIX)
-        if run_id is not None:
-            settle_quarantine(storage, directory, run_id=run_id)
-        remove_staging(storage, f"{directory}/{name}")
-    return _report(steps)
-
-
-def _report(steps: _Steps) -> RecoveryReport:
-    return RecoveryReport(
-        removed=(
-            *steps.stale_swaps,
-            *steps.cleaned,
-            *steps.replaced,
-            *steps.orphans,
-            *steps.snapshots,
-            *steps.deleted,
-            *steps.staging,
-        ),
-        renamed=tuple(
-            (name, name.removesuffix(SWAP)) for name in (*steps.swap_logs, *steps.swap_rest)
-        ),
-    )
+    for entry in steps.staging:
+        for suffix, settle in _SETTLED_FIRST.items():
+            run_id = None if entry.is_link else staging_run_id(entry.name, suffix)
+            if run_id is not None:
+                settle(storage, directory, run_id=run_id)
+        remove_staging(storage, f"{directory}/{entry.name}")
 
 
 def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
     sizes = {entry.name: entry.size for entry in entries if entry.is_file}
     names = sorted(sizes)
     cleaned = [name for name in names if name.endswith(CLEANED)]
-    lowest_cleaned = min(map(base_offset_of, cleaned), default=None)
+    lowest_cleaned = min(map(base_offset_of, cleaned), default=MAX_LONG + 1)
     swaps = [name for name in names if name.endswith(SWAP)]
-    stale = [
-        name
-        for name in swaps
-        if lowest_cleaned is not None and base_offset_of(name) >= lowest_cleaned
-    ]
+    stale = [name for name in swaps if base_offset_of(name) >= lowest_cleaned]
     swaps = [name for name in swaps if name not in stale]
     logs = [name for name in swaps if name.endswith(LOG + SWAP)]
+    others = {name: sizes[name] for name in names if name not in {*cleaned, *stale}}
     replaced: list[str] = []
     if logs:
-        first = base_offset_of(logs[0])
-        handled = {*cleaned, *stale}
-        from winnow.logdir.commit.swap_checks import check_swaps  # noqa: PLC0415 - it loads numba, and is hardly ever needed
-
-        end = check_swaps(
-            storage, directory, {name: sizes[name] for name in names if name not in handled}, logs
-        )
-        replaced = [
-            name
-            for name in names
-            if not name.endswith(SWAP) and name not in handled and _in(name, first, end)
-        ]
-    handled = {*cleaned, *stale, *replaced, *swaps}
-    after = sorted(
-        {
-            *(name for name in names if name not in handled),
-            *(name.removesuffix(SWAP) for name in swaps),
-        }
-    )
-    orphans = _orphans(after, entries)
+        first, end = base_offset_of(logs[0]), check_swaps(storage, directory, others, logs)
+        replaced = [n for n in others if not n.endswith(SWAP) and _in(n, first, end)]
+    after = sorted({name.removesuffix(SWAP) for name in others.keys() - {*replaced}})
+    deleted = [name for name in after if name.endswith(DELETED)]
     return _Steps(
-        stale_swaps=tuple(stale),
-        cleaned=tuple(cleaned),
-        replaced=tuple(replaced),
-        swap_logs=tuple(logs),
-        swap_rest=tuple(name for name in swaps if name not in logs),
-        orphans=orphans,
-        snapshots=_stray_snapshots(after),
-        deleted=tuple(name for name in after if name.endswith(DELETED)),
-        staging=staging_names(entries),
+        swept=(stale, cleaned, replaced),
+        swap_logs=logs,
+        swap_rest=[name for name in swaps if name not in logs],
+        remains=(_orphans(after, entries), _stray_snapshots(after), deleted),
+        staging=staging_entries(entries),
     )
 
 
@@ -269,12 +221,12 @@ def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
+def staging_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return the staging directories in a partition directory, and links with such names. Only the
     link itself is removed, not its target.
     """
     return tuple(
-        entry.name
+        entry
         for entry in entries
         if (entry.is_dir or entry.is_link)
         and entry.name.startswith(STAGING_PREFIX)

@@ -25,7 +25,7 @@ from winnow.logdir.commit.journal import (
     read_journal,
 )
 from winnow.logdir.commit.keeping import keeping_path, settle_kept
-from winnow.logdir.commit.recovery import RecoveryReport, recover, staging_names
+from winnow.logdir.commit.recovery import RecoveryReport, recover, staging_entries
 from winnow.logdir.commit.swap import StagedGroup, complete, swap_group
 from winnow.logdir.commit.unchanged import difference
 from winnow.logdir.files import Files, files_in, log_bases, removable
@@ -72,10 +72,8 @@ class PutRight:
 
 def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> OpenRound | None:
     """Return the interrupted round of a partition directory, if there is one."""
-    names = staging_names([entry for entry in entries if not entry.is_link])
-    found = [
-        (f"{directory}/{name}", read_journal(storage, f"{directory}/{name}")) for name in names
-    ]
+    paths = [f"{directory}/{one.name}" for one in staging_entries(entries) if not one.is_link]
+    found = [(path, read_journal(storage, path)) for path in paths]
     known = [OpenRound(staging, journal) for staging, journal in found if journal is not None]
     # Each run finishes or gives up the previous run's round, so at most one of several is genuine.
     return known[0] if len(known) == 1 else None
