@@ -160,4 +160,4 @@ def stage(root: Path, sources: tuple[Segment, ...], keep: set[int]) -> StagedGro
         paths[suffix] = f"{directory}/{segment_file(base, suffix)}.attempt"
         STORAGE.create(paths[suffix], data)
         STORAGE.set_mtime_ns(paths[suffix], sources[-1].log_mtime_ms * 1_000_000)
-    return StagedGroup(base_offset=base, sources=sources, paths=paths)
+    return StagedGroup(sources=sources, paths=paths)

@@ -64,7 +64,7 @@ def _swap_all(storage: RecordingStorage, root: Path) -> None:
         swap_group(
             storage,
             f"{root}/{logs.T}",
-            StagedGroup(base_offset=bases[0], sources=sources, paths=paths),
+            StagedGroup(sources=sources, paths=paths),
         )
 
 

@@ -56,7 +56,7 @@ def _clean(storage: RecordingStorage, root: Path) -> None:
     swap_group(
         storage,
         state.directory,
-        StagedGroup(base_offset=0, sources=state.segments[:2], paths=paths),
+        StagedGroup(sources=state.segments[:2], paths=paths),
     )
     begin_keeping(storage, state, run_id="run", now=0, cleaner_checkpoint_after=9)
     update_offset_checkpoint(storage, f"{root}/{CLEANER_CHECKPOINT}", {logs.T: 9})

@@ -82,7 +82,6 @@ def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
                 checksums = verify_staged(staged.paths, meant)
             entries = staged.entries()
             replacing = StagedGroup(
-                base_offset=group.base_offset,
                 sources=group.segments,
                 paths=staged.paths,
                 checksums=checksums,

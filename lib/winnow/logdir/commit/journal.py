@@ -54,6 +54,11 @@ class Output:
     def log_bytes(self) -> int:
         return self.files[LOG].size
 
+    @property
+    def staged(self) -> Mapping[str, StagedFile]:
+        """By their names in the staging directory."""
+        return {file.name: file for file in self.files.values()}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalGroup:

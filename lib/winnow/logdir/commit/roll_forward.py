@@ -9,7 +9,7 @@ since, the rest of the round is given up: it would only have saved space.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -66,8 +66,6 @@ class PutRight:
     finished: Finished | None = None
     goes_on: OpenRound | None = None
     """A round that this run continues. Its staging directory has only the journal."""
-    given_up: str | None = None
-    """The run whose round was given up: each group is old or new, the checkpoint unmoved."""
 
 
 def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> OpenRound | None:
@@ -105,38 +103,31 @@ def put_right(
         return replace(report, removed=(COMMIT_RECORD, *report.removed)) if begun else report
 
     found = open_round(storage, directory, storage.list_dir(directory))
-    if found is None:
+    if not finish or found is None or not found.journal.has_checksums:
         return PutRight(recovered())
     staging, journal = found.staging, found.journal
-    untrusted = trusted_end is not None and journal.end_offset > trusted_end
-    if not finish or untrusted or not journal.has_checksums:
-        return PutRight(recovered(), given_up=journal.run_id)
+    if trusted_end is not None and journal.end_offset > trusted_end:
+        return PutRight(recovered())
     for group in journal.groups:
-        _resume(storage, directory, staging, group)
+        if group.output is not None:
+            _resume(storage, directory, staging, group, group.output)
     run_id = staging.rpartition("/")[2].removeprefix(STAGING_PREFIX)
     keeping = keeping_path(directory, run_id)
     recovery = recovered(keep=(staging, keeping))
     if storage.exists(keeping):
         # What was kept of a group that is staged again will be kept again during its swap.
         settle_kept(storage, directory, run_id=run_id)
-    agrees = _swap_pending(storage, log_dir, topic_partition, found)
-    if agrees is None:
-        recover(storage, directory)
-        return PutRight(recovery, given_up=journal.run_id)
-    if journal.rest is None:
-        update_offset_checkpoint(
-            storage, f"{log_dir}/{CLEANER_CHECKPOINT}", {topic_partition: journal.end_offset}
-        )
-        recover(storage, directory)
-        return PutRight(
-            recovery, Finished(run_id=journal.run_id, end_offset=journal.end_offset, groups=agrees)
-        )
-    if journal.now != now:
-        recover(storage, directory)
-        return PutRight(recovery, given_up=journal.run_id)
-    with storage.changing(directory):
-        leave_journal(storage, staging)
-    return PutRight(recovery, goes_on=found)
+    swapped, finished = _swap_pending(storage, log_dir, topic_partition, found), None
+    if swapped is not None and journal.rest is None:
+        offsets = {topic_partition: journal.end_offset}
+        update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
+        finished = Finished(run_id=journal.run_id, end_offset=journal.end_offset, groups=swapped)
+    elif swapped is not None and journal.now == now:
+        with storage.changing(directory):
+            leave_journal(storage, staging)
+        return PutRight(recovery, goes_on=found)
+    recover(storage, directory)
+    return PutRight(recovery, finished)
 
 
 def _swap_pending(
@@ -146,42 +137,35 @@ def _swap_pending(
     has changed.
     """
     directory, staging, journal = f"{log_dir}/{topic_partition}", found.staging, found.journal
-    checkpoint = read_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}").get(
-        topic_partition
-    )
-    if checkpoint not in {journal.checkpoint_before, journal.end_offset}:
+    offsets = read_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}")
+    if offsets.get(topic_partition) not in {journal.checkpoint_before, journal.end_offset}:
         return None
     pending = _pending(storage, directory, staging, journal)
     if pending is None:
         return None
-    for group in pending:
-        for file in group.output.files.values() if group.output else ():
-            _check_file(storage, f"{staging}/{file.name}", file)
+    for _, waiting in pending:
+        _check(storage, staging, waiting.staged)
     with storage.changing(directory):
         for group in journal.groups:
-            if group in pending:
-                swap_group(storage, directory, _staged(group, staging))
-            elif group.output is not None:
-                _tidy(storage, directory, group, group.output)
-    return tuple(pending)
+            output = group.output
+            if output is not None and (group, output) in pending:
+                paths = {suffix: f"{staging}/{file.name}" for suffix, file in output.files.items()}
+                swap_group(storage, directory, StagedGroup(sources=group.sources, paths=paths))
+            elif output is not None:
+                _tidy(storage, directory, group, output)
+    return tuple(group for group, _ in pending)
 
 
-def _staged(group: JournalGroup, staging: str) -> StagedGroup:
-    files = group.output.files if group.output else {}
-    paths = {suffix: f"{staging}/{file.name}" for suffix, file in files.items()}
-    return StagedGroup(base_offset=group.base_offset, sources=group.sources, paths=paths)
-
-
-def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup) -> None:
+def _resume(
+    storage: Storage, directory: str, staging: str, group: JournalGroup, output: Output
+) -> None:
     """Take one group out of the middle of its swap: back to staged, or forward to its end, as a
     loader would decide.
 
     Unlike a loader it keeps the staged files and the producer snapshot at the output's base, and
     keeps no source.
     """
-    if group.output is None:
-        return
-    files, base, staged = files_in(storage, directory), group.base_offset, group.output.files
+    files, base, staged = files_in(storage, directory), group.base_offset, output.files
     cleaned = [suffix for suffix in staged if segment_file(base, suffix) + CLEANED in files]
     swaps = [suffix for suffix in staged if segment_file(base, suffix) + SWAP in files]
     if cleaned:
@@ -196,113 +180,99 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
             storage.fsync_dir(directory)
     elif (
         swaps
-        and _is_output(files, base, group.output, swaps)
+        and _is_placed(files, group, output, swaps)
         and _no_other(files, group.sources[LOG not in swaps :])
     ):
-        _check_output(storage, directory, base, group.output, swaps)
-        complete(storage, directory, files, sources=group.source_bases, outputs={base: staged})
+        _complete(storage, directory, files, group, output, swaps)
 
 
 def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
     """Do the last step of a swap: remove sources beyond the output (S6.2), and their snapshots."""
     files = files_in(storage, directory)
     if removable(files, group.source_bases[1:]):
-        _check_output(storage, directory, group.base_offset, output, ())
-        complete(
-            storage,
-            directory,
-            files,
-            sources=group.source_bases,
-            outputs={group.base_offset: output.files},
-        )
+        _complete(storage, directory, files, group, output, ())
+
+
+def _complete(
+    storage: Storage,
+    directory: str,
+    files: Files,
+    group: JournalGroup,
+    output: Output,
+    swaps: Sequence[str],
+) -> None:
+    _check(storage, directory, _placed(group, output, swaps))
+    outputs = {group.base_offset: output.files}
+    complete(storage, directory, files, sources=group.source_bases, outputs=outputs)
 
 
 def _pending(
     storage: Storage, directory: str, staging: str, journal: Journal
-) -> list[JournalGroup] | None:
+) -> list[tuple[JournalGroup, Output]] | None:
     """Return the groups that are staged and not in place. None if anything else has changed."""
     files, staged = files_in(storage, directory), files_in(storage, staging)
     bases = log_bases(files)
     if not bases or bases[-1] < journal.end_offset:
         return None
-    pending: list[JournalGroup] = []
+    pending: list[tuple[JournalGroup, Output]] = []
     for group, following in zip_longest(journal.groups, journal.groups[1:]):
         end = journal.end_offset if following is None else following.base_offset
         inside = [base for base in bases if group.base_offset <= base < end]
-        if group.unchanged:
-            if inside != [*group.source_bases] or difference(files, group.sources[0]):
-                return None
-        elif inside == [*group.source_bases] and (
-            group.output is None or _is_staged(staged, group.output)
-        ):
+        whole, output = inside == [*group.source_bases], group.output
+        if whole and (output is None or _are_there(staged, output.staged)):
             if any(difference(files, source) for source in group.sources):
                 return None
-            pending += [group] if group.output else []
+            pending += [] if output is None else [(group, output)]
         elif (
-            pending
+            output is None
+            or pending
             or not {*inside} <= {*group.source_bases}
-            or not _is_in_place(files, staged, group)
+            or not staged.keys().isdisjoint(output.staged)
+            or not _is_placed(files, group, output)
+            or not _no_other(files, group.sources[1:])
         ):
             return None
     return pending
 
 
-def _is_staged(staged: Files, output: Output) -> bool:
-    return all(
-        file.name in staged and staged[file.name].size == file.size
-        for file in output.files.values()
-    )
-
-
-def _is_in_place(files: Files, staged: Files, group: JournalGroup) -> bool:
-    """Whether the output is part of the log. Sources beyond its end may still exist (S6.2)."""
+def _is_placed(
+    files: Files, group: JournalGroup, output: Output, swaps: Sequence[str] = ()
+) -> bool:
+    """Whether an output is part of the log, its files in `swaps` still with that suffix. Sources
+    beyond its end may still exist (S6.2).
+    """
+    log = segment_file(group.base_offset, LOG) + (SWAP if LOG in swaps else "")
     return (
-        group.output is not None
-        and all(file.name not in staged for file in group.output.files.values())
-        and _is_output(files, group.base_offset, group.output, ())
-        and _no_other(files, group.sources[1:])
+        _are_there(files, _placed(group, output, swaps))
+        and files[log].mtime_ms == output.log_mtime_ms
     )
 
 
-def _is_output(files: Files, base_offset: int, output: Output, swaps: Sequence[str]) -> bool:
-    """Whether all files of an output exist, those in `swaps` still with the `.swap` suffix."""
-    names = {
-        suffix: segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
-        for suffix in output.files
+def _placed(group: JournalGroup, output: Output, swaps: Sequence[str]) -> Mapping[str, StagedFile]:
+    return {
+        segment_file(group.base_offset, suffix) + (SWAP if suffix in swaps else ""): file
+        for suffix, file in output.files.items()
     }
-    log = files.get(names[LOG])
-    return (
-        log is not None
-        and log.mtime_ms == output.log_mtime_ms
-        and all(
-            name in files and files[name].size == output.files[suffix].size
-            for suffix, name in names.items()
-        )
-    )
 
 
-def _check_output(
-    storage: Storage, directory: str, base_offset: int, output: Output, swaps: Sequence[str]
-) -> None:
-    """Check an output in the partition directory. `swaps`: its files that still end in `.swap`."""
-    for suffix, file in output.files.items():
-        name = segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
-        _check_file(storage, f"{directory}/{name}", file)
+def _are_there(files: Files, wanted: Mapping[str, StagedFile]) -> bool:
+    return all(name in files and files[name].size == file.size for name, file in wanted.items())
 
 
-def _check_file(storage: Storage, path: str, file: StagedFile) -> None:
-    found = file_crc32c(storage, path)
-    if found != file.crc32c:
-        raise CorruptLogError(
-            "a segment that an interrupted run had staged is damaged",
-            expected=f"CRC-32C {file.crc32c}, as in its journal",
-            found=str(found),
-            where=path,
-            hint="Nothing was removed. The disk or the memory of this machine may be failing: keep "
-            "a copy of this directory. To give up what that run had staged, remove its .winnow- "
-            "directory. Remove the .swap files too if all segments that they would replace still "
-            "exist. Then run again",
-        )
+def _check(storage: Storage, directory: str, wanted: Mapping[str, StagedFile]) -> None:
+    for name, file in wanted.items():
+        found = file_crc32c(storage, f"{directory}/{name}")
+        if found != file.crc32c:
+            raise CorruptLogError(
+                "a segment that an interrupted run had staged is damaged",
+                expected=f"CRC-32C {file.crc32c}, as in its journal",
+                found=str(found),
+                where=f"{directory}/{name}",
+                hint="Nothing was removed. The disk or the memory of this machine may be failing: "
+                "keep a copy of this directory. To give up what that run had staged, remove its "
+                ".winnow- directory. Remove the .swap files too if all segments that they would "
+                "replace still exist. Then run again",
+            )
 
 
 def _no_other(files: Files, sources: Sequence[Segment]) -> bool:

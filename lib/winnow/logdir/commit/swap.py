@@ -50,7 +50,6 @@ from winnow.storage.contract import Entry, Storage
 class StagedGroup:
     """A finished, synced and verified output segment that is not in the partition directory yet."""
 
-    base_offset: int
     sources: tuple[Segment, ...]
     """Ascending and without a gap, as they were when they were read."""
     paths: Mapping[str, str]
@@ -62,6 +61,10 @@ class StagedGroup:
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
     """The staged files by suffix, where their sizes and times are known."""
+
+    @property
+    def base_offset(self) -> int:
+        return self.sources[0].base_offset
 
     @property
     def source_bases(self) -> tuple[int, ...]:

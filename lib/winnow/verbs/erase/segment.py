@@ -134,7 +134,7 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> tuple[StagedGroup, Amoun
             same_txn_index=txn_index or b"",
         )
         verify_staged(staged.paths, meant)
-        new = StagedGroup(base_offset=base, sources=(work.segment,), paths=staged.paths)
+        new = StagedGroup(sources=(work.segment,), paths=staged.paths)
         return new, erased
 
 

@@ -60,7 +60,6 @@ def journal(staging: Path) -> Journal:
             path.write_bytes(bytes(size))
         groups.append(
             StagedGroup(
-                base_offset=bases[0],
                 sources=tuple(map(segment, bases)),
                 paths={suffix: str(path) for suffix, path in paths.items()},
             )

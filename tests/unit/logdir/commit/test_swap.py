@@ -10,7 +10,7 @@ import pytest
 
 from tests.crash import logs
 from winnow.errors import CorruptLogError
-from winnow.logdir.commit.swap import StagedGroup, swap_group
+from winnow.logdir.commit.swap import StagedGroup, check_replaceable, swap_group
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -66,7 +66,9 @@ def test_active_segment_is_never_replaced(root: Path) -> None:
 
 def test_group_with_a_gap_is_refused(root: Path) -> None:
     _refused(root, _group(root, 0, 6), "not consecutive segments")
-    _refused(root, replace(_group(root, 3, 6), base_offset=6), "not consecutive segments")
+    group = _group(root, 3, 6)
+    with pytest.raises(CorruptLogError, match="not consecutive segments"):
+        check_replaceable(STORAGE, f"{root}/t-0", sources=group.sources, outputs={6: group.paths})
 
 
 def test_changed_source_is_refused(root: Path) -> None:
