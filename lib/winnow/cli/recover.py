@@ -197,7 +197,7 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
         ],
         "removed_segments": [segment.base_offset for segment in log.removed],
         "cut_bytes": log.cut_bytes,
-        "written_files": [*change.files, *change.snapshots] if change else [],
+        "written_files": [*change.files] if change else [],
         "removed_files": [*change.orphans, *change.snapshots_beyond_end, *change.old_snapshots]
         if change
         else [],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
@@ -15,6 +16,8 @@ from winnow.logdir.names import (
 from winnow.state import Segment
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import NO_TIMESTAMP
+
+_PIECE_BYTES = 16 << 20
 
 Files = Mapping[str, Entry]
 
@@ -30,6 +33,17 @@ def tree_bytes(storage: Storage, path: str) -> int:
         tree_bytes(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size
         for entry in entries
     )
+
+
+def pieces(
+    storage: Storage, path: str, start: int = 0, end: int = sys.maxsize
+) -> Iterator[tuple[int, bytes]]:
+    """Yield bytes [start, end) of a file, 16 MiB at a time, each piece with its position."""
+    while start < end and (
+        piece := storage.read_range(path, start, min(_PIECE_BYTES, end - start))
+    ):
+        yield start, piece
+        start += len(piece)
 
 
 def log_bases(names: Iterable[str]) -> list[int]:

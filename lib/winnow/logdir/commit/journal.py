@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.swap import StagedGroup
+from winnow.logdir.files import pieces
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.state import Segment
@@ -182,14 +183,10 @@ def _checksum(storage: Storage, group: StagedGroup, suffix: str) -> int:
     return file_crc32c(storage, group.paths[suffix]) if known is None else known
 
 
-_READ_BYTES = 8 << 20
-
-
 def file_crc32c(storage: Storage, path: str) -> int:
-    checksum, at = 0, 0
-    while piece := storage.read_range(path, at, _READ_BYTES):
+    checksum = 0
+    for _, piece in pieces(storage, path):
         checksum = crc32c_extended(checksum, piece)
-        at += len(piece)
     return checksum
 
 

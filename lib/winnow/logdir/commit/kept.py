@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.bound_log import BoundLog
-from winnow.logdir.files import Files, files_in, tree_bytes
+from winnow.logdir.files import Files, files_in, pieces, tree_bytes
 from winnow.logdir.names import KEPT_PREFIX, LOG, SEGMENT_SUFFIXES, SNAPSHOT, base_offset_of
 from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.storage.contract import Storage
@@ -29,7 +29,6 @@ STEP_JSON = "step.json"
 CLOSED_JSON = "closed.json"
 VERSION = 1
 _HINT = "Another version of Winnow may have written it. `recover --purge` removes what is kept."
-_READ_BYTES = 16 * 2**20
 
 
 class StepKind(StrEnum):
@@ -205,12 +204,8 @@ def encode_manifest(fields: Mapping[str, object]) -> bytes:
 def sha256_of(storage: Storage, path: str, start: int, end: int) -> str:
     """Return the SHA-256 of bytes [start, end) of a file."""
     digest = hashlib.sha256()
-    while start < end:
-        part = storage.read_range(path, start, min(_READ_BYTES, end - start))
-        if not part:
-            break
-        digest.update(part)
-        start += len(part)
+    for _, piece in pieces(storage, path, start, end):
+        digest.update(piece)
     return digest.hexdigest()
 
 

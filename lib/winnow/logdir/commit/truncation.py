@@ -20,13 +20,13 @@ are kept by renames.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from winnow.logdir.checkpoints import write_leader_epochs
 from winnow.logdir.commit.staging import remove_staging
-from winnow.logdir.files import Files, files_in, files_of, remove_files
+from winnow.logdir.files import Files, files_in, files_of, pieces, remove_files
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
@@ -38,8 +38,6 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.storage.contract import Storage
-
-_PIECE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +74,7 @@ class Truncation:
     created_segment: int | None = None
     """Base offset of an empty segment that a loader would create."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Indexes whose content changes."""
-    snapshots: Mapping[str, bytes] = field(default_factory=dict)
-    """Snapshots that are new or change."""
+    """Indexes and snapshots that are new or whose content changes."""
     orphans: tuple[str, ...] = ()
     """Indexes without a log, which go."""
     snapshots_beyond_end: tuple[str, ...] = ()
@@ -93,12 +89,8 @@ class Truncation:
 
     @property
     def cut_bytes(self) -> int:
-        return cut_bytes(self.removed, self.cuts)
-
-
-def cut_bytes(removed: Iterable[RemovedSegment], cuts: Iterable[LogCut]) -> int:
-    """Return the bytes of the log that go."""
-    return sum(segment.bytes for segment in removed) + sum(cut.bytes for cut in cuts)
+        """Bytes of the log that go."""
+        return sum(one.bytes for one in self.removed) + sum(one.bytes for one in self.cuts)
 
 
 def truncate_log(
@@ -168,7 +160,7 @@ def _cut(
 def _write_files(
     storage: Storage, directory: str, change: Truncation, there: Files, *, staging: str
 ) -> None:
-    new = {**change.files, **change.snapshots}
+    new = dict(change.files)
     if change.created_segment is not None:
         new[segment_file(change.created_segment, LOG)] = b""
     if not new:
@@ -232,19 +224,14 @@ def _log(directory: str, cut: LogCut) -> str:
 
 
 def _is_zero(storage: Storage, log: str, cut: LogCut) -> bool:
-    return not any(any(data) for _, data in _pieces(storage, log, cut))
-
-
-def _pieces(storage: Storage, log: str, cut: LogCut) -> Iterator[tuple[int, bytes]]:
-    for at in range(cut.size, cut.before, _PIECE_BYTES):
-        yield at, storage.read_range(log, at, min(_PIECE_BYTES, cut.before - at))
+    return not any(any(data) for _, data in pieces(storage, log, cut.size, cut.before))
 
 
 def _keep_tail(storage: Storage, log: str, cut: LogCut, aside: str) -> None:
     """Copy what is cut off, unless it is zeros only. Copies of an earlier attempt are replaced."""
     if _is_zero(storage, log, cut):
         return
-    for at, data in _pieces(storage, log, cut):
+    for at, data in pieces(storage, log, cut.size, cut.before):
         path = f"{aside}/{cut.base_offset:020d}-{at}-{at + len(data)}"
         if storage.exists(path):
             storage.unlink(path)

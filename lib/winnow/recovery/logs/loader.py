@@ -312,10 +312,10 @@ class _Loader:
                     files[name] = data
         if LEADER_EPOCHS not in self._entries and not self._epochs.changed:
             files[LEADER_EPOCHS] = b""
-        snapshots = {
-            segment_file(offset, SNAPSHOT): data
-            for offset, data in sorted(self._files.written.items())
-        }
+        for offset, data in sorted(self._files.written.items()):
+            name = segment_file(offset, SNAPSHOT)
+            if self._files.differs(name, data):
+                files[name] = data
         gone, end = sorted(self._before - self._files.snapshots), self._end
         return Truncation(
             removed=tuple(RemovedSegment(segment.base, segment.before) for segment in removed),
@@ -326,7 +326,6 @@ class _Loader:
             ),
             created_segment=created,
             files=files,
-            snapshots={n: data for n, data in snapshots.items() if self._files.differs(n, data)},
             orphans=tuple(name for name in self._files.orphans() if name not in files),
             snapshots_beyond_end=tuple(
                 segment_file(offset, SNAPSHOT) for offset in gone if offset > end

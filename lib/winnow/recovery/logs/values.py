@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from winnow.logdir.commit.truncation import LogCut, RemovedSegment, Truncation, cut_bytes
+from winnow.logdir.commit.truncation import LogCut, RemovedSegment, Truncation
 from winnow.logdir.names import DirectoryKind
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Settings, Unknown
@@ -80,7 +80,7 @@ class RecoveredLog:
 
     @property
     def cut_bytes(self) -> int:
-        return cut_bytes(self.removed, self.cuts)
+        return sum(one.bytes for one in self.removed) + sum(one.bytes for one in self.cuts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
