@@ -18,7 +18,9 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, read_batches, records_of
 from winnow.logdir.files import log_bases
 from winnow.logdir.indexes.index import (
+    OFFSET_ENTRY,
     OFFSET_ENTRY_SIZE,
+    TIME_ENTRY,
     TIME_ENTRY_SIZE,
     Array,
     decode_offset_index,
@@ -30,6 +32,9 @@ from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import CONTROL, MAX_OFFSET_SPAN
 from winnow.wire.plain import Record
 from winnow.wire.walk import MAX_BASE_OFFSET
+
+_ANY = -(2**63)
+"""No timestamp is below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,6 @@ class Found:
     """A batch in a log, and how it was found."""
 
     path: str
-    base_offset: int
     index_entry: IndexEntry | None
     """The index entry where the scan began. None if it began at the start of the file."""
     scanned: int
@@ -90,13 +94,7 @@ class Segments:
         None if the log ends before it. For an offset below the log it is the first batch. A broker
         refuses offsets below the log start offset; checking that is up to the caller.
         """
-        for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
-            # If compaction removed the offset from the floor segment, the first batch of the next
-            # segment follows.
-            found = next(self._scan(number, offset, [], offset=offset, timestamp=None), None)
-            if found is not None:
-                return found
-        return None
+        return next(self._from(offset), None)
 
     def first_data_record(self, offset: int) -> Record | None:
         """Return the first record that a `read_uncommitted` consumer gets when it seeks to
@@ -105,16 +103,16 @@ class Segments:
         `Found.record` may be another one: it may be of a control batch, or None where cleaning
         removed records of a batch.
         """
-        for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
-            for piece in self.pieces(number, self.floor(number, offset)):
-                data = (piece.rows["last_offset"] >= offset) & (
-                    piece.rows["attributes"] & CONTROL == 0
-                )
-                for row in np.flatnonzero(data).tolist():
-                    for record in records_of(piece, row, self.path(number)):
-                        if record.offset >= offset:
-                            return record
+        for found in self._from(offset):
+            if found.record and not found.piece.rows[found.row]["attributes"] & CONTROL:
+                return found.record
         return None
+
+    def _from(self, offset: int) -> Iterator[Found]:
+        # If compaction removed the offset from the floor segment, the first batch of the next
+        # segment follows.
+        for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
+            yield from self._scan(number, offset, [], offset=offset)
 
     def find_timestamp(self, timestamp: int, *, log_start_offset: int = 0) -> Found | None:
         """Return the first record from the log start offset on whose timestamp (ms) is `timestamp`
@@ -127,10 +125,8 @@ class Segments:
             if self._largest_timestamp(number, times, notes) >= timestamp:
                 at = int(np.searchsorted(times["timestamp"], timestamp, side="right")) - 1
                 begin = int(times["offset"][at]) if at >= 0 else self.bases[number]
-                start = max(begin, log_start_offset)
-                found = self._scan(
-                    number, start, notes, offset=log_start_offset, timestamp=timestamp
-                )
+                start, least = max(begin, log_start_offset), log_start_offset
+                found = self._scan(number, start, notes, offset=least, timestamp=timestamp)
                 return next((one for one in found if one.record is not None), None)
         return None
 
@@ -138,40 +134,30 @@ class Segments:
         """Return the offset after the last batch of the active segment, else its base (S8.3)."""
         last = len(self.bases) - 1
         pieces = self.pieces(last, self.floor(last, MAX_BASE_OFFSET))
-        return max(
-            (int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces), default=self.bases[last]
-        )
+        ends = (int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces)
+        return max(ends, default=self.bases[last])
 
     def _scan(
-        self,
-        number: int,
-        start: int,
-        notes: list[str],
-        *,
-        offset: int,
-        timestamp: int | None = None,
+        self, number: int, start: int, notes: list[str], *, offset: int, timestamp: int = _ANY
     ) -> Iterator[Found]:
-        """Yield the batches of a segment that may have a record from `offset` and, if given, from
-        `timestamp` on, each with its first such record. The index knows where to begin for `start`.
+        """Yield the batches of a segment that may have a record from `offset` and from `timestamp`
+        on, each with its first such record. The index knows where to begin for `start`.
         """
-        entry, path, scanned = self._floor(number, start, notes), self.path(number), 0
-        column, least = (
-            ("last_offset", offset) if timestamp is None else ("max_timestamp", timestamp)
-        )
+        entry, why = self._floor(number, start)
+        path, scanned = self.path(number), 0
         for piece in self.pieces(number, entry.position if entry else 0):
-            for row in np.flatnonzero(piece.rows[column] >= least).tolist():
-                records = (r for r in records_of(piece, row, path) if r.offset >= offset)
+            reach = piece.rows["last_offset"] >= offset
+            for row in np.flatnonzero(reach & (piece.rows["max_timestamp"] >= timestamp)).tolist():
+                records = records_of(piece, row, path)
+                wanted = (r for r in records if r.offset >= offset and r.timestamp >= timestamp)
                 yield Found(
                     path=path,
-                    base_offset=self.bases[number],
                     index_entry=entry,
                     scanned=scanned + row + 1,
                     piece=piece,
                     row=row,
-                    record=next(
-                        (r for r in records if timestamp is None or r.timestamp >= timestamp), None
-                    ),
-                    notes=tuple(notes),
+                    record=next(wanted, None),
+                    notes=(*notes, *why),
                 )
             scanned += len(piece.rows)
 
@@ -180,52 +166,46 @@ class Segments:
         index, else the file's mtime. If the index is unusable, read the log.
         """
         if notes:
-            return max(
-                (int(p.rows["max_timestamp"].max()) for p in self.pieces(number, 0)), default=-1
-            )
+            stamps = (int(p.rows["max_timestamp"].max()) for p in self.pieces(number, 0))
+            return max(stamps, default=-1)
         return int(times["timestamp"][-1]) if len(times) else self.log(number).mtime_ms
 
     def time_index(self, number: int) -> tuple[Array, list[str]]:
-        """Return the entries of a segment's time index, and notes on why its last entry may not be
-        the largest timestamp.
+        """Return the entries of a segment's time index, empty if it is missing, and notes on why
+        its last entry may not be the largest timestamp.
         """
-        path = self.path(number, TIMEINDEX)
-        empty = decode_time_index(b"", path, base_offset=0)
-        if not self._exists(number, TIMEINDEX):
-            return empty, []
-        data = self.storage.read_bytes(path)
+        path, data = self._read_index(number, TIMEINDEX)
         kept = without_preallocated(data, TIME_ENTRY_SIZE)
+        base, end = self.bases[number], self._end(number)
         try:
-            times = decode_time_index(
-                kept, path, base_offset=self.bases[number], end_offset=self._end(number)
-            )
+            times = decode_time_index(kept, path, base_offset=base, end_offset=end)
         except CorruptLogError as error:
-            return empty, [f"not used: {error}"]
-        if len(kept) < len(data):
-            return times, [f"a broker had not closed it: {path}"]
-        return times, []
+            return np.empty(0, TIME_ENTRY), [f"not used: {error}"]
+        return times, [f"a broker had not closed it: {path}"] if len(kept) < len(data) else []
 
     def offset_index(self, number: int) -> tuple[Array, list[str]]:
         """Return the offset index, empty if it is missing, and notes on why it was not used."""
-        path, base, size = self.path(number, INDEX), self.bases[number], self.log_bytes(number)
-        data = b""
-        if self._exists(number, INDEX):
-            data = without_preallocated(self.storage.read_bytes(path), OFFSET_ENTRY_SIZE)
+        path, data = self._read_index(number, INDEX)
+        kept = without_preallocated(data, OFFSET_ENTRY_SIZE)
+        base, size, end = self.bases[number], self.log_bytes(number), self._end(number)
         try:
-            return decode_offset_index(
-                data, path, base_offset=base, log_bytes=size, end_offset=self._end(number)
-            ), []
+            entries = decode_offset_index(
+                kept, path, base_offset=base, log_bytes=size, end_offset=end
+            )
         except CorruptLogError as error:
-            return decode_offset_index(b"", path, base_offset=base, log_bytes=size), [
-                f"not used: {error}"
-            ]
+            return np.empty(0, OFFSET_ENTRY), [f"not used: {error}"]
+        return entries, []
+
+    def _read_index(self, number: int, suffix: str) -> tuple[str, bytes]:
+        path = self.path(number, suffix)
+        exists = segment_file(self.bases[number], suffix) in self._files
+        return path, self.storage.read_bytes(path) if exists else b""
 
     def following(self, number: int) -> int | None:
         """Return the base offset of the next segment; None for the last one."""
         return self.bases[number + 1] if number + 1 < len(self.bases) else None
 
     def log_bytes(self, number: int) -> int:
-        """Return the size of a segment's log when the directory was listed."""
         return self.log(number).size
 
     def log(self, number: int) -> Entry:
@@ -233,39 +213,27 @@ class Segments:
         return self._files[segment_file(self.bases[number], LOG)]
 
     def path(self, number: int, suffix: str = LOG) -> str:
-        """Return the path of a segment's file."""
         return f"{self.directory}/{segment_file(self.bases[number], suffix)}"
 
     def floor(self, number: int, offset: int) -> int:
         """Return the best start position that the index knows: all batches that reach `offset` lie
         at or after this byte of the segment's log.
         """
-        entry = self._floor(number, offset, [])
+        entry, _ = self._floor(number, offset)
         return entry.position if entry else 0
 
-    def _floor(self, number: int, offset: int, notes: list[str]) -> IndexEntry | None:
-        """Return the last entry of the offset index at or below `offset`."""
-        entries, why = self.offset_index(number)
-        notes += why
+    def _floor(self, number: int, offset: int) -> tuple[IndexEntry | None, list[str]]:
+        """Return the last entry of the offset index at or below `offset`, and the notes on it."""
+        entries, notes = self.offset_index(number)
         at = int(np.searchsorted(entries["offset"], offset, side="right")) - 1
-        if at >= 0:
-            return IndexEntry(int(entries["offset"][at]), int(entries["position"][at]))
-        return None
+        return IndexEntry(*entries[at].tolist()) if at >= 0 else None, notes
 
     def pieces(self, number: int, start: int) -> Iterator[Piece]:
         """Read a segment's log from byte `start` on. Raises as `read_batches`."""
-        return read_batches(
-            self.storage,
-            self.path(number),
-            size=self.log_bytes(number),
-            start=start,
-            least_offset=self.bases[number],
-        )
+        path, size, least = self.path(number), self.log_bytes(number), self.bases[number]
+        return read_batches(self.storage, path, size=size, start=start, least_offset=least)
 
     def _end(self, number: int) -> int:
         """Return an upper limit: all offsets in the segment are below it."""
         following = self.following(number)
         return self.bases[number] + MAX_OFFSET_SPAN + 1 if following is None else following
-
-    def _exists(self, number: int, suffix: str) -> bool:
-        return segment_file(self.bases[number], suffix) in self._files

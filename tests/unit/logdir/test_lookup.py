@@ -84,7 +84,8 @@ def test_scan_begins_at_the_index_entry_before_the_offset(directory: Path) -> No
     assert found.index_entry is not None
     assert found.index_entry.offset <= 44
     assert found.scanned < 9
-    assert (found.base_offset, found.row, found.notes) == (0, found.scanned - 1, ())
+    assert found.path == str(directory / segment_file(0, LOG))
+    assert (found.row, found.notes) == (found.scanned - 1, ())
 
 
 @pytest.mark.parametrize(
