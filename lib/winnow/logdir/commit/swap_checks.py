@@ -37,7 +37,6 @@ from winnow.logdir.names import (
     LOG,
     SWAP,
     TIMEINDEX,
-    TXNINDEX,
     base_offset_of,
     segment_file,
 )
@@ -78,16 +77,17 @@ def check_swaps(
     `sizes`: of all regular files except the ignored ones. Raises CorruptLogError unless each of the
     logs is whole and may replace what lies in the range of all.
     """
-    logs = sorted(swaps)
+    logs, damaged = sorted(swaps), list[int]()
     first = base_offset_of(logs[0])
-    outputs = _Outputs(storage, directory, [(name, sizes[name]) for name in logs])
     plain = sorted(name for name in sizes if name.endswith(LOG))
-    sources = _Sources(storage, directory, first, sizes)
-    found = _compare(outputs.batches(), sources.batches())
-    end = outputs.end
+    found = _compare(
+        _outputs(storage, directory, logs, sizes),
+        _sources(storage, directory, first, sizes, damaged),
+    )
+    end = max(base_offset_of(logs[-1]), found.last_offset + 1)
     _check_indexes(storage, directory, sizes, logs)
     inside = [name for name in plain if first <= base_offset_of(name) < end]
-    contained = not found.strangers and min(sources.damaged, default=end) >= end
+    contained = not found.strangers and min(damaged, default=end) >= end
     is_split = (
         contained
         and found.mismatch is None
@@ -126,72 +126,62 @@ def check_swaps(
     return end
 
 
-class _Outputs:
-    """The batches of all `.swap` logs, ascending. `end`: the offset after those read so far."""
-
-    def __init__(self, storage: Storage, directory: str, logs: Sequence[tuple[str, int]]) -> None:
-        self._storage, self._directory, self._logs = storage, directory, logs
-        self.end = base_offset_of(logs[0][0])
-
-    def batches(self) -> Iterator[Batches]:
-        """Raises CorruptLogError for a batch that is unreadable or has a wrong CRC or offset."""
-        for name, size in self._logs:
-            path, base = f"{self._directory}/{name}", base_offset_of(name)
-            if base < self.end:
+def _outputs(
+    storage: Storage, directory: str, logs: Sequence[str], sizes: Mapping[str, int]
+) -> Iterator[Batches]:
+    """Yield the batches of all `.swap` logs, ascending. Raises CorruptLogError for a batch that is
+    unreadable or has a wrong CRC or offset.
+    """
+    end = 0
+    for name in logs:
+        path, base = f"{directory}/{name}", base_offset_of(name)
+        if base < end:
+            raise _refused(
+                "two .swap logs overlap",
+                expected=f"offsets below {base}",
+                found=f"offset {end - 1}",
+                where=path,
+            )
+        for item in read_to_stop(storage, path, size=sizes[name], least_offset=base):
+            if isinstance(item, Stop):
                 raise _refused(
-                    "two .swap logs overlap",
-                    expected=f"offsets below {base}",
-                    found=f"offset {self.end - 1}",
-                    where=path,
+                    "a .swap log is damaged",
+                    expected=item.error.expected or "whole batches with ascending offsets",
+                    found=item.error.found or item.error.problem,
+                    where=f"{path} at byte {item.position}",
                 )
-            self.end = base
-            for item in read_to_stop(self._storage, path, size=size, least_offset=base):
-                if isinstance(item, Stop):
-                    raise _refused(
-                        "a .swap log is damaged",
-                        expected=item.error.expected or "whole batches with ascending offsets",
-                        found=item.error.found or item.error.problem,
-                        where=f"{path} at byte {item.position}",
-                    )
-                for wrong in bad_crcs(item):
-                    raise _refused(
-                        "a .swap log is damaged",
-                        expected="batches that match their CRCs",
-                        found="one that does not",
-                        where=f"{path} at byte {item.position(wrong)}",
-                    )
-                self.end = int(item.rows["last_offset"][-1]) + 1
-                yield _columns(item.rows, base, item.start)
+            for wrong in bad_crcs(item):
+                raise _refused(
+                    "a .swap log is damaged",
+                    expected="batches that match their CRCs",
+                    found="one that does not",
+                    where=f"{path} at byte {item.position(wrong)}",
+                )
+            end = int(item.rows["last_offset"][-1]) + 1
+            yield _columns(item.rows, base, item.start)
 
 
-class _Sources:
-    """The readable batches of the segments from `first` on, including those marked as deleted."""
-
-    def __init__(
-        self, storage: Storage, directory: str, first: int, sizes: Mapping[str, int]
-    ) -> None:
-        self._storage, self._directory = storage, directory
-        by_base = {base_offset_of(n): n for n in sizes if n.endswith(LOG + DELETED)}
-        by_base |= {base_offset_of(n): n for n in sizes if n.endswith(LOG)}
-        self._logs = [
-            (base, name, sizes[name]) for base, name in sorted(by_base.items()) if base >= first
-        ]
-        self.damaged: list[int] = []
-        """Base offsets of those that are part of the log and cannot be read to their end."""
-
-    def batches(self) -> Iterator[Batches]:
-        least = 0
-        for base, name, size in self._logs:
-            if name.endswith(DELETED) and base < least:
-                continue  # left by an earlier cleaning, whose output exists
-            for item in read_to_stop(
-                self._storage, f"{self._directory}/{name}", size=size, least_offset=max(base, least)
-            ):
-                if isinstance(item, Stop):
-                    self.damaged += [] if name.endswith(DELETED) else [base]
-                    break
-                least = int(item.rows["last_offset"][-1]) + 1
-                yield _columns(item.rows, base, item.start)
+def _sources(
+    storage: Storage, directory: str, first: int, sizes: Mapping[str, int], damaged: list[int]
+) -> Iterator[Batches]:
+    """Yield the readable batches of the segments from `first` on, including those marked as
+    deleted. `damaged` receives the base offsets of those that are part of the log and cannot be
+    read to their end.
+    """
+    by_base = {base_offset_of(n): n for n in sizes if n.endswith(LOG + DELETED)}
+    by_base |= {base_offset_of(n): n for n in sizes if n.endswith(LOG)}
+    least = 0
+    for base, name in sorted(by_base.items()):
+        is_deleted = name.endswith(DELETED)
+        if base < first or (is_deleted and base < least):
+            continue  # `.deleted`: left by an earlier cleaning, whose output exists
+        path, least_offset = f"{directory}/{name}", max(base, least)
+        for item in read_to_stop(storage, path, size=sizes[name], least_offset=least_offset):
+            if isinstance(item, Stop):
+                damaged += [] if is_deleted else [base]
+                break
+            least = int(item.rows["last_offset"][-1]) + 1
+            yield _columns(item.rows, base, item.start)
 
 
 @dataclass
@@ -202,17 +192,19 @@ class _Found:
     """A segment has a batch that is in none of the `.swap` logs."""
     matched_files: set[int] = field(default_factory=set)
     """Base offsets of the segments that a `.swap` log has a batch of."""
+    last_offset: int = -1
+    """Of all `.swap` logs."""
 
 
 def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
     """Compare two ascending sequences, a piece of a file of each at a time."""
     found = _Found()
-    out, src, out_before, src_before = _NO_BATCHES, _NO_BATCHES, -1, -1
+    out, src, src_before = _NO_BATCHES, _NO_BATCHES, -1
     while True:
         out = out if len(out) else next(outputs, _NO_BATCHES)
         src = src if len(src) else next(sources, _NO_BATCHES)
         if not len(out):
-            found.strangers = found.strangers or bool((src["file"] <= out_before).any())
+            found.strangers = found.strangers or bool((src["file"] <= found.last_offset).any())
             return found
         bound = min(int(rows["last_offset"][-1]) for rows in (out, src) if len(rows))
         now_out, now_src = (rows[rows["last_offset"] <= bound] for rows in (out, src))
@@ -227,8 +219,11 @@ def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
         wrong = np.flatnonzero(~matched & inside)
         if len(wrong) and found.mismatch is None:
             found.mismatch = now_out[wrong[0]]
-        found.strangers = found.strangers or not bool(_origins(now_src, out, out_before)[0].all())
-        out_before = int(now_out["last_offset"][-1]) if len(now_out) else out_before
+        found.strangers = found.strangers or not bool(
+            _origins(now_src, out, found.last_offset)[0].all()
+        )
+        if len(now_out):
+            found.last_offset = int(now_out["last_offset"][-1])
         src_before = int(now_src["last_offset"][-1]) if len(now_src) else src_before
         out, src = out[len(now_out) :], src[len(now_src) :]
 
@@ -267,32 +262,27 @@ def _check_indexes(
     """Check the indexes that are still `.swap` files: a broker trusts every byte of them (S8.5)."""
     for log, following in zip_longest(logs, logs[1:]):
         base, end = base_offset_of(log), None if following is None else base_offset_of(following)
-        paths = {suffix: segment_file(base, suffix) + SWAP for suffix in INDEX_SUFFIXES}
-        contents = {
-            suffix: storage.read_bytes(f"{directory}/{name}")
-            for suffix, name in paths.items()
-            if name in sizes
-        }
-        try:
-            if INDEX in contents:
-                data = without_preallocated(contents[INDEX], OFFSET_ENTRY_SIZE)
-                decode_offset_index(
-                    data, paths[INDEX], base_offset=base, log_bytes=sizes[log], end_offset=end
-                )
-            if TIMEINDEX in contents:
-                data = without_preallocated(contents[TIMEINDEX], TIME_ENTRY_SIZE)
-                decode_time_index(data, paths[TIMEINDEX], base_offset=base, end_offset=end)
-            if TXNINDEX in contents:
-                decode_txn_index(
-                    contents[TXNINDEX], paths[TXNINDEX], base_offset=base, end_offset=end
-                )
-        except CorruptLogError as error:
-            raise _refused(
-                f"an index of a .swap log is damaged: {error.problem}",
-                expected=error.expected or "entries that ascend, of this log",
-                found=error.found or "others",
-                where=f"{directory}/{error.where}",
-            ) from None
+        for suffix in INDEX_SUFFIXES:
+            name = segment_file(base, suffix) + SWAP
+            data = storage.read_bytes(f"{directory}/{name}") if name in sizes else b""
+            try:
+                if suffix == INDEX:
+                    data = without_preallocated(data, OFFSET_ENTRY_SIZE)
+                    decode_offset_index(
+                        data, name, base_offset=base, log_bytes=sizes[log], end_offset=end
+                    )
+                elif suffix == TIMEINDEX:
+                    data = without_preallocated(data, TIME_ENTRY_SIZE)
+                    decode_time_index(data, name, base_offset=base, end_offset=end)
+                else:
+                    decode_txn_index(data, name, base_offset=base, end_offset=end)
+            except CorruptLogError as error:
+                raise _refused(
+                    f"an index of a .swap log is damaged: {error.problem}",
+                    expected=error.expected or "entries that ascend, of this log",
+                    found=error.found or "others",
+                    where=f"{directory}/{error.where}",
+                ) from None
 
 
 def _refused(problem: str, *, expected: str, found: str, where: str) -> CorruptLogError:
