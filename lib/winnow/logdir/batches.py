@@ -81,11 +81,9 @@ class HeaderWalk:
         self._passes = passes
 
     def __iter__(self) -> Iterator[Rows]:
-        room = self._room
-        rows = np.empty(0 if room else self._most, BATCH)
+        rows = np.empty(0 if self._room else self._most, BATCH)
         while self.status is WalkStatus.FULL:
-            if room is not None:
-                rows = room(self._most)
+            rows = self._room(self._most) if self._room else rows
             count, self.end, self.status = self._walk(self._buf, self.end, self.least_offset, rows)
             if count:
                 self.least_offset = int(rows["last_offset"][count - 1]) + 1
@@ -192,16 +190,15 @@ def read_batches(
     ):
         if isinstance(item, Stop):
             error, end = item.error, least + MAX_OFFSET_SPAN + 1
-            if isinstance(error, TornLogError) and (
-                following := find_next(storage, path, item.position, size, least, end)
-            ):
-                raise CorruptLogError(
-                    error.problem,
-                    expected=error.expected,
-                    found=f"{error.found}, and a batch at byte {following.position}",
-                    where=error.where,
-                )
-            raise error
+            following = None
+            if isinstance(error, TornLogError):
+                following = find_next(storage, path, item.position, size, least, end)
+            if following is None:
+                raise error
+            found = f"{error.found}, and a batch at byte {following[0]}"
+            raise CorruptLogError(
+                error.problem, expected=error.expected, found=found, where=error.where
+            )
         least = int(item.rows[-1]["last_offset"]) + 1
         yield item
 
@@ -241,23 +238,16 @@ def read_to_stop(
             return
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
-    """The next sound batch in a file: its position, and its base offset (v0, v1: its offset)."""
-
-    position: int
-    offset: int
-
-
 def find_next(
     storage: Ranges, path: str, position: int, size: int, least_offset: int, end_offset: int
-) -> Next | None:
-    """Return the first sound batch behind byte `position` of a file of `size` bytes, with an offset
-    in [least_offset, end_offset). None if there is none in the next 64 MiB.
+) -> tuple[int, int] | None:
+    """Return position and base offset (v0, v1: its offset) of the first sound batch behind byte
+    `position` of a file of `size` bytes, with an offset in [least_offset, end_offset). None if
+    there is none in the next 64 MiB.
     """
     window = as_bytes(storage.read_range(path, position, min(size - position, _SEARCHED_BYTES)))
     found = find_batch(window, 1, least_offset, end_offset)
-    return None if found < 0 else Next(position + found, FRAME.unpack_from(window.data, found)[0])
+    return None if found < 0 else (position + found, FRAME.unpack_from(window.data, found)[0])
 
 
 def records_of(piece: Piece, i: int, path: str) -> list[Record]:
@@ -268,8 +258,7 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
         blocks = inflate(piece.data, piece.rows[i : i + 1], limit=MAX_BATCH_BYTES)
         return read_records(blocks.area(0), blocks.rows[0])
     except CorruptLogError as error:
-        where = f"{path}, batch at byte {piece.position(i)}"
-        raise error.at(where) from error
+        raise error.at(f"{path}, batch at byte {piece.position(i)}") from error
 
 
 def bad_crcs(piece: Piece) -> Iterator[int]:
@@ -291,8 +280,7 @@ def _needed(data: Bytes, left: int) -> int:
 
 
 def _fault(walk: HeaderWalk, data: Bytes, path: str, *, at: int, left: int) -> CorruptLogError:
-    status = walk.status
-    where = f"{path} at byte {at}"
+    status, where = walk.status, f"{path} at byte {at}"
     if left < SMALLEST_ENTRY:
         return TornLogError(
             "too small for any batch",

@@ -164,14 +164,15 @@ class _Reader:
             self._storage, log.path, stop.position, log.size, log.base_offset, log.end_offset
         )
         if found is None:
-            following = log.following
+            position, following = None, log.following
             rest = f"no batch in the {log.size - stop.position} bytes up to the end"
         else:
-            following, rest = found.offset, f"the next batch is at byte {found.position}"
+            position, following = found
+            rest = f"the next batch is at byte {position}"
         last = None if following is None else max(following - 1, least)
         message = f"{stop.error.what}; {rest}"
         self._add(kind, message, position=stop.position, offsets=(least, last))
-        return (None if found is None else found.position), least
+        return position, least
 
     def _piece(self, piece: Piece) -> None:
         rows = piece.rows
