@@ -36,11 +36,13 @@ def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, 
     named twice.
     """
     offsets: dict[TopicPartition, int] = {}
-    for number, (topic, partition, offset) in _read_lines(storage, path, fields=3):
-        key = TopicPartition(topic, _number(partition, MAX_INT, "a partition number", path, number))
+    for where, (topic, partition, offset) in _read_lines(storage, path, fields=3):
+        key = TopicPartition(topic, _number(partition, MAX_INT, "a partition number", where))
         if key in offsets:
-            raise _malformed(path, number, "each partition once", f"{key} again")
-        offsets[key] = _offset(offset, path, number)
+            raise _malformed(where, "each partition once", f"{key} again")
+        is_negative = offset.startswith("-") and offset[1:2].isdigit()
+        number = _number(offset[1:] if is_negative else offset, MAX_LONG, "an offset", where)
+        offsets[key] = -number if is_negative else number
     return offsets
 
 
@@ -135,16 +137,12 @@ def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int
     """
     path = f"{directory}/{LEADER_EPOCHS}"
     epochs: list[tuple[int, int]] = []
-    for number, (epoch_text, offset_text) in _read_lines(storage, path, fields=2):
-        epoch = _number(epoch_text, MAX_INT, "an epoch", path, number)
-        offset = _number(offset_text, MAX_LONG, "a start offset", path, number)
+    for where, (epoch_text, offset_text) in _read_lines(storage, path, fields=2):
+        epoch = _number(epoch_text, MAX_INT, "an epoch", where)
+        offset = _number(offset_text, MAX_LONG, "a start offset", where)
         if epochs and (epoch <= epochs[-1][0] or offset < epochs[-1][1]):
-            raise _malformed(
-                path,
-                number,
-                f"more than epoch {epochs[-1][0]} at {epochs[-1][1]}",
-                f"{epoch} {offset}",
-            )
+            least = f"more than epoch {epochs[-1][0]} at {epochs[-1][1]}"
+            raise _malformed(where, least, f"{epoch} {offset}")
         epochs.append((epoch, offset))
     return tuple(epochs)
 
@@ -176,8 +174,8 @@ def write_leader_epochs(
     write_checkpoint(storage, path, lines, attributes_of=attributes_of or path)
 
 
-def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, list[str]]]:
-    """Return (line number from 1, its fields) of each entry."""
+def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[str, list[str]]]:
+    """Return the place of each entry, for errors, and its words."""
     data = read_if_there(storage, path)
     if data is None:
         return []
@@ -189,33 +187,31 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, 
         ) from None
     if not text:
         return []
-    lines = text.removesuffix("\n").split("\n")
-    if lines[0].strip() != "0":
-        raise _malformed(path, 1, "version 0", _shown(lines[0]))
+    lines = [
+        (f"{path}, line {number}", line)
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1)
+    ]
+    version_at, version = lines[0]
+    if version.strip() != "0":
+        raise _malformed(version_at, "version 0", _shown(version))
     if len(lines) == 1:
-        raise _malformed(path, 2, "the number of entries", "the end of the file")
-    count = _number(lines[1].strip(), MAX_INT, "the number of entries", path, 2)
-    entries = list(enumerate(lines[2:], start=3))
-    if len(entries) != count:
-        raise _malformed(path, 2, f"{count} entries", f"{len(entries)}")
-    split = [(number, line.split()) for number, line in entries]
-    for number, parts in split:
-        if len(parts) != fields:
-            raise _malformed(path, number, f"{fields} words", f"{len(parts)}")
-    return split
+        raise _malformed(f"{path}, line 2", "the number of entries", "the end of the file")
+    count_at, count = lines[1]
+    wanted = _number(count.strip(), MAX_INT, "the number of entries", count_at)
+    if len(lines) - 2 != wanted:
+        raise _malformed(count_at, f"{wanted} entries", f"{len(lines) - 2}")
+    entries = [(where, line.split()) for where, line in lines[2:]]
+    for where, words in entries:
+        if len(words) != fields:
+            raise _malformed(where, f"{fields} words", f"{len(words)}")
+    return entries
 
 
-def _number(text: str, limit: int, what: str, path: str, line: int) -> int:
+def _number(text: str, limit: int, what: str, where: str) -> int:
     number = _NUMBER.fullmatch(text)
     if number is None or int(number[1]) > limit:
-        raise _malformed(path, line, f"{what} from 0 to {limit}", _shown(text))
+        raise _malformed(where, f"{what} from 0 to {limit}", _shown(text))
     return int(number[1])
-
-
-def _offset(text: str, path: str, line: int) -> int:
-    if text.startswith("-") and text[1:2].isdigit():
-        return -_number(text[1:], MAX_LONG, "an offset", path, line)
-    return _number(text, MAX_LONG, "an offset", path, line)
 
 
 def _shown(text: str) -> str:
@@ -227,11 +223,6 @@ def _shown(text: str) -> str:
     return f"{len(text)} characters that are not a number"
 
 
-def _malformed(path: str, line: int, expected: str, found: str) -> CorruptLogError:
-    return CorruptLogError(
-        "a malformed checkpoint",
-        expected=expected,
-        found=found,
-        where=f"{path}, line {line}",
-        hint=_HINT,
-    )
+def _malformed(where: str, expected: str, found: str) -> CorruptLogError:
+    problem = "a malformed checkpoint"
+    return CorruptLogError(problem, expected=expected, found=found, where=where, hint=_HINT)
