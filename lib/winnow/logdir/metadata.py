@@ -81,30 +81,34 @@ def read_cluster_metadata(
     image = _Image()
     notes: list[str] = []
     start = 0
-    for snapshot in list_snapshots(storage, directory):
+    for snapshot_end, name in list_snapshots(storage, directory):
         try:
-            values = read_snapshot(storage, directory, snapshot)
+            values = read_snapshot(storage, f"{directory}/{name}")
         except CorruptLogError as error:
             notes.append(f"{error}; an older snapshot or the log is read instead")
             continue
-        image.apply(values, f"{METADATA_DIR} snapshot {snapshot.end_offset}")
-        start = snapshot.end_offset
+        image.apply(values, f"{METADATA_DIR} snapshot {snapshot_end}")
+        start = snapshot_end
         break
-    log = read_log(storage, directory, start=start, unclean=unclean)
-    if log.end_offset == 0:
+    values, end_offset, torn = read_log(storage, directory, start=start, unclean=unclean)
+    if end_offset == 0:
         raise CorruptLogError(
             "the metadata log is empty",
             expected="a snapshot or records",
-            found=log.torn or "none",
+            found=torn or "none",
             where=directory,
         )
-    image.apply(log.values, None)
-    if log.torn is not None:
+    image.apply(values, None)
+    if torn is not None:
         notes.append(
-            f"{log.torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset "
-            f"{log.end_offset - 1}. Settings that changed after it are unknown here"
+            f"{torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset "
+            f"{end_offset - 1}. Settings that changed after it are unknown here"
         )
-    notes += image.notes()
+    notes += (
+        f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: it is read as far "
+        "as it is known"
+        for kind in sorted(image.newer)
+    )
     if image.transaction is not None:
         notes.append(
             f"{METADATA_DIR} ends inside a transaction of the controller; "
@@ -112,7 +116,7 @@ def read_cluster_metadata(
         )
     return ClusterMetadata(
         directory=directory,
-        end_offset=log.end_offset,
+        end_offset=end_offset,
         topics={t.name: TopicIdentity(t.topic_id, t.replicas) for t in image.topics.values()},
         topic_configs={name: configs for name, configs in image.topic_configs.items() if configs},
         broker_configs={node: configs for node, configs in image.broker_configs.items() if configs},
@@ -147,16 +151,8 @@ class _Image:
         self.features: dict[str, int] = {}
         self.supported: dict[int, Mapping[str, int]] = {}
         self._ids: dict[str, str] = {}
-        self._newer: set[str] = set()
+        self.newer: set[str] = set()
         self.transaction: list[_Applied] | None = None
-
-    def notes(self) -> list[str]:
-        """Report which records a newer Kafka wrote."""
-        return [
-            f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: it is read as far "
-            "as it is known"
-            for kind in sorted(self._newer)
-        ]
 
     def apply(self, values: Iterable[Value], where: str | None) -> None:
         """Apply records. `where`: the place of their settings; None: each record's own offset."""
@@ -167,7 +163,7 @@ class _Image:
                 place = f"{value.where}, offset {value.offset}"
                 raise error.at(place) from error
             if decoded.newer is not None:
-                self._newer.add(decoded.newer)
+                self.newer.add(decoded.newer)
             if (record := decoded.record) is not None:
                 self._in_order(
                     (record, where or f"{METADATA_DIR} offset {value.offset}", value.where)
@@ -203,11 +199,9 @@ class _Image:
                     )
                 self._ids[record.name] = record.topic_id
                 self.topics[record.topic_id] = _Topic(record.name, record.topic_id)
-            case PartitionRecord():
-                topic = self._topic(record.topic_id, "a partition", place)
-                topic.replicas[record.partition] = frozenset(record.replicas)
-            case ReplicasRecord():
-                topic = self._topic(record.topic_id, "a change", place)
+            case PartitionRecord() | ReplicasRecord():
+                what = "a partition" if isinstance(record, PartitionRecord) else "a change"
+                topic = self._topic(record.topic_id, what, place)
                 topic.replicas[record.partition] = frozenset(record.replicas)
             case RemoveTopicRecord():
                 gone = self._topic(record.topic_id, "a removal", place)

@@ -34,18 +34,6 @@ _MAX_BATCH_BYTES = 16 * 1024 * 1024
 _ANY_OFFSET = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SnapshotId:
-    """A `.checkpoint` file. It holds the state made by all records below `end_offset`."""
-
-    end_offset: int
-    epoch: int
-
-    @property
-    def file(self) -> str:
-        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
-
-
 @dataclass(frozen=True, slots=True)
 class Value:
     """A record's value, which may be null, and its offset."""
@@ -56,31 +44,20 @@ class Value:
     """File and byte of its batch, for errors."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogValues:
-    """The data records of a log, in order."""
-
-    values: Sequence[Value]
-    end_offset: int
-    """The offset after the last batch, or the start offset of the read if that is higher."""
-    torn: str | None = None
-    """A description of what follows the last whole batch. None if nothing does."""
+def list_snapshots(storage: Storage, directory: str) -> list[tuple[int, str]]:
+    """Return end offset and name of each snapshot, newest first. It holds the state made by all
+    records below its end offset. Unfinished (`.checkpoint.part`) and deleted ones do not match.
+    """
+    names = filter(METADATA_SNAPSHOT.fullmatch, files_in(storage, directory))
+    return [(int(name[:20]), name) for name in sorted(names, reverse=True)]
 
 
-def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
-    """Return them newest first. Unfinished (`.checkpoint.part`) and deleted ones do not match."""
-    names = map(METADATA_SNAPSHOT.fullmatch, files_in(storage, directory))
-    return tuple(sorted((SnapshotId(int(m[1]), int(m[2])) for m in names if m), reverse=True))
-
-
-def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> list[Value]:
+def read_snapshot(storage: Storage, path: str) -> list[Value]:
     """Return the data records of a snapshot, in order. Raises CorruptLogError if it is incomplete
     or damaged.
     """
-    path = f"{directory}/{snapshot.file}"
     buf = as_bytes(storage.read_bytes(path))
-    chunks = list(_batches(buf, path, least_offset=0))
-    rows = np.concatenate(chunks) if chunks else np.zeros(0, BATCH)
+    rows = _batches(buf, path, least_offset=0)
     for at, wanted in ((0, ControlType.SNAPSHOT_HEADER), (-1, ControlType.SNAPSHOT_FOOTER)):
         found = _control_types(buf, rows[at], path) if len(rows) else []
         if not found or found[at] != wanted:
@@ -93,8 +70,12 @@ def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> lis
     return list(_values(buf, rows, path))
 
 
-def read_log(storage: Storage, directory: str, *, start: int, unclean: bool = False) -> LogValues:
-    """Return the data records at or above offset `start`. `unclean`: no clean shutdown was marked.
+def read_log(
+    storage: Storage, directory: str, *, start: int, unclean: bool = False
+) -> tuple[list[Value], int, str | None]:
+    """Return the data records at or above offset `start`, in order; the offset after the last
+    batch, or `start` if that is higher; and a description of what follows the last whole batch, if
+    anything does. `unclean`: no clean shutdown was marked.
 
     Raises CorruptLogError if a batch before the last whole one is damaged, or if records from
     `start` on are missing.
@@ -112,14 +93,16 @@ def read_log(storage: Storage, directory: str, *, start: int, unclean: bool = Fa
         buf = as_bytes(storage.read_bytes(path))
         if base == bases[-1]:
             buf, torn = _without_torn_end(buf, path, base, unclean=unclean)
-        for rows in _batches(buf, path, least_offset=base):
-            expected = _check_no_gap(rows, expected, path)
-            values += (
-                v
-                for v in _values(buf, rows[rows["last_offset"] >= start], path)
-                if v.offset >= start
-            )
-    return LogValues(values, max(expected, start), torn)
+        rows = _batches(buf, path, least_offset=base)
+        ends = np.append(expected, rows["last_offset"] + 1)
+        wrong = np.flatnonzero(rows["base_offset"] != ends[:-1])
+        if len(wrong):
+            row = rows[wrong[0]]
+            raise _gap(int(ends[wrong[0]]), int(row["base_offset"]), _where(row, path))
+        expected = int(ends[-1])
+        later = _values(buf, rows[rows["last_offset"] >= start], path)
+        values += (value for value in later if value.offset >= start)
+    return values, max(expected, start), torn
 
 
 def _without_torn_end(
@@ -148,19 +131,6 @@ def _without_torn_end(
     return buf[: first.start], f"{path} {words}"
 
 
-def _check_no_gap(rows: Rows, expected: int, path: str) -> int:
-    """Return the offset after the last row. Each row must begin where the previous one ended."""
-    following = rows["last_offset"] + 1
-    before = np.concatenate(([expected], following[:-1]))
-    wrong = np.flatnonzero(rows["base_offset"] != before)
-    if len(wrong):
-        row = rows[wrong[0]]
-        raise _gap(
-            int(before[wrong[0]]), int(row["base_offset"]), f"{path} at byte {row['position']}"
-        )
-    return int(following[-1])
-
-
 def _gap(expected: int, found: int, where: str) -> CorruptLogError:
     return CorruptLogError(
         "records of the metadata log are missing",
@@ -171,16 +141,11 @@ def _gap(expected: int, found: int, where: str) -> CorruptLogError:
     )
 
 
-def _batches(buf: Bytes, path: str, *, least_offset: int) -> Iterator[Rows]:
-    """Yield all batches of a file in chunks of rows, with their CRCs checked."""
+def _batches(buf: Bytes, path: str, *, least_offset: int) -> Rows:
+    """Return all batches of a file, with their CRCs checked."""
     walk = HeaderWalk(buf, least_offset)
-    for rows in walk:
-        _check(buf, rows, path)
-        yield copied(rows)
+    rows = np.concatenate([np.zeros(0, BATCH), *map(copied, walk)])
     walk.check(path)
-
-
-def _check(buf: Bytes, rows: Rows, path: str) -> None:
     legacy = np.flatnonzero(rows["magic"] < MAX_MAGIC)
     if len(legacy):
         row = rows[legacy[0]]
@@ -198,6 +163,7 @@ def _check(buf: Bytes, rows: Rows, path: str) -> None:
             found=str(rows[bad]["crc"]),
             where=_where(rows[bad], path),
         )
+    return rows
 
 
 def _values(buf: Bytes, rows: Rows, path: str) -> Iterator[Value]:

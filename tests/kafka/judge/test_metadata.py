@@ -66,7 +66,7 @@ def topics(broker: Broker, *arguments: str) -> None:
 
 def wait_for_snapshot(directory: Path, *, above: int) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
-    while not [s for s in list_snapshots(LocalStorage(), str(directory)) if s.end_offset > above]:
+    while not [end for end, _ in list_snapshots(LocalStorage(), str(directory)) if end > above]:
         assert time.monotonic() < deadline, "no snapshot was made"
         time.sleep(0.05)
 
@@ -96,7 +96,7 @@ def test_settings_equal_those_of_kafka_configs(tmp_path: Path) -> None:
             "log.retention.ms=2000000,log.segment.bytes=3000000",
         )
         wait_for_snapshot(directory, above=0)
-        last = max(s.end_offset for s in list_snapshots(LocalStorage(), str(directory)))
+        last = max(end for end, _ in list_snapshots(LocalStorage(), str(directory)))
         alter(broker, "brokers", "--entity-name", "1", "--delete-config", "log.segment.bytes")
         alter(
             broker,
