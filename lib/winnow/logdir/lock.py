@@ -13,10 +13,11 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from glob import iglob
 
-from winnow.errors import LogDirInUseError, WinnowError
+from winnow.errors import CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased, take_lease
 from winnow.logdir.names import LOCK
 from winnow.logdir.survey import LogDir, survey_log_dirs
@@ -33,6 +34,15 @@ _SECRET = re.compile(
 """A setting or an option of another process that must not be shown."""
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end), l_pid."""
+
+_MOUNTS = "/proc/self/mountinfo"
+_LOCAL_ONLY = {
+    "nfs": frozenset({"nolock", "local_lock=all", "local_lock=posix"}),
+    "nfs4": frozenset({"nolock", "local_lock=all", "local_lock=posix"}),
+    "cifs": frozenset({"nobrl", "forcemandatorylock"}),
+    "smb3": frozenset({"nobrl", "forcemandatorylock"}),
+}
+"""File system type -> mount options with which only the host that takes a record lock sees it."""
 
 
 def lock_log_dir(log_dir: str) -> ExitStack | Lease:
@@ -186,23 +196,13 @@ def _posix_holder(fd: int) -> int | None:
 def _ofd_holder(fd: int) -> int | None:
     """Search all accessible processes for a descriptor of this file that owns a lock."""
     wanted = os.fstat(fd)
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            numbers = os.listdir(f"/proc/{pid}/fd")
-        except OSError:
-            continue
-        for number in numbers:
-            try:
-                status = os.stat(f"/proc/{pid}/fd/{number}")
-                if (status.st_dev, status.st_ino) != (wanted.st_dev, wanted.st_ino):
-                    continue
-                with open(
-                    f"/proc/{pid}/fdinfo/{number}", encoding="ascii", errors="replace"
-                ) as info:
-                    if any(line.startswith("lock:") for line in info):
-                        return int(pid)
-            except OSError:
-                continue
+    for path in iglob("/proc/[0-9]*/fd/*"):
+        with suppress(OSError):
+            if os.path.samestat(os.stat(path), wanted):
+                info = path.replace("/fd/", "/fdinfo/")
+                with open(info, encoding="ascii", errors="replace") as lines:
+                    if any(line.startswith("lock:") for line in lines):
+                        return int(path.split("/")[2])
     return None
 
 
@@ -243,3 +243,35 @@ def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[Log
             if to_change:
                 storage.settle(log_dir.path)
         yield survey_log_dirs(storage, log_dirs)
+
+
+def why_seen_here_only(path: str) -> str | None:
+    """Return a warning if other hosts do not see the lock on this log directory, else None. None
+    also if that cannot be found out.
+    """
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
+            found = local_only(mounts, status_of(path).st_dev)
+    except (CorruptLogError, OSError):  # no Linux, or no /proc
+        return None
+    if found is None:
+        return None
+    return (
+        f"only this host sees the lock on {path} ({found}). A broker on another host is "
+        "neither kept out nor detected. Make sure that there is none"
+    )
+
+
+def local_only(mounts: Iterable[str], device: int) -> str | None:
+    """Return type and option of the device's mount if its locks are local. `mounts`: mountinfo."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in mounts:
+        mount, _, system = line.partition(" - ")
+        mount_words, system_words = mount.split(), system.split()
+        if len(mount_words) < 6 or len(system_words) < 3 or mount_words[2] != number:
+            continue
+        options = {*mount_words[5].split(","), *system_words[2].split(",")}
+        local = _LOCAL_ONLY.get(system_words[0], frozenset()) & options
+        if local:
+            return f"{system_words[0]} mounted with {', '.join(sorted(local))}"
+    return None

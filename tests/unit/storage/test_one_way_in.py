@@ -104,7 +104,6 @@ ALLOWED = {
     "logdir/lock.py": "/proc",
     "batch_memory.py": "/proc and /sys",
     "runtime/freed_memory.py": "/proc",
-    "logdir/lock_reach.py": "/proc",
     "cli/inputs.py": "files and directories that the user names",
     "cli/main.py": "the private directory of the run",
     "cli/profile.py": "/proc",
