@@ -14,7 +14,7 @@ from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.java_long import delete_horizon
-from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
+from winnow.logdir.commit.staged_segment import StagedSegment, source_mtime_ns
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.indexes.index import last_timestamp_of
 from winnow.logdir.listing import first_max_timestamp
@@ -35,7 +35,7 @@ def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
     Return the rest of the work: it syncs and verifies the segment. It takes little memory and may
     be called in another thread. It must be called.
 
-    A task that fails removes its files (`staged_segment`). Raises NoSpaceError beyond
+    A task that fails removes its files (`StagedSegment`). Raises NoSpaceError beyond
     `GroupJob.log_limit`.
     """
     job, group = output.job, output.group
@@ -46,7 +46,7 @@ def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
     if piece is None and output.is_source():
         return partial(output.cleaned, group.segments[0], unchanged=True)
     with ExitStack() as files:
-        staged = files.enter_context(staged_segment(Places(), job.staging, group.base_offset))
+        staged = files.enter_context(StagedSegment(Places(), job.staging, group.base_offset))
         mtime_ns = source_mtime_ns(Places(), sources[-1])
         with ExitStack() as written:
             log = written.enter_context(staged.log(limit=group.log_limit, mtime_ns=mtime_ns))

@@ -15,7 +15,7 @@ from itertools import pairwise
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.set_aside import set_aside, staging_path
-from winnow.logdir.commit.staged_segment import staged_segment
+from winnow.logdir.commit.staged_segment import StagedSegment
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import check_replaceable, exchange
 from winnow.logdir.damage import Damage
@@ -67,13 +67,13 @@ def stage_segment(
         index_interval_bytes=index_interval_bytes,
         max_index_bytes=segment_index_bytes,
     )
-    with staged_segment(storage, staging, base, unique=False) as staged:
+    with StagedSegment(storage, staging, base, unique=False) as staged:
         with map_range(source, 0, segment.log_bytes) as data:
             parts = [data[start:end] for start, end in _between(damages, segment.log_bytes)]
             with staged.log() as writer:
                 for part in parts:
                     writer.write(part)
-            staged.compare(parts, {})
+            staged.compare(parts)
             del parts, data
         with map_range(staged.paths[LOG], 0, writer.size) as written:
             for rows in HeaderWalk(written, base):

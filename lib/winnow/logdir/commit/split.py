@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.commit.keeping import keep
-from winnow.logdir.commit.staged_segment import StagedSegment, staged_segment
+from winnow.logdir.commit.staged_segment import StagedSegment
 from winnow.logdir.commit.swap import check_replaceable, exchange, mark_deleted
 from winnow.logdir.files import files_in, files_of, removable, remove_files
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
-from winnow.logdir.names import DELETED, INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.names import DELETED, LOG, MAX_LONG, TXNINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.contract import Storage
 from winnow.storage.segment_io import Bytes, map_range
@@ -41,13 +42,6 @@ class StagedSplit:
     dies during the swap, its loader finds the source beside the parts. Here an empty segment at the
     source's base covers the source until the swap is done.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    base_offset: int
-    start: int
-    end: int
 
 
 def is_overflowed(base_offset: int, next_offset: int) -> bool:
@@ -82,37 +76,25 @@ def stage_split(
         aborted = decode_txn_index(entries, path, base_offset=segment.base_offset)
     parts: dict[int, StagedSegment] = {}
     with map_range(owner, 0, segment.log_bytes) as data:
-        found = list(_parts(data, segment.base_offset, owner))
-        for part, following in zip(found, [*found[1:], None], strict=True):
-            ends = [
-                entry
-                for entry in aborted
-                if following is None or entry.last_offset < following.base_offset
-            ]
-            aborted = aborted[len(ends) :]
+        starts = [*_starts(data, segment.base_offset, owner), (MAX_LONG + 1, len(data))]
+        for (base, start), (following, end) in pairwise(starts):
             index = IndexBuilder(
-                base_offset=part.base_offset,
+                base_offset=base,
                 index_interval_bytes=index_interval_bytes,
                 max_index_bytes=segment_index_bytes,
             )
-            for rows in HeaderWalk(data[part.start : part.end], part.base_offset).whole(owner):
+            for rows in HeaderWalk(data[start:end], base).whole(owner):
                 index.append(rows)
-            offsets, times = index.finish()
-            contents = {
-                INDEX: offsets,
-                TIMEINDEX: times,
-                **({TXNINDEX: encode_txn_index(ends)} if ends else {}),
-            }
-            parts[part.base_offset] = _stage(
-                storage, staging, part.base_offset, data[part.start : part.end], contents
-            )
+            ends = [entry for entry in aborted if entry.last_offset < following]
+            aborted = aborted[len(ends) :]
+            txnindex = encode_txn_index(ends) if ends else None
+            parts[base] = _stage(storage, staging, base, data[start:end], index, txnindex)
         del data
-    placeholder = min(parts, default=segment.base_offset) != segment.base_offset
+    base = segment.base_offset
+    placeholder = min(parts, default=base) != base
     if placeholder:
-        empty = np.empty(0, np.uint8)
-        parts[segment.base_offset] = _stage(
-            storage, staging, segment.base_offset, empty, {INDEX: b"", TIMEINDEX: b""}
-        )
+        nothing = IndexBuilder(base_offset=base, index_interval_bytes=index_interval_bytes)
+        parts[base] = _stage(storage, staging, base, np.empty(0, np.uint8), nothing, None)
     for staged in parts.values():
         staged.take_over_attributes(owner, mtime_ns, txnindex=True)
     paths = {base: staged.paths for base, staged in parts.items()}
@@ -142,25 +124,20 @@ def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
             remove_files(storage, directory, [f"{name}{DELETED}" for name in removed])
 
 
-def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:
-    """Begin a new part with each batch whose last offset does not fit into the part before."""
-    part: _Part | None = None
+def _starts(data: Bytes, base_offset: int, path: str) -> Iterator[tuple[int, int]]:
+    """Yield base offset and first byte of each part. A new one begins with each batch whose last
+    offset does not fit into the part before.
+    """
+    last = -1
     for rows in HeaderWalk(data, base_offset).whole(path):
-        done = 0
+        done = int(np.searchsorted(rows["last_offset"], last, side="right"))
         while done < len(rows):
-            if part is not None:
-                last = part.base_offset + MAX_OFFSET_SPAN
-                done += int(np.searchsorted(rows["last_offset"][done:], last, side="right"))
-            if done < len(rows):
-                start = int(rows["position"][done])
-                if part is not None:
-                    yield _Part(part.base_offset, part.start, start)
-                # Its own offsets fit: v2 cannot express more, and a wrapper that holds more cannot
-                # be inflated.
-                part = _Part(_first_offset(data, rows[done : done + 1]), start, start)
-                done += 1
-    if part is not None:
-        yield _Part(part.base_offset, part.start, data.shape[0])
+            base = _first_offset(data, rows[done : done + 1])
+            yield base, int(rows["position"][done])
+            # Its own offsets fit: v2 cannot express more, and a wrapper that holds more cannot be
+            # inflated.
+            last = base + MAX_OFFSET_SPAN
+            done = max(done + 1, int(np.searchsorted(rows["last_offset"], last, side="right")))
 
 
 def _first_offset(data: Bytes, row: np.ndarray[tuple[int], np.dtype[np.void]]) -> int:
@@ -171,12 +148,17 @@ def _first_offset(data: Bytes, row: np.ndarray[tuple[int], np.dtype[np.void]]) -
 
 
 def _stage(
-    storage: Storage, staging: str, base_offset: int, log: Bytes, indexes: Mapping[str, bytes]
+    storage: Storage,
+    staging: str,
+    base_offset: int,
+    log: Bytes,
+    index: IndexBuilder,
+    txnindex: bytes | None,
 ) -> StagedSegment:
     """Write the files of one part, and read them back from the disk."""
-    with staged_segment(storage, staging, base_offset) as staged:
+    with StagedSegment(storage, staging, base_offset) as staged:
         with staged.log() as writer:
             writer.write(log)
-        staged.add_indexes(indexes[INDEX], indexes[TIMEINDEX], indexes.get(TXNINDEX))
-        staged.compare([log], indexes)
+        staged.add_indexes(*index.finish(), txnindex)
+        staged.compare([log])
     return staged

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -21,17 +22,33 @@ _COMPARED_BYTES = 16 * 2**20
 
 class StagedSegment:
     """The files of one new segment. Call `log`, `add_indexes` and `take_over_attributes` in this
-    order.
+    order. The caller creates and removes the directory `staging`. If the `with` block fails, the
+    files are removed, because others may need the space.
+
+    `unique`: each file name ends in a fresh id. So a task that Spark runs twice, or late, never
+    overwrites another's files. Without it files have their final names.
     """
 
-    def __init__(self, storage: Storage, staging: str, base_offset: int, *, unique: bool) -> None:
+    def __init__(
+        self, storage: Storage, staging: str, base_offset: int, *, unique: bool = True
+    ) -> None:
         self.paths: dict[str, str] = {}
         """Of the files, by suffix. A file has its entry before it is created."""
         self._storage = storage
         self._staging = staging
         self._base_offset = base_offset
         self._mtime_ns: int | None = None
+        self._indexes: dict[str, bytes] = {}
         self._end = f".{uuid.uuid4().hex}" if unique else ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for path in self.paths.values():
+                with suppress(OSError):
+                    Places().unlink(path)
 
     def log(self, *, limit: int | None = None, mtime_ns: int | None = None) -> SegmentWriter:
         """Create the log. See `SegmentWriter`. Its time is that of the indexes, too."""
@@ -39,14 +56,15 @@ class StagedSegment:
         return SegmentWriter(self._new(LOG), limit=limit, mtime_ns=mtime_ns)
 
     def add_indexes(self, index: bytes, timeindex: bytes, txnindex: bytes | None) -> None:
-        """Create the index files; no transaction index for None."""
-        create = self._storage.create
-        creations = [
-            partial(create, self._new(INDEX), index, mtime_ns=self._mtime_ns),
-            partial(create, self._new(TIMEINDEX), timeindex, mtime_ns=self._mtime_ns),
-        ]
+        """Create the index files. None: no transaction index, which has a time of its own."""
+        times = {INDEX: self._mtime_ns, TIMEINDEX: self._mtime_ns, TXNINDEX: None}
+        self._indexes = {INDEX: index, TIMEINDEX: timeindex}
         if txnindex is not None:
-            creations.append(partial(create, self._new(TXNINDEX), txnindex))
+            self._indexes[TXNINDEX] = txnindex
+        creations = [
+            partial(self._storage.create, self._new(suffix), data, mtime_ns=times[suffix])
+            for suffix, data in self._indexes.items()
+        ]
         side_by_side(creations, at_once=requests_at_once(self._staging))
 
     def take_over_attributes(self, owner: str, mtime_ns: int, *, txnindex: bool) -> None:
@@ -62,9 +80,9 @@ class StagedSegment:
                 self._storage.set_mtime_ns(path, mtime_ns)
             self._storage.fsync_file(path)
 
-    def compare(self, parts: Sequence[Bytes], indexes: Mapping[str, bytes]) -> None:
+    def compare(self, parts: Sequence[Bytes]) -> None:
         """Read the files back from the disk. Raises VerificationError if the log does not consist
-        of `parts`, or an index differs. `indexes`: by suffix.
+        of `parts`, or an index differs from what was added.
         """
         path, wanted = self.paths[LOG], sum(len(part) for part in parts)
         drop_cached(path)
@@ -79,7 +97,7 @@ class StagedSegment:
                         raise _different(path)
                     position += len(piece)
             del written
-        for suffix, content in indexes.items():
+        for suffix, content in self._indexes.items():
             drop_cached(self.paths[suffix])
             if self._storage.read_bytes(self.paths[suffix]) != content:
                 raise _different(self.paths[suffix])
@@ -92,26 +110,6 @@ class StagedSegment:
         name = segment_file(self._base_offset, suffix)
         self.paths[suffix] = f"{self._staging}/{name}{self._end}"
         return self.paths[suffix]
-
-
-@contextmanager
-def staged_segment(
-    storage: Storage, staging: str, base_offset: int, *, unique: bool = True
-) -> Iterator[StagedSegment]:
-    """Yield the writer of one new segment. The caller creates and removes the directory `staging`.
-    If the block fails, its files are removed, because others may need the space.
-
-    `unique`: each file name ends in a fresh id. So a task that Spark runs twice, or late, never
-    overwrites another's files. Without it files have their final names.
-    """
-    staged = StagedSegment(storage, staging, base_offset, unique=unique)
-    try:
-        yield staged
-    except BaseException:
-        for path in staged.paths.values():
-            with suppress(OSError):
-                Places().unlink(path)
-        raise
 
 
 def source_mtime_ns(storage: Storage, path: str) -> int:

@@ -100,25 +100,19 @@ def exchange(
     them. Several outputs, as of a split, are consecutive, with no other segment in between (S6.5).
     """
     bases = sorted(outputs)
-    suffixes = {
-        base: [suffix for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]] for base in bases
-    }
-    final = {
-        (base, suffix): f"{directory}/{segment_file(base, suffix)}"
-        for base in bases
-        for suffix in suffixes[base]
-    }
-
-    for (base, suffix), path in final.items():
-        storage.rename(outputs[base][suffix], path + CLEANED)
+    suffixes = {base: [s for s in SEGMENT_SUFFIXES if s in outputs[base]] for base in bases}
+    for base in bases:
+        for suffix in suffixes[base]:
+            path = f"{directory}/{segment_file(base, suffix)}"
+            storage.rename(outputs[base][suffix], path + CLEANED)
     storage.fsync_dir(directory)
     for base in reversed(bases):
         # The lowest comes last, after the others are synced: a loader would replace all sources by
         # it alone.
         for suffix in suffixes[base]:
-            storage.rename(final[base, suffix] + CLEANED, final[base, suffix] + SWAP)
+            path = f"{directory}/{segment_file(base, suffix)}"
+            storage.rename(path + CLEANED, path + SWAP)
         storage.fsync_dir(directory)
-
     complete(storage, directory, files_in(storage, directory), sources=sources, outputs=suffixes)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
 from winnow.errors import errors_inside
 from winnow.logdir.batches import Piece, read_batches
-from winnow.logdir.commit.staged_segment import source_mtime_ns, staged_segment
+from winnow.logdir.commit.staged_segment import StagedSegment, source_mtime_ns
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
@@ -108,7 +108,7 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> tuple[StagedGroup, Amoun
         base_offset=base, index_interval_bytes=interval, max_index_bytes=_MOST_INDEX_BYTES
     )
     erased, headers = Amount(), 0
-    with staged_segment(Places(), work.staging, base) as staged:
+    with StagedSegment(Places(), work.staging, base) as staged:
         mtime_ns = source_mtime_ns(Places(), work.log)
         with staged.log(mtime_ns=mtime_ns) as log:
             for part in _parts(work, keys):
