@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.commit.keeping import keep
@@ -36,14 +35,11 @@ class StagedQuarantine:
     damages: tuple[Damage, ...]
     paths: Mapping[str, str]
     """Staged file per suffix, under its final name."""
+    log_bytes: int
 
     @property
     def outputs(self) -> Mapping[int, Mapping[str, str]]:
         return {self.source.base_offset: self.paths}
-
-    @property
-    def log_bytes(self) -> int:
-        return self.source.log_bytes - sum(damage.end - damage.start for damage in self.damages)
 
 
 def stage_segment(
@@ -69,7 +65,9 @@ def stage_segment(
     )
     with StagedSegment(storage, staging, base, unique=False) as staged:
         with map_range(source, 0, segment.log_bytes) as data:
-            parts = [data[start:end] for start, end in _between(damages, segment.log_bytes)]
+            begins = [0, *(damage.end for damage in damages)]
+            ends = [*(damage.start for damage in damages), segment.log_bytes]
+            parts = [data[a:b] for a, b in zip(begins, ends, strict=True) if a < b]
             with staged.log() as writer:
                 for part in parts:
                     writer.write(part)
@@ -85,7 +83,9 @@ def stage_segment(
         staged.add_indexes(*builder.finish(), txnindex)
         staged.take_over_attributes(source, storage.entry(source).mtime_ns, txnindex=True)
         storage.fsync_dir(staging)
-    return StagedQuarantine(source=segment, damages=tuple(damages), paths=staged.paths)
+    return StagedQuarantine(
+        source=segment, damages=tuple(damages), paths=staged.paths, log_bytes=writer.size
+    )
 
 
 def commit_quarantine(
@@ -114,12 +114,3 @@ def commit_quarantine(
         exchange(storage, directory, sources=[base], outputs=item.outputs)
     remove_staging(storage, staging_path(directory, run_id))
     return moved
-
-
-def _between(damages: Sequence[Damage], size: int) -> list[tuple[int, int]]:
-    edges = [0, *(edge for damage in damages for edge in (damage.start, damage.end)), size]
-    return [
-        (start, end)
-        for number, (start, end) in enumerate(pairwise(edges))
-        if not number % 2 and start < end
-    ]
