@@ -36,7 +36,7 @@ from winnow.logdir.commit.staging import move_aside, remove_staging, staging_run
 from winnow.logdir.files import files_in, log_bases
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.state import PartitionState
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import Storage
 
 
 def begin_keeping(
@@ -58,9 +58,7 @@ def begin_keeping(
     storage.ensure_dir(staging)
     if storage.exists(kept):
         if cleaner_checkpoint_after is not None:
-            _add_to_manifest(
-                storage, directory, run_id, cleaner_checkpoint_after=cleaner_checkpoint_after
-            )
+            _record(storage, kept, _build(storage, staging), cleaner_checkpoint_after)
         return
     building = _build(storage, staging)
     before = {
@@ -81,22 +79,17 @@ def begin_keeping(
     storage.fsync_dir(directory)
 
 
-def _add_to_manifest(storage: Storage, directory: str, run_id: str, **fields: object) -> None:
-    path, building = (
-        f"{kept_path(directory, run_id)}/{RUN_JSON}",
-        _build(storage, keeping_path(directory, run_id)),
-    )
-    before = {
-        name: value.raw
-        for name, value in read_manifest(storage, path).fields(fields, None).items()
-        if name != "version"
-    }
-    if before | fields == before:
+def _record(storage: Storage, kept: str, building: str, cleaner_checkpoint_after: int) -> None:
+    name = "cleaner_checkpoint_after"
+    values = read_manifest(storage, f"{kept}/{RUN_JSON}").fields({name}, None)
+    if values[name].raw == cleaner_checkpoint_after:
         return
-    storage.create(f"{building}/{RUN_JSON}", encode_manifest(before | fields))
+    fields = {known: value.raw for known, value in values.items() if known != "version"}
+    fields[name] = cleaner_checkpoint_after
+    storage.create(f"{building}/{RUN_JSON}", encode_manifest(fields))
     storage.fsync_dir(building)
-    storage.rename(f"{building}/{RUN_JSON}", path)
-    storage.fsync_dir(kept_path(directory, run_id))
+    storage.rename(f"{building}/{RUN_JSON}", f"{kept}/{RUN_JSON}")
+    storage.fsync_dir(kept)
 
 
 def keep(
@@ -112,7 +105,8 @@ def keep(
     `outputs`: the staged logs that replace them, by base offset. `next_base`: nothing replaces
     them, and this is the lowest segment that is retained.
     """
-    run_id = _run_that_keeps(storage.list_dir(directory))
+    dirs = [entry.name for entry in storage.list_dir(directory) if entry.is_dir]
+    run_id = next(filter(None, (staging_run_id(name, KEEPING_SUFFIX) for name in dirs)), None)
     if run_id is None:
         return
     kept, building = kept_path(directory, run_id), _build(storage, keeping_path(directory, run_id))
@@ -120,13 +114,12 @@ def keep(
     for name in names:
         storage.link(f"{directory}/{name}", f"{building}/{name}")
         entry = storage.entry(f"{building}/{name}")
-        files.append(KeptFile(name, entry.size, entry.mtime_ns))
+        files.append(asdict(KeptFile(name, entry.size, entry.mtime_ns)))
+    logs = sorted((outputs or {}).items())
     step = {
         "kind": StepKind.DELETED if outputs is None else StepKind.REPLACED,
-        "files": [asdict(file) for file in files],
-        "outputs": [
-            asdict(identify(storage, base, path)) for base, path in sorted((outputs or {}).items())
-        ],
+        "files": files,
+        "outputs": [asdict(identify(storage, base, path)) for base, path in logs],
         "next_base": next_base,
     }
     storage.create(f"{building}/{STEP_JSON}", encode_manifest(step))
@@ -177,12 +170,6 @@ def _build(storage: Storage, staging: str) -> str:
     return building
 
 
-def _run_that_keeps(entries: Sequence[Entry]) -> str | None:
-    names = (entry.name for entry in entries if entry.is_dir)
-    found = (staging_run_id(name, KEEPING_SUFFIX) for name in names)
-    return next((run_id for run_id in found if run_id is not None), None)
-
-
 def _was_done(storage: Storage, directory: str, step: Step) -> bool:
     there = files_in(storage, directory)
     if step.kind is StepKind.DELETED:
@@ -191,9 +178,8 @@ def _was_done(storage: Storage, directory: str, step: Step) -> bool:
     if not all(file.is_in(there) for file in logs):
         return True
     # Compare size and mtime: a batch may have been rewritten in the same size.
+    placed = [(segment_file(out.base_offset, LOG), out) for out in step.outputs]
     return all(
-        segment_file(out.base_offset, LOG) in there
-        and identify(storage, out.base_offset, f"{directory}/{segment_file(out.base_offset, LOG)}")
-        == out
-        for out in step.outputs
+        name in there and identify(storage, out.base_offset, f"{directory}/{name}") == out
+        for name, out in placed
     )
