@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from winnow.arguments import refused
 from winnow.errors import CorruptLogError, UsageError
@@ -48,7 +47,7 @@ class SkippedDirectory:
         return None if found is None else found.topic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Checkpoints:
     """The four offset checkpoints of a log directory. A missing file counts as empty."""
 
@@ -84,8 +83,8 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
     forget_listings()  # of an earlier run
     paths = canonical_paths(storage, log_dirs)
     found = tuple(_survey(storage, path) for path in paths)
-    for other in found[1:]:
-        _check_same(found[0], other, "cluster.id", "Work on the brokers of one cluster at a time.")
+    clusters = [log_dir.meta.cluster_id for log_dir in found]
+    _check_same(found, "cluster.id", clusters, "Work on the brokers of one cluster at a time.")
     homes: dict[tuple[int | None, TopicPartition], str] = {}
     for log_dir in found:
         for topic_partition in log_dir.partitions:
@@ -128,17 +127,13 @@ def _with_cleaner_of_broker(log_dir: LogDir, found: Sequence[LogDir]) -> LogDir:
     """A broker reads the cleaner checkpoints of all its directories together. Of two entries the
     lower one is safe: the part above it is cleaned again (S8.7).
     """
-    siblings = [other for other in found if other.meta.node_id == log_dir.meta.node_id]
-    if len(siblings) == 1 or log_dir.error is not None:
+    if log_dir.error is not None:
         return log_dir
-    least: dict[TopicPartition, int] = {}
+    files = [one.cleaner_file for one in found if one.meta.node_id == log_dir.meta.node_id]
+    cleaner = dict(log_dir.checkpoints.cleaner)
     for partition in log_dir.partitions:
-        offsets = [
-            other.cleaner_file[partition] for other in siblings if partition in other.cleaner_file
-        ]
-        if offsets:
-            least[partition] = min(offsets)
-    cleaner = {**log_dir.checkpoints.cleaner, **least}
+        if offsets := [file[partition] for file in files if partition in file]:
+            cleaner[partition] = min(offsets)
     return replace(log_dir, checkpoints=replace(log_dir.checkpoints, cleaner=cleaner))
 
 
@@ -161,14 +156,12 @@ def _survey(storage: Storage, path: str) -> LogDir:
     error: CorruptLogError | None = None
     checkpoints = Checkpoints()
     try:
-        cleaner, log_start, high_watermark, recovery_point = (
+        cleaner, *others = (
             read_offset_checkpoint(storage, f"{path}/{name}") for name in OFFSET_CHECKPOINTS
         )
+        # Negative offsets count as 0. Only a reset of the cleaner's is reported (S3.2).
         checkpoints = Checkpoints(
-            cleaner=cleaner,
-            log_start=_from_zero(log_start),
-            high_watermark=_from_zero(high_watermark),
-            recovery_point=_from_zero(recovery_point),
+            cleaner, *({key: max(0, offset) for key, offset in each.items()} for each in others)
         )
     except CorruptLogError as problem:
         error = problem
@@ -211,34 +204,26 @@ def _partition_or_why(name: str) -> TopicPartition | str:
     return directory.topic_partition
 
 
-def _from_zero(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Raise negative offsets to 0. Only a reset of the cleaner's is reported (S3.2)."""
-    return {key: max(0, offset) for key, offset in offsets.items()}
-
-
 def topics_of(log_dirs: Sequence[LogDir]) -> set[str]:
     return {tp.topic for log_dir in log_dirs for tp in log_dir.partitions}
 
 
 def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
     """Raise UsageError for log directories of several nodes, for a verb that works on one."""
-    for other in log_dirs[1:]:
-        _check_same(
-            log_dirs[0], other, "node.id", f"{what} takes the directories of one broker at a time."
-        )
+    nodes = [log_dir.meta.node_id for log_dir in log_dirs]
+    hint = f"{what} takes the directories of one broker at a time."
+    _check_same(log_dirs, "node.id", nodes, hint)
 
 
 def _check_same(
-    first: LogDir, other: LogDir, what: Literal["cluster.id", "node.id"], hint: str
+    log_dirs: Sequence[LogDir], what: str, ids: Sequence[str | int | None], hint: str
 ) -> None:
-    one, two = (
-        (d.meta.cluster_id if what == "cluster.id" else d.meta.node_id) for d in (first, other)
-    )
-    if one is not None and two is not None and one != two:
-        raise UsageError(
-            f"log directories of different {what}",
-            expected=f"{one} as in {first.path}",
-            found=str(two),
-            where=other.path,
-            hint=hint,
-        )
+    for log_dir, other in zip(log_dirs, ids, strict=True):
+        if None not in {ids[0], other} and other != ids[0]:
+            raise UsageError(
+                f"log directories of different {what}",
+                expected=f"{ids[0]} as in {log_dirs[0].path}",
+                found=str(other),
+                where=log_dir.path,
+                hint=hint,
+            )

@@ -19,7 +19,7 @@ from winnow.logdir.files import pieces
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.state import Segment
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import Storage
 from winnow.storage.own_json import Value, read_json
 from winnow.wire.crc import crc32c_extended
 
@@ -167,20 +167,14 @@ def with_staged(
 
 
 def _output(storage: Storage, group: StagedGroup) -> Output:
-    entries: dict[str, Entry] = {
-        suffix: group.entries.get(suffix) or storage.entry(path)
-        for suffix, path in group.paths.items()
-    }
-    files = {
-        suffix: StagedFile(entry.name, entry.size, _checksum(storage, group, suffix))
-        for suffix, entry in entries.items()
-    }
-    return Output(files=files, log_mtime_ms=entries[LOG].mtime_ms)
-
-
-def _checksum(storage: Storage, group: StagedGroup, suffix: str) -> int:
-    known = group.checksums.get(suffix)
-    return file_crc32c(storage, group.paths[suffix]) if known is None else known
+    files: dict[str, StagedFile] = {}
+    for suffix, path in group.paths.items():
+        entry, checksum = group.entries.get(suffix), group.checksums.get(suffix)
+        entry = entry or storage.entry(path)
+        checksum = file_crc32c(storage, path) if checksum is None else checksum
+        files[suffix] = StagedFile(entry.name, entry.size, checksum)
+    log = group.entries.get(LOG) or storage.entry(group.paths[LOG])
+    return Output(files=files, log_mtime_ms=log.mtime_ms)
 
 
 def file_crc32c(storage: Storage, path: str) -> int:
