@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -88,10 +89,9 @@ def list_segments(
 
     Never raises CorruptLogError. Everything found wrong is in `problems`, one for each finding.
     """
-    problems: list[CorruptLogError] = []
     entries = storage.list_dir(directory)
     files = {entry.name: entry for entry in entries if entry.is_file}
-    problems += [
+    problems = [
         CorruptLogError(
             "not a regular file",
             expected="a file",
@@ -103,19 +103,16 @@ def list_segments(
         if (entry.is_link or not entry.is_file)
         and entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
     ]
-    bases: list[int] = []
-    snapshots: list[int] = []
+    found: dict[str, list[int]] = {LOG: [], SNAPSHOT: []}
     for name in files:
-        found = bases if name.endswith(LOG) else snapshots if name.endswith(SNAPSHOT) else None
-        if found is not None:
-            try:
-                found.append(base_offset_of(name))
-            except CorruptLogError as problem:
-                problems.append(problem.at(directory))
-    bases.sort()
-    unflushed: tuple[int, ...] = ()
+        for suffix, offsets in found.items():
+            if name.endswith(suffix):
+                with _noting(problems, directory):
+                    offsets.append(base_offset_of(name))
+    bases = sorted(found[LOG])
+    unflushed: Sequence[int] = ()
     if recovery_point is not None:
-        unflushed = tuple(bases[unflushed_from(bases, recovery_point) :])
+        unflushed = bases[unflushed_from(bases, recovery_point) :]
     recovered = None if known is None else known.recovered
     if recovered is not None:
         bases = [base for base in bases if base not in recovered.removed]
@@ -130,8 +127,9 @@ def list_segments(
         same = earlier.same_segments(files, bases) | same
     needed = {name for name in files if name.endswith(_READ_WHOLE)}
     needed -= {segment_file(base, suffix) for base in same for suffix in (INDEX, TIMEINDEX)}
-    same_epochs = earlier is not None and earlier.is_same(LEADER_EPOCHS, files)
-    if same_epochs:
+    leader_epochs = None
+    if earlier is not None and earlier.is_same(LEADER_EPOCHS, files):
+        leader_epochs = earlier.leader_epochs
         needed.discard(LEADER_EPOCHS)
     read_ahead(f"{directory}/{name}" for name in sorted(needed))
     segments = [
@@ -143,31 +141,32 @@ def list_segments(
         else segment_of(files, base)
         for base, following in zip_longest(bases, bases[1:])
     ]
-    try:
-        leader_epochs = (
-            earlier.leader_epochs
-            if earlier is not None and same_epochs
-            else read_leader_epochs(storage, directory)
-        )
-    except CorruptLogError as problem:
-        problems.append(problem)
-        leader_epochs = ()
+    with _noting(problems):
+        if leader_epochs is None:
+            leader_epochs = read_leader_epochs(storage, directory)
     leftovers: tuple[str, ...] = ()
-    try:
+    with _noting(problems, directory):
         leftovers = leftover_names(entries)
-    except CorruptLogError as problem:
-        problems.append(problem.at(directory))
     return SegmentListing(
         directory=directory,
         segments=tuple(segments),
-        snapshot_offsets=tuple(sorted(snapshots)),
-        leader_epochs=leader_epochs,
+        snapshot_offsets=tuple(sorted(found[SNAPSHOT])),
+        leader_epochs=leader_epochs or (),
         leftovers=leftovers,
         problems=tuple(problems),
-        unflushed=unflushed,
+        unflushed=tuple(unflushed),
         recovered=recovered,
         files=files,
     )
+
+
+@contextmanager
+def _noting(problems: list[CorruptLogError], where: str | None = None) -> Iterator[None]:
+    """Add the error of the block, if there is one. `where`: in place of its own."""
+    try:
+        yield
+    except CorruptLogError as problem:
+        problems.append(problem if where is None else problem.at(where))
 
 
 def recovered_listing(
@@ -220,27 +219,26 @@ def _segment(
     for suffix in (INDEX, TIMEINDEX):
         name = segment_file(base, suffix)
         path = f"{directory}/{name}"
-        try:
-            if name not in files:
-                if log.size:
-                    raise _missing(path)
-                continue
-            data = storage.read_bytes(path)
+        with _noting(problems):
+            if name not in files and log.size:
+                raise CorruptLogError(
+                    "a segment lacks an index file",
+                    expected=path,
+                    found="no such file",
+                    hint="Start a broker on this directory once: it rebuilds a missing .index and "
+                    "the indexes that go with it.",
+                )
+            data = storage.read_bytes(path) if name in files else b""
             if suffix == INDEX:
                 decode_offset_index(
                     data, path, base_offset=base, log_bytes=log.size, end_offset=end_offset
                 )
             else:
                 last_timestamp = last_timestamp_of(data, path, base, end_offset)
-        except CorruptLogError as problem:
-            problems.append(problem)
+    head = storage.read_range(f"{directory}/{log.name}", 0, HEADER_V2_SIZE)
+    first = first_max_timestamp(head)
     return segment_of(
-        files,
-        base,
-        last_timeindex_timestamp=last_timestamp,
-        first_batch_max_timestamp=first_max_timestamp(
-            storage.read_range(f"{directory}/{log.name}", 0, HEADER_V2_SIZE)
-        ),
+        files, base, last_timeindex_timestamp=last_timestamp, first_batch_max_timestamp=first
     )
 
 
@@ -251,16 +249,6 @@ def _kind(entry: Entry) -> str:
     if entry.is_link:
         return "a symbolic link"
     return "a directory" if entry.is_dir else "a special file"
-
-
-def _missing(path: str) -> CorruptLogError:
-    return CorruptLogError(
-        "a segment lacks an index file",
-        expected=path,
-        found="no such file",
-        hint="Start a broker on this directory once: it rebuilds a missing .index and the indexes "
-        "that go with it.",
-    )
 
 
 def first_max_timestamp(head: bytes) -> int:
