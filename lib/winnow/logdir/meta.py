@@ -1,14 +1,25 @@
-"""The owner of a log directory, and whether its broker shut down cleanly (S1.3, S1.4)."""
+"""Whose a directory is, and whether its broker shut down cleanly (S1.2, S1.3, S1.4)."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import javaproperties
 
 from winnow.errors import CorruptLogError, UsageError
-from winnow.logdir.names import CLEAN_SHUTDOWN, JAVA_INT, META_PROPERTIES, UNFINISHED
+from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
+    JAVA_INT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    UNFINISHED,
+)
 from winnow.storage.contract import Storage, entry_if_there, read_if_there
+
+_CONTENT = re.compile(r"version:\s*(?P<version>[0-9]+)\s*\n\s*topic_id:\s*(?P<id>\S+)\s*")
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+_MAX_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +112,27 @@ def was_shut_down_cleanly(storage: Storage, log_dir: str) -> bool:
     """
     found = entry_if_there(storage, f"{log_dir}/{CLEAN_SHUTDOWN}")
     return found is not None and not found.is_link
+
+
+def read_topic_id(storage: Storage, directory: str) -> str | None:
+    """Return the topic id in `partition.metadata`, as Kafka spells it, which tells two topics of
+    the same name apart. None if the file is missing or empty.
+
+    Raises CorruptLogError for a file that a broker could not read.
+    """
+    path = f"{directory}/{PARTITION_METADATA}"
+    try:
+        text = storage.read_range(path, 0, _MAX_BYTES).decode("utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not text.strip():
+        return None
+    content = _CONTENT.fullmatch(text)
+    if content is None or content["version"] != "0" or not _TOPIC_ID.fullmatch(content["id"]):
+        raise CorruptLogError(
+            "partition.metadata can't be read",
+            expected="version: 0 and a topic_id",
+            found=f"{len(text)} characters of something else",
+            where=path,
+        )
+    return content["id"]

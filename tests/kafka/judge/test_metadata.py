@@ -13,9 +13,9 @@ import pytest
 
 from tests.kafka.judge.broker import Broker
 from winnow.cleaning.plan.settings import with_metadata
+from winnow.logdir.meta import read_topic_id
 from winnow.logdir.metadata import Configs, read_cluster_metadata
 from winnow.logdir.metadata_log import list_snapshots
-from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.config import TopicConfig
 from winnow.policy.describe import parse_topic_configs

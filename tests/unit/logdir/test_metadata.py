@@ -34,7 +34,7 @@ from tests.unit.wire.metadata_values import (
     replicas_of,
     topic,
 )
-from winnow.logdir.partition_metadata import read_topic_id
+from winnow.logdir.meta import read_topic_id
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
 from winnow.wire.metadata_records import uuid_text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.partition_metadata import read_topic_id
+from winnow.logdir.meta import read_topic_id
 from winnow.storage.local import LocalStorage
 
 ID = "6zx0rX8OSnmCqLmZn3b4Tg"

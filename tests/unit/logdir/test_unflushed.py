@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
-from winnow.logdir import valid_batches
+from winnow.logdir import unflushed
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.unflushed import SegmentRead, read_segment, recovered_end, unflushed_from
 from winnow.wire.buffers import as_bytes
@@ -136,7 +136,7 @@ def test_any_change_is_read_as_by_the_plain_twin(tmp_path: Path, data: st.DataOb
     }[how]
     window = data.draw(st.sampled_from((70, 130, 1000)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(valid_batches, "READ_AT_ONCE", window)
+        patch.setattr(unflushed, "READ_AT_ONCE", window)
         try:
             found = read(tmp_path, changed)
         except CorruptLogError:
@@ -190,5 +190,5 @@ def test_reading_in_small_pieces_gives_the_same_indexes(
         )
     )
     whole = read(tmp_path, data, interval=500)
-    monkeypatch.setattr(valid_batches, "READ_AT_ONCE", 777)
+    monkeypatch.setattr(unflushed, "READ_AT_ONCE", 777)
     assert read(tmp_path, data, interval=500) == whole

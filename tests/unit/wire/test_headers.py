@@ -7,6 +7,7 @@ import zlib
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from winnow.logdir.indexes.kernels import extent
 
 from tests.twins.headers import (
     areas_plain,
@@ -15,7 +16,6 @@ from tests.twins.headers import (
     extent_plain,
     summed_plain,
 )
-from winnow.logdir.indexes.kernels import extent
 from winnow.scan.cut import batches_checksum
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows, as_rows, copied, copy_rows, read_only

@@ -11,6 +11,7 @@ from winnow.cleaning.summaries import store
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.roll_forward import Finished, OpenRound
 from winnow.logdir.listing import resolve
+from winnow.logdir.meta import read_topic_id
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
     LEADER_EPOCHS,
@@ -19,7 +20,6 @@ from winnow.logdir.names import (
     META_PROPERTIES,
     segment_file,
 )
-from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.decide import retention_reason

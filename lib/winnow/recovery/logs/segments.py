@@ -10,7 +10,7 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk, Piece, records_of
 from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK
-from winnow.logdir.valid_batches import valid_batches
+from winnow.logdir.unflushed import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range, release
 from winnow.survey.gather import control_columns, markers_of

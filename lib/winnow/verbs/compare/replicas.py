@@ -10,7 +10,7 @@ from winnow.kafka_log.options import MAX_LONG
 from winnow.kafka_log.ranges import Range, half_swapped, ranges_of
 from winnow.kafka_log.stable import read_stable
 from winnow.logdir.lookup import Segments
-from winnow.logdir.partition_metadata import read_topic_id
+from winnow.logdir.meta import read_topic_id
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage

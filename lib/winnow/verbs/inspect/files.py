@@ -9,7 +9,7 @@ import javaproperties
 
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
-from winnow.logdir.meta import read_meta
+from winnow.logdir.meta import read_meta, read_topic_id
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
@@ -24,7 +24,6 @@ from winnow.logdir.names import (
     segment_file,
     topic_partition_of,
 )
-from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.snapshots import read_snapshot
 from winnow.storage.contract import Entry, Storage
 from winnow.verbs.inspect.indexes import LogFile, describe_index, describe_txn_index

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
 from winnow.logdir.commit.recovery import leftover_names
-from winnow.logdir.meta import read_meta, was_shut_down_cleanly
+from winnow.logdir.meta import read_meta, read_topic_id, was_shut_down_cleanly
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
     LEADER_EPOCHS,
@@ -32,7 +32,6 @@ from winnow.logdir.names import (
     parse_partition_dir,
     segment_file,
 )
-from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.snapshots import read_snapshot
 from winnow.logdir.survey import canonical_paths
 from winnow.logdir.topic_globs import is_wanted
