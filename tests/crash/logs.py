@@ -11,7 +11,7 @@ import numpy as np
 from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.logdir.checkpoints import read_offset_checkpoint
-from winnow.logdir.commit.recovery import leftover_names
+from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.indexes.index import IndexBuilder

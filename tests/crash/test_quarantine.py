@@ -20,9 +20,13 @@ from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
 from winnow.logdir.commit.keeping import begin_keeping, end_keeping
 from winnow.logdir.commit.kept import read_kept
-from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
+from winnow.logdir.commit.quarantine import (
+    StagedQuarantine,
+    commit_quarantine,
+    stage_segment,
+    staging_path,
+)
 from winnow.logdir.commit.recovery import recover
-from winnow.logdir.commit.set_aside import staging_path
 from winnow.logdir.damage import find_damage
 from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file

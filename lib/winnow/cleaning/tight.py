@@ -23,7 +23,7 @@ from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import Weigh, Weighed, weigh
 from winnow.cleaning.space import needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.logdir.commit.unchanged import check_unchanged
+from winnow.logdir.commit.leftovers import check_unchanged
 from winnow.logdir.names import INDEX, TIMEINDEX, segment_file
 from winnow.policy.free import file_bytes
 from winnow.runtime.cancel import attempted

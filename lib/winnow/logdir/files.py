@@ -98,6 +98,28 @@ def segment_of(
     )
 
 
+def difference(files: Files, segment: Segment) -> tuple[str, str, str] | None:
+    """Return the first changed file of a segment: its name, what was expected, what was found."""
+    name = segment_file(segment.base_offset, LOG)
+    log = files.get(name)
+    if log is None or (log.size, log.mtime_ms) != (segment.log_bytes, segment.log_mtime_ms):
+        found = "nothing" if log is None else f"{log.size} bytes of {log.mtime_ms}"
+        return name, f"{segment.log_bytes} bytes of {segment.log_mtime_ms}", found
+    if segment.log_stamp and log.stamp != segment.log_stamp:
+        return (
+            name,
+            "the same file",
+            "one of the same size and age that was written or replaced since",
+        )
+    sizes = (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
+    for suffix, expected in zip(INDEX_SUFFIXES, sizes, strict=True):
+        name = segment_file(segment.base_offset, suffix)
+        size = files[name].size if name in files else None
+        if size != expected:
+            return name, f"{expected} bytes", f"{size}"
+    return None
+
+
 def remove_files(storage: Storage, directory: str, names: Sequence[str]) -> None:
     """Remove files and sync the directory. Does nothing for no names."""
     for name in names:

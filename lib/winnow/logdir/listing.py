@@ -9,10 +9,9 @@ from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
-from winnow.logdir.commit.recovery import leftover_names
-from winnow.logdir.commit.unchanged import difference
+from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.earlier_listing import EarlierListing
-from winnow.logdir.files import segment_of
+from winnow.logdir.files import difference, segment_of
 from winnow.logdir.indexes.index import decode_offset_index, last_timestamp_of
 from winnow.logdir.names import (
     INDEX,

@@ -17,7 +17,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import read_journal, write_journal
 from winnow.logdir.commit.keeping import begin_keeping, keep, settle_kept
 from winnow.logdir.commit.kept import read_kept
-from winnow.logdir.commit.set_aside import (
+from winnow.logdir.commit.quarantine import (
     quarantine_path,
     set_aside,
     settle_quarantine,

@@ -16,9 +16,9 @@ from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.commit.journal import Journal, write_journal
 from winnow.logdir.commit.keeping import begin_keeping, end_keeping
 from winnow.logdir.commit.kept import kept_path, read_kept
+from winnow.logdir.commit.leftovers import check_unchanged
 from winnow.logdir.commit.retain import follow_log_start
 from winnow.logdir.commit.swap import StagedGroup, swap_group
-from winnow.logdir.commit.unchanged import check_unchanged
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.runtime.progress import Progress
 from winnow.runtime.side_by_side import side_by_side

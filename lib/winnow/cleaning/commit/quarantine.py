@@ -19,8 +19,12 @@ from pyspark.errors import PySparkException
 from winnow.cleaning.commit.commit import kept_by
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
-from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
-from winnow.logdir.commit.set_aside import staging_path
+from winnow.logdir.commit.quarantine import (
+    StagedQuarantine,
+    commit_quarantine,
+    stage_segment,
+    staging_path,
+)
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.damage import Damage, find_damage
 from winnow.logdir.listing import list_segments, resolve

@@ -11,23 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from winnow.errors import CorruptLogError
 from winnow.logdir.commit.keeping import settle_kept
-from winnow.logdir.commit.set_aside import QUARANTINE_SUFFIX, settle_quarantine
+from winnow.logdir.commit.leftovers import leftover_names, orphans, staging_entries
+from winnow.logdir.commit.quarantine import QUARANTINE_SUFFIX, settle_quarantine
 from winnow.logdir.commit.staging import remove_staging, staging_run_id
 from winnow.logdir.commit.swap_checks import check_swaps
 from winnow.logdir.files import remove_files
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
-    INDEX_SUFFIXES,
     KEEPING_SUFFIX,
-    KEPT_PREFIX,
     LOG,
     MAX_LONG,
-    QUARANTINE_PREFIX,
     SNAPSHOT,
-    STAGING_PREFIX,
     SWAP,
     base_offset_of,
     segment_file,
@@ -82,34 +78,6 @@ def preview(
     entries = storage.list_dir(directory) if entries is None else entries
     left = leftover_names(entries)
     return _plan(storage, directory, entries).report(left) if left else RecoveryReport()
-
-
-def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the names that `recover` would act on in a directory with these entries.
-
-    Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it
-    (S1.10).
-    """
-    for entry in entries:
-        if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):
-            raise CorruptLogError(
-                "not a regular file",
-                expected="a file",
-                found="a symbolic link",
-                where=entry.name,
-                hint="No broker makes links there. Find out who made it, and remove it.",
-            )
-    names = [entry.name for entry in entries if entry.is_file]
-    unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
-    for name in unfinished:
-        base_offset_of(name)
-    left = {
-        *unfinished,
-        *_orphans(names, entries),
-        *(name for name in names if name.endswith(DELETED) or name == COMMIT_RECORD),
-        *(entry.name for entry in staging_entries(entries)),
-    }
-    return tuple(sorted(left))
 
 
 def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
@@ -179,7 +147,7 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
         swept=(stale, cleaned, replaced),
         swap_logs=logs,
         swap_rest=[name for name in swaps if name not in logs],
-        remains=(_orphans(after, entries), _stray_snapshots(after), deleted),
+        remains=(orphans(after, entries), _stray_snapshots(after), deleted),
         staging=staging_entries(entries),
     )
 
@@ -188,20 +156,6 @@ def _in(name: str, first: int, end: int) -> bool:
     """Whether the loader counts this file to the range. A name without a number never is in it."""
     digits, dot, _ = name.partition(".")
     return bool(dot) and digits.isascii() and digits.isdigit() and first <= int(digits) < end
-
-
-def _orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return index files without a log: remains of a segment whose removal was interrupted (S6.6).
-
-    If the log exists but is not a regular file, its indexes are not orphans: that is damage, and
-    they are kept.
-    """
-    known = {*names, *(entry.name for entry in entries if not entry.is_file)}
-    return tuple(
-        name
-        for name in names
-        if name.endswith(INDEX_SUFFIXES) and segment_file(base_offset_of(name), LOG) not in known
-    )
 
 
 def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
@@ -218,17 +172,4 @@ def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
         name
         for name, base in [*snapshots.items()][:-1]
         if segment_file(base, LOG) not in known and segment_file(base, LOG + DELETED) in known
-    )
-
-
-def staging_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return the staging directories in a partition directory, and links with such names. Only the
-    link itself is removed, not its target.
-    """
-    return tuple(
-        entry
-        for entry in entries
-        if (entry.is_dir or entry.is_link)
-        and entry.name.startswith(STAGING_PREFIX)
-        and not entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
     )

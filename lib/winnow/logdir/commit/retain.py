@@ -13,7 +13,7 @@ from winnow.logdir.checkpoints import (
     write_leader_epochs,
 )
 from winnow.logdir.commit.keeping import keep
-from winnow.logdir.commit.unchanged import check_unchanged
+from winnow.logdir.commit.leftovers import check_unchanged
 from winnow.logdir.files import files_in, log_bases, removable
 from winnow.logdir.names import (
     CLEANED,

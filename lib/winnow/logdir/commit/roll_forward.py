@@ -25,10 +25,10 @@ from winnow.logdir.commit.journal import (
     read_journal,
 )
 from winnow.logdir.commit.keeping import keeping_path, settle_kept
-from winnow.logdir.commit.recovery import RecoveryReport, recover, staging_entries
+from winnow.logdir.commit.leftovers import staging_entries
+from winnow.logdir.commit.recovery import RecoveryReport, recover
 from winnow.logdir.commit.swap import StagedGroup, complete, swap_group
-from winnow.logdir.commit.unchanged import difference
-from winnow.logdir.files import Files, files_in, log_bases, removable
+from winnow.logdir.files import Files, difference, files_in, log_bases, removable
 from winnow.logdir.names import (
     CLEANED,
     CLEANER_CHECKPOINT,

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.keeping import keep
-from winnow.logdir.commit.unchanged import check_unchanged
+from winnow.logdir.commit.leftovers import check_unchanged
 from winnow.logdir.files import (
     files_in,
     files_of,

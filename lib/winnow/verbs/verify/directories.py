@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
-from winnow.logdir.commit.recovery import leftover_names
+from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.meta import read_meta, read_topic_id, was_shut_down_cleanly
 from winnow.logdir.names import (
     INDEX_SUFFIXES,

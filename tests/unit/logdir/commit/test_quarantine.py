@@ -11,8 +11,13 @@ import pytest
 
 from tests.crash.by_hand import INTERVAL_BYTES, make_log, one
 from winnow.errors import CorruptLogError, VerificationError
-from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
-from winnow.logdir.commit.set_aside import quarantine_path, staging_path
+from winnow.logdir.commit.quarantine import (
+    StagedQuarantine,
+    commit_quarantine,
+    quarantine_path,
+    stage_segment,
+    staging_path,
+)
 from winnow.logdir.damage import Damage
 from winnow.logdir.indexes.index import decode_offset_index
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index

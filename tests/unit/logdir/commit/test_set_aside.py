@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import VerificationError
-from winnow.logdir.commit.set_aside import (
+from winnow.logdir.commit.quarantine import (
     QUARANTINE_SUFFIX,
     quarantine_path,
     set_aside,

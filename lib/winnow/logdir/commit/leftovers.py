@@ -1,0 +1,111 @@
+"""What an interrupted run leaves in a partition directory, and what must be true before any file of
+it is renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.files import difference
+from winnow.logdir.names import (
+    CLEANED,
+    DELETED,
+    INDEX_SUFFIXES,
+    KEPT_PREFIX,
+    LOG,
+    QUARANTINE_PREFIX,
+    STAGING_PREFIX,
+    SWAP,
+    base_offset_of,
+    segment_file,
+)
+from winnow.state import Segment
+from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
+
+
+def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the names that `recovery.recover` would act on in a directory with these entries.
+
+    Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it
+    (S1.10).
+    """
+    for entry in entries:
+        if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):
+            raise CorruptLogError(
+                "not a regular file",
+                expected="a file",
+                found="a symbolic link",
+                where=entry.name,
+                hint="No broker makes links there. Find out who made it, and remove it.",
+            )
+    names = [entry.name for entry in entries if entry.is_file]
+    unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
+    for name in unfinished:
+        base_offset_of(name)
+    left = {
+        *unfinished,
+        *orphans(names, entries),
+        *(name for name in names if name.endswith(DELETED) or name == COMMIT_RECORD),
+        *(entry.name for entry in staging_entries(entries)),
+    }
+    return tuple(sorted(left))
+
+
+def orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return index files without a log: remains of a segment whose removal was interrupted (S6.6).
+
+    If the log exists but is not a regular file, its indexes are not orphans: that is damage, and
+    they are kept.
+    """
+    known = {*names, *(entry.name for entry in entries if not entry.is_file)}
+    return tuple(
+        name
+        for name in names
+        if name.endswith(INDEX_SUFFIXES) and segment_file(base_offset_of(name), LOG) not in known
+    )
+
+
+def staging_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the staging directories in a partition directory, and links with such names. Only the
+    link itself is removed, not its target.
+    """
+    return tuple(
+        entry
+        for entry in entries
+        if (entry.is_dir or entry.is_link)
+        and entry.name.startswith(STAGING_PREFIX)
+        and not entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
+    )
+
+
+def check_unchanged(
+    storage: Storage, directory: str, segments: Sequence[Segment]
+) -> dict[str, Entry]:
+    """Return all regular files by name if nothing is left of an interrupted run and `segments` have
+    not changed since they were listed.
+
+    A staging directory is not a leftover: the calling run uses it. Raises CorruptLogError
+    otherwise.
+    """
+    entries = storage.list_dir(directory)
+    files = {entry.name: entry for entry in entries if entry.is_file}
+    left = [name for name in leftover_names(entries) if name in files]
+    if left:
+        raise _changed("no file of an unfinished run", ", ".join(left), directory)
+    for segment in segments:
+        differs = difference(files, segment)
+        if differs is not None:
+            name, expected, found = differs
+            raise _changed(expected, found, f"{directory}/{name}")
+    return files
+
+
+def _changed(expected: str, found: str, where: str) -> CorruptLogError:
+    return CorruptLogError(
+        "the partition has changed since it was listed",
+        expected=expected,
+        found=found,
+        where=where,
+        hint="Something else is writing to this directory, or a run was interrupted. Run again.",
+    )
