@@ -45,6 +45,10 @@ class KeptFile:
     mtime_ns: int
 
     @property
+    def base_offset(self) -> int:
+        return base_offset_of(self.name)
+
+    @property
     def suffix(self) -> str:
         return "." + self.name.partition(".")[2]
 
@@ -79,7 +83,7 @@ class Step:
     @property
     def bases(self) -> tuple[int, ...]:
         """Return the base offsets of the removed segments, ascending."""
-        return tuple(sorted(base_offset_of(file.name) for file in self.files if file.suffix == LOG))
+        return tuple(sorted(file.base_offset for file in self.files if file.suffix == LOG))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,22 +148,15 @@ def set_aside(
     directory = state.directory
     building = f"{staging_path(directory, run_id)}/aside"
     storage.mkdir(building)
-    segments = []
-    moved = 0
-    for source, damages in damaged:
-        ranges = []
-        for damage in damages:
-            name, sha256 = _copy(storage, directory, source, damage, building)
-            ranges.append({"file": name, "sha256": sha256, **asdict(damage)})
-            moved += damage.end - damage.start
-        segments.append(
-            {
-                "base_offset": source.base_offset,
-                "log_bytes": source.log_bytes,
-                "log_mtime_ms": source.log_mtime_ms,
-                "damages": ranges,
-            }
-        )
+    segments = [
+        {
+            "base_offset": source.base_offset,
+            "log_bytes": source.log_bytes,
+            "log_mtime_ms": source.log_mtime_ms,
+            "damages": [_copied(storage, directory, source, one, building) for one in damages],
+        }
+        for source, damages in damaged
+    ]
     manifest = {
         "run_id": run_id,
         "topic": state.topic_partition.topic,
@@ -176,13 +169,13 @@ def set_aside(
     storage.fsync_dir(staging_path(directory, run_id))
     storage.rename(building, quarantine_path(directory, run_id))
     storage.fsync_dir(directory)
-    return moved
+    return sum(one.end - one.start for _, damages in damaged for one in damages)
 
 
-def _copy(
+def _copied(
     storage: Storage, directory: str, source: Segment, damage: Damage, building: str
-) -> tuple[str, str]:
-    """Return the name of the copy, and the digest of original and copy when both were read."""
+) -> Mapping[str, object]:
+    """Copy the bytes, and describe them, with the digest of original and copy as both were read."""
     name = f"{source.base_offset:020d}-{damage.start}-{damage.end}"
     log, path = f"{directory}/{segment_file(source.base_offset, LOG)}", f"{building}/{name}"
     data = storage.read_range(log, damage.start, damage.end - damage.start)
@@ -195,7 +188,7 @@ def _copy(
             where=path,
             hint="The disk or the memory of this machine may be failing.",
         )
-    return name, sha256
+    return {"file": name, "sha256": sha256, **asdict(damage)}
 
 
 def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
@@ -207,18 +200,17 @@ def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
     if not storage.exists(path):
         return
     try:
-        segments = _read(storage, path)
+        manifest = read_manifest(storage, f"{path}/{MANIFEST}").fields({"segments"}, None)
+        segments = [
+            segment.fields({"base_offset", "log_bytes"}, None)
+            for segment in manifest["segments"].items()
+        ]
+        logs = {
+            segment_file(segment["base_offset"].integer(), LOG): segment["log_bytes"].integer()
+            for segment in segments
+        }
     except CorruptLogError:
         return  # an unknown file: Winnow must not remove it
-    logs = {segment_file(base, LOG): size for base, size in segments}
     there = {entry.name: entry.size for entry in storage.list_dir(directory)}
     if all(there.get(name) == size for name, size in logs.items()):
         move_aside(storage, path, staging_path(directory, run_id))
-
-
-def _read(storage: Storage, path: str) -> list[tuple[int, int]]:
-    """Return base offset and log size of every segment that bytes were copied from."""
-    manifest = read_manifest(storage, f"{path}/{MANIFEST}").fields({"segments"}, None)
-    segments = manifest["segments"].items()
-    fields = [segment.fields({"base_offset", "log_bytes"}, None) for segment in segments]
-    return [(each["base_offset"].integer(), each["log_bytes"].integer()) for each in fields]

@@ -143,7 +143,7 @@ def follow_log_start(
     entries: Entries,
 ) -> None:
     """Update the side files of a partition to its segments and its log start offset (S7.6, 3-5)."""
-    directory = f"{log_dir}/{topic_partition}"
+    directory, log_start = f"{log_dir}/{topic_partition}", f"{log_dir}/{LOG_START_CHECKPOINT}"
     # In this order `lags_behind` detects an interruption: it ignores the cleaner's entry.
     if entries.compacted:
         path = f"{log_dir}/{CLEANER_CHECKPOINT}"
@@ -153,10 +153,12 @@ def follow_log_start(
     if folded != epochs:
         write_leader_epochs(storage, directory, folded)
     if entries.remote:
-        path = f"{log_dir}/{LOG_START_CHECKPOINT}"
-        _raise_entry(storage, path, topic_partition, log_start_offset, missing=True)
-    else:
-        _drop_log_start_entry(storage, log_dir, topic_partition)
+        _raise_entry(storage, log_start, topic_partition, log_start_offset, missing=True)
+        return
+    entry = read_offset_checkpoint(storage, log_start).get(topic_partition)
+    bases = log_bases(files_in(storage, directory))
+    if entry is not None and bases and entry <= bases[0]:
+        update_offset_checkpoint(storage, log_start, {topic_partition: None})
 
 
 def lags_behind(state: PartitionState) -> bool:
@@ -174,15 +176,6 @@ def lags_behind(state: PartitionState) -> bool:
     )
 
 
-def _drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition) -> None:
-    """Drop the log start entry of a partition if its first segment begins there or later."""
-    path = f"{log_dir}/{LOG_START_CHECKPOINT}"
-    entry = read_offset_checkpoint(storage, path).get(topic_partition)
-    bases = log_bases(files_in(storage, f"{log_dir}/{topic_partition}"))
-    if entry is not None and bases and entry <= bases[0]:
-        update_offset_checkpoint(storage, path, {topic_partition: None})
-
-
 def _raise_entry(
     storage: Storage, path: str, topic_partition: TopicPartition, offset: int, *, missing: bool
 ) -> None:
@@ -190,6 +183,5 @@ def _raise_entry(
     already. `missing`: add one that is missing.
     """
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
-    too_low = missing if entry is None else entry < offset
-    if too_low:
+    if missing if entry is None else entry < offset:
         update_offset_checkpoint(storage, path, {topic_partition: offset})

@@ -23,6 +23,7 @@ from winnow.logdir.commit.bound_log import BoundLog, check_bound, moved_on
 from winnow.logdir.commit.kept import RUN_JSON, KeptRun, Step, StepKind, identify
 from winnow.logdir.commit.staging import move_aside, remove_staging
 from winnow.logdir.commit.swap import exchange
+from winnow.logdir.files import files_in, log_bases
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
     INDEX_SUFFIXES,
@@ -30,7 +31,6 @@ from winnow.logdir.names import (
     LOG_START_CHECKPOINT,
     SNAPSHOT,
     STAGING_PREFIX,
-    base_offset_of,
     segment_file,
 )
 from winnow.state import TopicPartition
@@ -70,8 +70,8 @@ class UndoPlan:
             for base in item.replaced:
                 back.pop(base, None)
             for file in item.step.files:
-                if file.suffix == LOG and base_offset_of(file.name) in item.restored:
-                    back[base_offset_of(file.name)] = file.size
+                if file.suffix == LOG and file.base_offset in item.restored:
+                    back[file.base_offset] = file.size
         return back
 
     @property
@@ -90,12 +90,8 @@ def plan_undo(
     """
     directory = f"{log_dir}/{topic_partition}"
     bound = _check_open(run)
-    entries = storage.list_dir(directory)
-    log = {
-        base_offset_of(entry.name): f"{directory}/{entry.name}"
-        for entry in entries
-        if entry.is_file and entry.name.endswith(LOG)
-    }
+    bases = log_bases(files_in(storage, directory))
+    log = {base: f"{directory}/{segment_file(base, LOG)}" for base in bases}
     if not log:
         raise moved_on("a log", "no segment at all", directory)
     _check_checkpoints(storage, log_dir, topic_partition, run, lowest=min(log))
@@ -145,27 +141,19 @@ def _check_checkpoints(
     log start offset.
     """
     log_start = max([run.log_start_offset, *(step.next_base or 0 for step in run.steps)])
-    entry = read_offset_checkpoint(storage, f"{log_dir}/{LOG_START_CHECKPOINT}").get(
-        topic_partition
-    )
-    if max(entry or 0, lowest) > log_start:
+    entries = read_offset_checkpoint(storage, f"{log_dir}/{LOG_START_CHECKPOINT}")
+    begin = max(entries.get(topic_partition, 0), lowest)
+    if begin > log_start:
         where = f"{log_dir}/{topic_partition}"
-        raise moved_on(
-            f"a log that begins at {log_start}",
-            f"one that begins at {max(entry or 0, lowest)}",
-            where,
-        )
+        raise moved_on(f"a log that begins at {log_start}", f"one that begins at {begin}", where)
     path = f"{log_dir}/{CLEANER_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     known = {run.cleaner_checkpoint, run.cleaner_checkpoint_after} - {None}
     allowed = {run.cleaner_checkpoint, *known, *(max(offset or 0, log_start) for offset in known)}
     if entry not in allowed:
-        offsets = " or ".join(
-            "none" if offset is None else str(offset) for offset in sorted(allowed, key=str)
-        )
-        raise moved_on(
-            f"{offsets} for {topic_partition}", "none" if entry is None else str(entry), path
-        )
+        shown = {offset: "none" if offset is None else str(offset) for offset in (*allowed, entry)}
+        offsets = " or ".join(shown[offset] for offset in sorted(allowed, key=str))
+        raise moved_on(f"{offsets} for {topic_partition}", shown[entry], path)
 
 
 def _plan_deleted(step: Step, log: Mapping[int, str], directory: str) -> TakenBack:
@@ -181,7 +169,7 @@ def _plan_replaced(
     storage: Storage, step: Step, log: Mapping[int, str], directory: str
 ) -> TakenBack:
     outputs = {out.base_offset: out for out in step.outputs}
-    originals = {base_offset_of(file.name): file for file in step.files if file.suffix == LOG}
+    originals = {file.base_offset: file for file in step.files if file.suffix == LOG}
     first, last = min(*outputs, *originals), max(*outputs, *originals)
     here = tuple(sorted(base for base in log if first <= base <= last))
     # A crash of the swap may leave a source behind the end of its replacement (S6.2).
@@ -212,13 +200,20 @@ def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: 
     storage.ensure_dir(staging)
     storage.fsync_dir(directory)
     for taken in plan.steps:
-        if taken.step.kind is StepKind.DELETED:
-            _prepend(storage, directory, taken)
+        step = taken.step
+        if step.kind is StepKind.DELETED:
+            # Highest first, logs last: loaders sweep an index without a log.
+            for base in reversed(taken.restored):
+                for suffixes in (INDEX_SUFFIXES, (LOG,)):
+                    names = [segment_file(base, suffix) for suffix in suffixes]
+                    _link_back(storage, directory, step, names)
         elif taken.restored:
             _swap_back(storage, directory, staging, taken)
-        _restore_snapshots(storage, directory, taken.step)
+        # Those that went with the step, or that a loader swept afterwards (S6.3).
+        snapshots = [file.name for file in step.files if file.suffix == SNAPSHOT]
+        _link_back(storage, directory, step, snapshots)
         # Before an earlier step is undone: the outcome of this one exists only until then.
-        move_aside(storage, taken.step.path, staging)
+        move_aside(storage, step.path, staging)
     move_aside(storage, run.path, staging)
     remove_staging(storage, staging)
 
@@ -239,21 +234,19 @@ def _restore_checkpoints(
     path = f"{log_dir}/{CLEANER_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     known = [offset for offset in (entry, run.cleaner_checkpoint) if offset is not None]
-    update_offset_checkpoint(
-        storage, path, {topic_partition: min(known) if len(known) == 2 else None}
-    )
-    path = f"{log_dir}/{LOG_START_CHECKPOINT}"
-    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    least = min(known) if len(known) == 2 else None
+    update_offset_checkpoint(storage, path, {topic_partition: least})
     if run.log_start_checkpoint is not None:
-        update_offset_checkpoint(
-            storage, path, {topic_partition: max(run.log_start_checkpoint, entry or 0)}
-        )
+        path = f"{log_dir}/{LOG_START_CHECKPOINT}"
+        entry = read_offset_checkpoint(storage, path).get(topic_partition, 0)
+        most = max(run.log_start_checkpoint, entry)
+        update_offset_checkpoint(storage, path, {topic_partition: most})
     if plan.deletions:
         directory = f"{log_dir}/{topic_partition}"
         epochs = read_leader_epochs(storage, directory)
-        before = _unfolded(run.leader_epochs, epochs)
-        if before != epochs:
-            write_leader_epochs(storage, directory, before)
+        unfolded = _unfolded(run.leader_epochs, epochs)
+        if unfolded != epochs:
+            write_leader_epochs(storage, directory, unfolded)
 
 
 def _unfolded(
@@ -268,21 +261,6 @@ def _unfolded(
     return (*folded, *later)
 
 
-def _prepend(storage: Storage, directory: str, taken: TakenBack) -> None:
-    """Reverse a deletion: highest first, logs last. Loaders sweep an index without a log."""
-    for base in reversed(taken.restored):
-        files = {
-            file.suffix: file.name for file in taken.step.files if base_offset_of(file.name) == base
-        }
-        for suffix in (*INDEX_SUFFIXES, LOG):
-            if suffix == LOG:
-                storage.fsync_dir(directory)
-            name = files.get(suffix)
-            if name is not None and not storage.exists(f"{directory}/{name}"):
-                storage.link(f"{taken.step.path}/{name}", f"{directory}/{name}")
-        storage.fsync_dir(directory)
-
-
 def _swap_back(storage: Storage, directory: str, staging: str, taken: TakenBack) -> None:
     outputs: dict[int, dict[str, str]] = {base: {} for base in taken.restored}
     for file in taken.step.files:
@@ -290,14 +268,15 @@ def _swap_back(storage: Storage, directory: str, staging: str, taken: TakenBack)
             continue
         path = f"{staging}/{file.name}.{uuid.uuid4().hex}"
         storage.link(f"{taken.step.path}/{file.name}", path)
-        outputs[base_offset_of(file.name)][file.suffix] = path
+        outputs[file.base_offset][file.suffix] = path
     storage.fsync_dir(staging)
     exchange(storage, directory, sources=taken.replaced, outputs=outputs)
 
 
-def _restore_snapshots(storage: Storage, directory: str, step: Step) -> None:
-    """Restore the snapshots that went with the step, or that a loader swept afterwards (S6.3)."""
-    for file in step.files:
-        if file.suffix == SNAPSHOT and not storage.exists(f"{directory}/{file.name}"):
-            storage.link(f"{step.path}/{file.name}", f"{directory}/{file.name}")
+def _link_back(storage: Storage, directory: str, step: Step, names: Sequence[str]) -> None:
+    """Put back the files of these names that the step has kept, and sync the directory."""
+    kept = {file.name for file in step.files}
+    for name in names:
+        if name in kept and not storage.exists(f"{directory}/{name}"):
+            storage.link(f"{step.path}/{name}", f"{directory}/{name}")
     storage.fsync_dir(directory)
