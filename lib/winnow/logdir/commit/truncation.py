@@ -108,53 +108,41 @@ def truncate_log(
 
     Hold the lock. May be interrupted at any point; then plan and run it again.
     """
-    for cut in change.cuts:  # a log that must not be cut is refused before it is copied
-        storage.truncate(_log(directory, cut), cut.before)
+    logs = {cut: f"{directory}/{segment_file(cut.base_offset, LOG)}" for cut in change.cuts}
+    for cut, log in logs.items():  # a log that must not be cut is refused before it is copied
+        storage.truncate(log, cut.before)
     there = files_in(storage, directory)
     if change.leader_epochs is not None:
         model = _model(storage, directory, LEADER_EPOCHS)
         write_leader_epochs(storage, directory, change.leader_epochs, attributes_of=model)
     for name in change.orphans:
         storage.unlink(f"{directory}/{name}")
-    aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
-    kept = keep_cut and (
-        bool(change.removed)
-        or any(not _is_zero(storage, _log(directory, cut), cut) for cut in change.cuts)
-    )
-    if kept:
+    aside: str | None = None
+    if keep_cut and (
+        change.removed or not all(_is_zero(storage, log, cut) for cut, log in logs.items())
+    ):
+        aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
         storage.ensure_dir(aside)
         storage.fsync_dir(directory)
     try:
-        _cut(storage, directory, change, there, aside if kept else None, on_cut)
+        for segment in reversed(change.removed):
+            _remove_segment(storage, directory, segment, there=there, aside=aside)
+            on_cut(segment)
+        for cut, log in logs.items():
+            if aside is not None:
+                _keep_tail(storage, log, cut, aside)
+            storage.truncate(log, cut.size)
+            storage.fsync_file(log)
+            on_cut(cut)
+        storage.fsync_dir(directory)
     except OSError:
-        if kept:
+        if aside is not None:
             with suppress(OSError):  # something is kept in it
                 storage.rmdir(aside)
         raise
     _write_files(storage, directory, change, there, staging=f"{directory}/{STAGING_PREFIX}{run_id}")
     remove_files(storage, directory, change.snapshots_beyond_end)
-    return aside if kept else None
-
-
-def _cut(
-    storage: Storage,
-    directory: str,
-    change: Truncation,
-    there: Files,
-    aside: str | None,
-    on_cut: Callable[[LogCut | RemovedSegment], None],
-) -> None:
-    for segment in reversed(change.removed):
-        _remove_segment(storage, directory, segment, there=there, aside=aside)
-        on_cut(segment)
-    for cut in change.cuts:
-        log = _log(directory, cut)
-        if aside is not None:
-            _keep_tail(storage, log, cut, aside)
-        storage.truncate(log, cut.size)
-        storage.fsync_file(log)
-        on_cut(cut)
-    storage.fsync_dir(directory)
+    return aside
 
 
 def _write_files(
@@ -165,8 +153,13 @@ def _write_files(
         new[segment_file(change.created_segment, LOG)] = b""
     if not new:
         return
+    # A cut is enough where a file begins with the new one, as an index that is preallocated.
     cut = {
-        name for name, data in new.items() if _begins_with(storage, directory, name, data, there)
+        name
+        for name, data in new.items()
+        if name in there
+        and there[name].size > len(data)
+        and storage.read_range(f"{directory}/{name}", 0, len(data)) == data
     }
     staged = sorted(new.keys() - cut)
     if staged:
@@ -188,12 +181,6 @@ def _write_files(
         storage.fsync_dir(directory)
     if staged:
         remove_staging(storage, staging)
-
-
-def _begins_with(storage: Storage, directory: str, name: str, data: bytes, there: Files) -> bool:
-    """Whether cutting the file is enough, as for an index that a broker has preallocated."""
-    size = there[name].size if name in there else 0
-    return size > len(data) and storage.read_range(f"{directory}/{name}", 0, len(data)) == data
 
 
 def _comes_last(name: str, there: Files) -> bool:
@@ -219,10 +206,6 @@ def _remove_segment(
     storage.fsync_dir(directory)
 
 
-def _log(directory: str, cut: LogCut) -> str:
-    return f"{directory}/{segment_file(cut.base_offset, LOG)}"
-
-
 def _is_zero(storage: Storage, log: str, cut: LogCut) -> bool:
     return not any(any(data) for _, data in pieces(storage, log, cut.size, cut.before))
 
@@ -243,12 +226,8 @@ def _model(storage: Storage, directory: str, name: str) -> str:
     """Return the file that has the owner and the mode of a new one: the one that it replaces, the
     log of its segment, another file, else the identity of the log directory.
     """
-    if storage.exists(f"{directory}/{name}"):
-        return f"{directory}/{name}"
-    log = f"{directory}/{name.partition('.')[0]}{LOG}"
-    if storage.exists(log):
-        return log
-    for entry in storage.list_dir(directory):
-        if entry.is_file:
-            return f"{directory}/{entry.name}"
+    there, log = files_in(storage, directory), f"{name.partition('.')[0]}{LOG}"
+    for found in (name, log, *there):
+        if found in there:
+            return f"{directory}/{found}"
     return f"{directory.rpartition('/')[0]}/{META_PROPERTIES}"
