@@ -60,10 +60,9 @@ def damage_in(buf: Bytes, *, base_offset: int, end_offset: int) -> Iterator[Dama
         else:
             start, least = end.position, end.next_offset
             position = _whole_again(buf, start, least, end_offset)
-        ends_below = (
-            end_offset if position == len(buf) else FRAME.unpack_from(buf.data, position)[0]
-        )
-        yield Damage(start, position, least, ends_below)
+        is_last = position == len(buf)
+        below = end_offset if is_last else FRAME.unpack_from(buf.data, position)[0]
+        yield Damage(start, position, least, below)
         end = End(position, least)
 
 
@@ -104,27 +103,20 @@ def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
         ):
             return int(next_entry)
     position = start
-    while True:
-        # The slice starts behind `position`, and the result counts from there.
-        found = find_batch(buf[position + 1 :], 0, least, end_offset)
-        if found < 0:
-            return len(buf)
+    # The slice starts behind `position`, and the result counts from there.
+    while (found := find_batch(buf[position + 1 :], 0, least, end_offset)) >= 0:
         position += 1 + found
-        if _is_whole(buf, position, least, end_offset) and _is_followed(
-            buf, position, least, end_offset
-        ):
+        if _is_whole(buf, position, least, end_offset, followed=True):
             return position
+    return len(buf)
 
 
-def _is_whole(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
-    rows = first_headers(buf, position, least, most=1)
-    return (
-        len(rows) == 1 and int(rows["last_offset"][0]) < end_offset and first_bad_crc(buf, rows) < 0
-    )
-
-
-def _is_followed(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
+def _is_whole(
+    buf: Bytes, position: int, least: int, end_offset: int, *, followed: bool = False
+) -> bool:
+    """`followed`: another batch, or the end of the segment, must follow."""
     rows = first_headers(buf, position, least, most=2)
-    return end_of(rows[0]).position == len(buf) or (
-        len(rows) == 2 and int(rows["last_offset"][1]) < end_offset
-    )
+    fits = rows["last_offset"] < end_offset
+    if not len(rows) or not fits[0] or first_bad_crc(buf, rows[:1]) >= 0:
+        return False
+    return not followed or bool(fits[1:].any()) or end_of(rows[0]).position == len(buf)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from winnow.errors import CorruptLogError
 
@@ -50,22 +50,23 @@ def decode_txn_index(
     entries: list[AbortedTransaction] = []
     least = base_offset
     for number, (version, *fields) in enumerate(ENTRY.iter_unpack(data)):
-        at = number * ENTRY.size
-        where = f"{path} at byte {at}"
-        if version != VERSION:
-            raise _corrupt(f"version {VERSION}", str(version), where, at)
         entry = AbortedTransaction(*fields)
-        if min(entry.producer_id, entry.first_offset, entry.last_stable_offset) < 0:
-            raise _corrupt("a producer id and offsets of at least 0", str(entry), where, at)
-        if entry.first_offset > entry.last_offset:
-            raise _corrupt("a transaction that ends after it begins", str(entry), where, at)
-        if entry.last_offset < least:
-            raise _corrupt(
-                f"a marker at offset {least} or above", str(entry.last_offset), where, at
-            )
-        if end_offset is not None and entry.last_offset >= end_offset:
-            raise _corrupt(f"a marker below offset {end_offset}", str(entry.last_offset), where, at)
-        least = entry.last_offset + 1
+        last = entry.last_offset
+        fault: tuple[str, str] | None = None
+        if version != VERSION:
+            fault = f"version {VERSION}", str(version)
+        elif min(entry.producer_id, entry.first_offset, entry.last_stable_offset) < 0:
+            fault = "a producer id and offsets of at least 0", str(entry)
+        elif entry.first_offset > last:
+            fault = "a transaction that ends after it begins", str(entry)
+        elif last < least:
+            fault = f"a marker at offset {least} or above", str(last)
+        elif end_offset is not None and last >= end_offset:
+            fault = f"a marker below offset {end_offset}", str(last)
+        if fault is not None:
+            at = number * ENTRY.size
+            raise _corrupt(*fault, f"{path} at byte {at}", at)
+        least = last + 1
         entries.append(entry)
     return tuple(entries)
 
@@ -86,10 +87,7 @@ def unflushed_txn_entries(data: bytes, end_offset: int) -> bytes:
 
 
 def encode_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
-    return b"".join(
-        ENTRY.pack(VERSION, e.producer_id, e.first_offset, e.last_offset, e.last_stable_offset)
-        for e in entries
-    )
+    return b"".join(ENTRY.pack(VERSION, *astuple(entry)) for entry in entries)
 
 
 def _corrupt(expected: str, found: str, where: str, position: int) -> CorruptLogError:
