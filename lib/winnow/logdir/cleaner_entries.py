@@ -18,7 +18,7 @@ from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Misplaced:
     """A partition with an entry in another log directory of its broker, or in several."""
 
@@ -49,9 +49,7 @@ def misplaced_entries(log_dirs: Sequence[LogDir]) -> tuple[Misplaced, ...]:
         for partition, places in sorted(named.items()):
             home = homes.get(partition)
             if len(places) > 1 or home not in {None, *places}:
-                found.append(
-                    Misplaced(topic_partition=partition, home=home, named_in=tuple(places))
-                )
+                found.append(Misplaced(partition, home, tuple(places)))
     return tuple(found)
 
 
@@ -64,11 +62,7 @@ def gather_entry(storage: Storage, entry: Misplaced, offset: int) -> None:
     """
     if entry.home is None:
         return
-    for place in entry.named_in:
-        if place != entry.home:
-            update_offset_checkpoint(
-                storage, f"{place}/{CLEANER_CHECKPOINT}", {entry.topic_partition: None}
-            )
-    update_offset_checkpoint(
-        storage, f"{entry.home}/{CLEANER_CHECKPOINT}", {entry.topic_partition: offset}
-    )
+    others = [place for place in entry.named_in if place != entry.home]
+    for place, kept in (*((other, None) for other in others), (entry.home, offset)):
+        path = f"{place}/{CLEANER_CHECKPOINT}"
+        update_offset_checkpoint(storage, path, {entry.topic_partition: kept})

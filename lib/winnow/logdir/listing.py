@@ -94,7 +94,12 @@ def list_segments(
         CorruptLogError(
             "not a regular file",
             expected="a file",
-            found=_kind(entry),
+            # Its target has no lock, and deleting the link would leave it behind.
+            found="a symbolic link"
+            if entry.is_link
+            else "a directory"
+            if entry.is_dir
+            else "a special file",
             where=f"{directory}/{entry.name}",
             hint="Winnow skips the partition. Find out what happened to the segment.",
         )
@@ -239,15 +244,6 @@ def _segment(
     return segment_of(
         files, base, last_timeindex_timestamp=last_timestamp, first_batch_max_timestamp=first
     )
-
-
-def _kind(entry: Entry) -> str:
-    """Name a file that is not regular. A link is refused: this log directory's lock does not
-    protect its target, and deleting the link would leave the target behind.
-    """
-    if entry.is_link:
-        return "a symbolic link"
-    return "a directory" if entry.is_dir else "a special file"
 
 
 def first_max_timestamp(head: bytes) -> int:

@@ -210,12 +210,8 @@ def _check_control(buf: Bytes, rows: Rows, path: str) -> None:
     from winnow.wire.inflate import inflate_parts  # noqa: PLC0415
 
     try:
-        kinds = np.concatenate(
-            [
-                decode_control(blocks).type
-                for blocks in inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
-            ]
-        )
+        parts = inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
+        kinds = np.concatenate([decode_control(blocks).type for blocks in parts])
     except CorruptLogError as error:
         raise error.at(f"{path}, {error.where}" if error.where else path) from error
     known = np.isin(kinds, (EMPTY, int(ControlType.ABORT), int(ControlType.COMMIT)))

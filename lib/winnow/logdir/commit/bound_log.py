@@ -68,32 +68,22 @@ def check_bound(storage: Storage, bound: BoundLog, log: Mapping[int, str], direc
     wanted = [segment.base_offset for segment in bound.closed]
     found = [base for base in sorted(log) if base < bound.active.base_offset]
     if found != wanted:
-        strange = sorted({*found} ^ {*wanted})
-        raise moved_on(
-            f"the segments {', '.join(map(str, wanted)) or 'none'} below "
-            f"{bound.active.base_offset}",
-            f"different segments: see {', '.join(map(str, strange))}",
-            directory,
-        )
+        shown = ", ".join(map(str, wanted)) or "none"
+        strange = ", ".join(map(str, sorted({*found} ^ {*wanted})))
+        expected = f"the segments {shown} below {bound.active.base_offset}"
+        raise moved_on(expected, f"different segments: see {strange}", directory)
     for segment in bound.closed:
-        if _known(storage, log[segment.base_offset], segment.base_offset) != segment:
-            raise moved_on(
-                "a closed segment as it was before the run",
-                "a different one",
-                log[segment.base_offset],
-            )
+        path = log[segment.base_offset]
+        if _known(storage, path, segment.base_offset) != segment:
+            raise moved_on("a closed segment as it was before the run", "a different one", path)
     base, known = bound.active.base_offset, bound.active
     if base not in log:
-        raise moved_on(
-            f"the segment at {base}, which was active when the run began", "none", directory
-        )
-    size = storage.entry(log[base]).size
-    if size < known.log_bytes or _ends(storage, log[base], known.log_bytes) != known.ends_sha256:
-        raise moved_on(
-            f"a segment that begins with the {known.log_bytes} bytes it had",
-            "other bytes",
-            log[base],
-        )
+        expected = f"the segment at {base}, which was active when the run began"
+        raise moved_on(expected, "none", directory)
+    path, size = log[base], known.log_bytes
+    if storage.entry(path).size < size or _ends(storage, path, size) != known.ends_sha256:
+        expected = f"a segment that begins with the {size} bytes it had"
+        raise moved_on(expected, "other bytes", path)
 
 
 def moved_on(expected: str, found: str, where: str) -> CorruptLogError:
@@ -113,14 +103,9 @@ def _known(
     entry = storage.entry(path)
     size = entry.size if log_bytes is None else log_bytes
     index = path.removesuffix(LOG) + TXNINDEX
-    aborted = storage.read_bytes(index) if storage.exists(index) else b""
-    return KnownSegment(
-        base_offset,
-        size,
-        entry.mtime_ns,
-        _ends(storage, path, size),
-        hashlib.sha256(aborted).hexdigest(),
-    )
+    aborted = hashlib.sha256(storage.read_bytes(index) if storage.exists(index) else b"")
+    ends = _ends(storage, path, size)
+    return KnownSegment(base_offset, size, entry.mtime_ns, ends, aborted.hexdigest())
 
 
 def _ends(storage: Storage, path: str, size: int) -> str:
