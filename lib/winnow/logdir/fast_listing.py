@@ -68,18 +68,12 @@ def _listed(directory: str, descriptor: int) -> SegmentListing | None:
                 rest.add(entry.name)
     bases = log_bases(status)
     snapshots = sorted(base_offset_of(name) for name in rest if name.endswith(SNAPSHOT))
-    logs = {segment_file(base, LOG) for base in bases}
-    transactions = {segment_file(base, TXNINDEX) for base in bases}
     indexes = [segment_file(base, suffix) for base in bases for suffix in (INDEX, TIMEINDEX)]
-    others = {
-        *(segment_file(offset, SNAPSHOT) for offset in snapshots),
-        LEADER_EPOCHS,
-        PARTITION_METADATA,
-    }
-    whole = logs <= status.keys() and rest.issuperset(indexes)
-    if not (
-        bases and whole and status.keys() <= logs | transactions and rest <= others.union(indexes)
-    ):
+    needed = {*indexes, *(segment_file(base, LOG) for base in bases)}
+    usual = {LEADER_EPOCHS, PARTITION_METADATA}
+    usual |= {segment_file(base, TXNINDEX) for base in bases}
+    usual |= {segment_file(offset, SNAPSHOT) for offset in snapshots}
+    if not bases or not needed <= status.keys() | rest <= needed | usual:
         return None
     segments = _segments(descriptor, bases, indexes, status)
     if segments is None:
