@@ -9,7 +9,8 @@ from typing import Self
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries import store
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.logdir.commit.roll_forward import Finished, OpenRound
+from winnow.logdir.commit.journal import Journal
+from winnow.logdir.commit.roll_forward import OpenRound
 from winnow.logdir.listing import resolve
 from winnow.logdir.meta import read_topic_id
 from winnow.logdir.names import (
@@ -73,7 +74,7 @@ class Known:
     place: Place
     log_dir: LogDir
     config: TopicConfig
-    finished: Finished | None = None
+    finished: Journal | None = None
     """The round of an earlier run that this run finished before it made the plan."""
     goes_on: OpenRound | None = None
     """The unfinished round of an earlier run at the same clock. The plan compacts its rest."""

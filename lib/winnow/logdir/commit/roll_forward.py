@@ -41,15 +41,6 @@ from winnow.state import Segment, TopicPartition
 from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    run_id: str
-    end_offset: int
-    """The cleaner checkpoint now."""
-    groups: tuple[JournalGroup, ...]
-    """The groups that were old and are new now."""
-
-
 @dataclass(frozen=True, slots=True)
 class OpenRound:
     """A round in which some groups have not been rewritten yet."""
@@ -63,7 +54,8 @@ class PutRight:
     """What was done to one partition directory."""
 
     recovery: RecoveryReport
-    finished: Finished | None = None
+    finished: Journal | None = None
+    """The journal of a round that is finished now, with the groups that were old until then."""
     goes_on: OpenRound | None = None
     """A round that this run continues. Its staging directory has only the journal."""
 
@@ -121,7 +113,7 @@ def put_right(
     if swapped is not None and journal.rest is None:
         offsets = {topic_partition: journal.end_offset}
         update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
-        finished = Finished(run_id=journal.run_id, end_offset=journal.end_offset, groups=swapped)
+        finished = replace(journal, groups=swapped)
     elif swapped is not None and journal.now == now:
         with storage.changing(directory):
             leave_journal(storage, staging)
