@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.batches import End, end_of
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.names import LOG, segment_file
@@ -81,11 +81,7 @@ def unflushed_from(bases: Sequence[int], recovery_point: int) -> int:
 
 
 def read_segment(
-    directory: str,
-    base_offset: int,
-    log_bytes: int,
-    *,
-    index_interval_bytes: int,
+    directory: str, base_offset: int, log_bytes: int, *, index_interval_bytes: int
 ) -> SegmentRead:
     """Read a `.log` of `log_bytes` as a broker does that recovers it.
 
@@ -102,10 +98,8 @@ def read_segment(
             if isinstance(item, str):
                 stopped = item
                 break
-            try:
+            with errors_inside(path):
                 builder.append(item)
-            except CorruptLogError as error:
-                raise error.at(path) from error
             _check_control(buf, item, path)
             if first is None:
                 first = int(item["max_timestamp"][0])
@@ -188,11 +182,11 @@ def lost_bytes(directory: str, unread: Sequence[Segment], active: End) -> int:
     """
     lost = 0
     for segment in unread:
-        if lost:
-            lost += segment.log_bytes
-        else:
+        whole = 0
+        if not lost:
             end = active if segment is unread[-1] else whole_end(directory, segment)
-            lost = segment.log_bytes - end.position
+            whole = end.position
+        lost += segment.log_bytes - whole
     return lost
 
 
@@ -209,11 +203,9 @@ def _check_control(buf: Bytes, rows: Rows, path: str) -> None:
     from winnow.wire.control_records import EMPTY, MAX_CONTROL_BYTES, decode_control  # noqa: PLC0415
     from winnow.wire.inflate import inflate_parts  # noqa: PLC0415
 
-    try:
+    with errors_inside(path):
         parts = inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
         kinds = np.concatenate([decode_control(blocks).type for blocks in parts])
-    except CorruptLogError as error:
-        raise error.at(f"{path}, {error.where}" if error.where else path) from error
     known = np.isin(kinds, (EMPTY, int(ControlType.ABORT), int(ControlType.COMMIT)))
     if not known.all():
         at = int(np.argmin(known))
@@ -278,9 +270,8 @@ def _of_higher_magic(buf: Bytes, path: str, position: int) -> Rows | None:
     if len(buf) - position < HEADER_V2_SIZE:
         return None
     size = FRAME_SIZE + int(FRAME.unpack_from(buf.data, position)[1])
-    if not MAX_MAGIC < buf[position + MAGIC_AT] <= _MAX_SIGNED:
-        return None
-    if not HEADER_V2_SIZE <= size <= len(buf) - position:
+    is_higher = MAX_MAGIC < buf[position + MAGIC_AT] <= _MAX_SIGNED
+    if not is_higher or not HEADER_V2_SIZE <= size <= len(buf) - position:
         return None
     load(buf, position, position + size)
     batch = np.array(buf[position : position + size])
@@ -302,7 +293,6 @@ def _why_cut(buf: Bytes, path: str, position: int, status: WalkStatus, least: in
     """
     if not buf[position : position + HEADER_V2_SIZE].any():
         return f"zeros follow from byte {position} on"
-    left = len(buf) - position
     if status is WalkStatus.TORN:
         return f"the batch at byte {position} is not whole"
     _, length = FRAME.unpack_from(buf.data, position)
@@ -311,7 +301,7 @@ def _why_cut(buf: Bytes, path: str, position: int, status: WalkStatus, least: in
     modern = MAX_MAGIC <= buf[position + MAGIC_AT] <= _MAX_SIGNED
     if length < RECORD_OVERHEAD_V0 or (modern and size < HEADER_V2_SIZE):
         return f"the batch at byte {position} has a size of {size} bytes"
-    if size > left:
+    if size > len(buf) - position:
         return f"the batch at byte {position} is not whole"
     crc_at, first = (CRC_AT, ATTRIBUTES_AT) if modern else (FRAME_SIZE, MAGIC_AT)
     crc = crc32c if modern else crc32_part
