@@ -136,10 +136,6 @@ class _Topic:
     """By partition."""
 
 
-_Applied = tuple[MetadataRecord, str, str]
-"""A record, its place as shown to people, and its place in its file."""
-
-
 class _Image:
     """The state while records are applied, one after the other."""
 
@@ -152,45 +148,42 @@ class _Image:
         self.supported: dict[int, Mapping[str, int]] = {}
         self._ids: dict[str, str] = {}
         self.newer: set[str] = set()
-        self.transaction: list[_Applied] | None = None
+        self.transaction: list[tuple[MetadataRecord, str, str]] | None = None
 
     def apply(self, values: Iterable[Value], where: str | None) -> None:
-        """Apply records. `where`: the place of their settings; None: each record's own offset."""
+        """Apply records; those of a transaction together at its end, or not at all. `where`: the
+        place of their settings; None: each record's own offset.
+        """
         for value in values:
             try:
                 decoded = decode_metadata_record(value.data)
             except CorruptLogError as error:
-                place = f"{value.where}, offset {value.offset}"
-                raise error.at(place) from error
+                raise error.at(f"{value.where}, offset {value.offset}") from error
             if decoded.newer is not None:
                 self.newer.add(decoded.newer)
-            if (record := decoded.record) is not None:
-                self._in_order(
-                    (record, where or f"{METADATA_DIR} offset {value.offset}", value.where)
-                )
+            places = where or f"{METADATA_DIR} offset {value.offset}", value.where
+            match decoded.record:
+                case None:
+                    pass
+                case TransactionRecord.BEGIN:
+                    if self.transaction is not None:
+                        what, expected = "a transaction begins", "the end of the one before"
+                        raise _senseless(what, expected, value.where)
+                    self.transaction = []
+                case TransactionRecord.END | TransactionRecord.ABORT:
+                    if self.transaction is None:
+                        raise _senseless("a transaction ends", "its begin", value.where)
+                    pending, self.transaction = self.transaction, None
+                    if decoded.record is TransactionRecord.END:
+                        for each in pending:
+                            self._now(*each)
+                case record if self.transaction is not None:
+                    self.transaction.append((record, *places))
+                case record:
+                    self._now(record, *places)
 
-    def _in_order(self, applied: _Applied) -> None:
-        """Apply the records of a transaction together at its end, or not at all."""
-        record, _, place = applied
-        match record:
-            case TransactionRecord.BEGIN:
-                if self.transaction is not None:
-                    raise _senseless("a transaction begins", "the end of the one before", place)
-                self.transaction = []
-            case TransactionRecord.END | TransactionRecord.ABORT:
-                if self.transaction is None:
-                    raise _senseless("a transaction ends", "its begin", place)
-                pending, self.transaction = self.transaction, None
-                if record is TransactionRecord.END:
-                    for each in pending:
-                        self._now(each)
-            case _ if self.transaction is not None:
-                self.transaction.append(applied)
-            case _:
-                self._now(applied)
-
-    def _now(self, applied: _Applied) -> None:
-        record, where, place = applied
+    def _now(self, record: MetadataRecord, where: str, place: str) -> None:
+        """`where`: its place as shown to people. `place`: that in its file, for errors."""
         match record:
             case TopicRecord():
                 if record.name in self._ids or record.topic_id in self.topics:
