@@ -30,9 +30,8 @@ from winnow.logdir.indexes.index import (
     without_preallocated,
 )
 from winnow.logdir.indexes.txnindex import decode_txn_index, encode_txn_index
-from winnow.logdir.meta import read_meta
+from winnow.logdir.meta import read_meta, read_topic_id
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES, PARTITION_METADATA
-from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.snapshots import ENTRY, HEAD, decode_snapshot, encode_snapshot
 from winnow.policy.producers import expire, from_entries, last_records
 from winnow.wire.buffers import as_bytes

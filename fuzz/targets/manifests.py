@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 
 from fuzz.scratch import directory, storage, written
@@ -25,8 +25,8 @@ from winnow.logdir.commit.journal import (
     write_journal,
 )
 from winnow.logdir.commit.kept import RUN_JSON, STEP_JSON, read_kept
+from winnow.logdir.commit.quarantine import MANIFEST, settle_quarantine
 from winnow.logdir.commit.recovery import recover
-from winnow.logdir.commit.set_aside import MANIFEST, settle_quarantine
 from winnow.logdir.names import INDEX, LOG, SWAP, TIMEINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.s3.record import Content, Copied, Record, decode, encode
@@ -51,9 +51,8 @@ def _journal(data: bytes) -> None:
 def _journals() -> list[bytes]:
     segment = Segment(0, 100, 1_700_000_000_000, 8, 12, None, -1, -1)
     files = {s: StagedFile(f"{segment_file(0, s)}.a1", 5, 7) for s in (LOG, INDEX, TIMEINDEX)}
-    done = JournalGroup(
-        sources=(segment,), output=Output(files=files, log_mtime_ms=3), open_producers=(4,)
-    )
+    waiting = JournalGroup(sources=(segment,), open_producers=(4,), lingering=(), output=None)
+    done = replace(waiting, output=Output(files=files, log_mtime_ms=3))
     rest = Rest(
         first_dirty_offset=0,
         legacy_delete_horizon_ms=-1,
@@ -62,18 +61,13 @@ def _journals() -> list[bytes]:
         converts=True,
         emptied_end=9,
     )
-    whole = Journal(run_id="run", now=1, end_offset=9, checkpoint_before=None, groups=(done,))
-    waiting = Journal(
-        run_id="run",
-        now=1,
-        end_offset=9,
-        checkpoint_before=3,
-        groups=(JournalGroup(sources=(segment,)),),
-        rest=rest,
+    whole = Journal(
+        run_id="run", now=1, end_offset=9, checkpoint_before=None, groups=(done,), rest=None
     )
+    begun = replace(whole, checkpoint_before=3, groups=(waiting,), rest=rest)
     return [
         json.dumps({"version": 1, **_without_stamps(asdict(one))}).encode()
-        for one in (whole, waiting)
+        for one in (whole, begun)
     ]
 
 

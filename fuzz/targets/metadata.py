@@ -21,7 +21,7 @@ from tests.unit.wire import metadata_values as values
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
-from winnow.logdir.metadata_log import SnapshotId, read_log
+from winnow.logdir.metadata_log import read_log
 from winnow.policy.sources import Settings
 from winnow.wire.batch import Codec
 from winnow.wire.internal_topics import INTERNAL_TOPICS, decode_key, decode_value
@@ -69,7 +69,7 @@ def _directory(*, log: bytes, snapshot: bytes | None, base: int = 0) -> None:
     os.makedirs(f"{directory()}/{METADATA_DIR}", exist_ok=True)
     names = {f"{base:020d}.log": log}
     if snapshot is not None:
-        names[SnapshotId(base, 1).file] = snapshot
+        names[f"{base:020d}-0000000001.checkpoint"] = snapshot
     try:
         for name, content in names.items():
             written(f"{METADATA_DIR}/{name}", content)
@@ -81,7 +81,7 @@ def _directory(*, log: bytes, snapshot: bytes | None, base: int = 0) -> None:
 
 
 def _check(found: ClusterMetadata, base: int) -> None:
-    end = read_log(storage, f"{directory()}/{METADATA_DIR}", start=base).end_offset
+    _, end, _ = read_log(storage, f"{directory()}/{METADATA_DIR}", start=base)
     require(found.end_offset == end, "the metadata ends elsewhere than its log")
     settings, _ = with_metadata(Settings(), storage, [log_dir()])
     require(
