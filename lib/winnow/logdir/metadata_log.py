@@ -12,6 +12,7 @@ batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +23,10 @@ from winnow.logdir.damage import damage_in
 from winnow.logdir.files import files_in, log_bases
 from winnow.logdir.names import LOG, METADATA_SNAPSHOT, segment_file
 from winnow.storage.contract import Storage
+from winnow.storage.segment_io import map_range
+from winnow.storage.size_limits import size_limit, too_large
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
-from winnow.wire.buffers import Bytes, Rows, as_bytes, copied
+from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType, control_type
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, read_records
@@ -56,18 +59,18 @@ def read_snapshot(storage: Storage, path: str) -> list[Value]:
     """Return the data records of a snapshot, in order. Raises CorruptLogError if it is incomplete
     or damaged.
     """
-    buf = as_bytes(storage.read_bytes(path))
-    rows = _batches(buf, path, least_offset=0)
-    for at, wanted in ((0, ControlType.SNAPSHOT_HEADER), (-1, ControlType.SNAPSHOT_FOOTER)):
-        found = _control_types(buf, rows[at], path) if len(rows) else []
-        if not found or found[at] != wanted:
-            raise CorruptLogError(
-                "a snapshot of the metadata log is not complete",
-                expected=f"a control record {wanted.name} at its {'end' if at else 'start'}",
-                found="something else" if len(rows) else "no batch",
-                where=path,
-            )
-    return list(_values(buf, rows, path))
+    with _mapped(storage, path) as buf:
+        rows = _batches(buf, path, least_offset=0)
+        for at, wanted in ((0, ControlType.SNAPSHOT_HEADER), (-1, ControlType.SNAPSHOT_FOOTER)):
+            found = _control_types(buf, rows[at], path) if len(rows) else []
+            if not found or found[at] != wanted:
+                raise CorruptLogError(
+                    "a snapshot of the metadata log is not complete",
+                    expected=f"a control record {wanted.name} at its {'end' if at else 'start'}",
+                    found="something else" if len(rows) else "no batch",
+                    where=path,
+                )
+        return list(_values(buf, rows, path))
 
 
 def read_log(
@@ -90,19 +93,28 @@ def read_log(
         path = f"{directory}/{segment_file(base, LOG)}"
         if base != expected:
             raise _gap(expected, base, path)
-        buf = as_bytes(storage.read_bytes(path))
-        if base == bases[-1]:
-            buf, torn = _without_torn_end(buf, path, base, unclean=unclean)
-        rows = _batches(buf, path, least_offset=base)
-        ends = np.append(expected, rows["last_offset"] + 1)
-        wrong = np.flatnonzero(rows["base_offset"] != ends[:-1])
-        if len(wrong):
-            row = rows[wrong[0]]
-            raise _gap(int(ends[wrong[0]]), int(row["base_offset"]), _where(row, path))
-        expected = int(ends[-1])
-        later = _values(buf, rows[rows["last_offset"] >= start], path)
-        values += (value for value in later if value.offset >= start)
+        with _mapped(storage, path) as whole:
+            buf = whole
+            if base == bases[-1]:
+                buf, torn = _without_torn_end(whole, path, base, unclean=unclean)
+            rows = _batches(buf, path, least_offset=base)
+            ends = np.append(expected, rows["last_offset"] + 1)
+            wrong = np.flatnonzero(rows["base_offset"] != ends[:-1])
+            if len(wrong):
+                row = rows[wrong[0]]
+                raise _gap(int(ends[wrong[0]]), int(row["base_offset"]), _where(row, path))
+            expected = int(ends[-1])
+            later = _values(buf, rows[rows["last_offset"] >= start], path)
+            values += (value for value in later if value.offset >= start)
     return values, max(expected, start), torn
+
+
+def _mapped(storage: Storage, path: str) -> AbstractContextManager[Bytes]:
+    """Map a whole file: a sparse one of the largest size that is allowed would fill the memory."""
+    size, limit = storage.entry(path).size, size_limit(path)
+    if size > limit:
+        raise too_large(path, size, limit)
+    return map_range(path, 0, size)
 
 
 def _without_torn_end(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import resource
 from pathlib import Path
 
 import pytest
@@ -228,3 +230,33 @@ def test_truncated_log_ends_with_its_last_whole_batch(tmp_path: Path) -> None:
         found = read(tmp_path)
         assert found.end_offset == (1 if size < second else 2)
         assert bool(found.notes) == (size not in {first, second})
+
+
+@pytest.mark.parametrize("kind", ["log", "snapshot"])
+def test_sparse_file_does_not_fill_the_memory(tmp_path: Path, kind: str) -> None:
+    log(tmp_path, topic("t"), COMPACT, base=0)
+    sparse = segment(tmp_path, 3, batch(3, no_op())) if kind == "log" else snapshot(tmp_path, 3)
+    size = 256 * 2**20
+    os.truncate(sparse, size)
+    limits = resource.getrlimit(resource.RLIMIT_DATA)
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    used = int(status.partition("VmData:")[2].split()[0]) * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (used + size // 2, limits[1]))
+    try:
+        metadata = read(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, limits)
+    assert overrides(metadata) == {"t": {"cleanup.policy": "compact"}}
+    assert len(metadata.notes) == 1
+
+
+def test_file_beyond_the_limit_of_its_kind_is_refused(tmp_path: Path) -> None:
+    path = log(tmp_path, topic("t"))
+    os.truncate(path, 2**31)
+    with pytest.raises(CorruptLogError, match="too large for its kind") as raised:
+        read(tmp_path)
+    assert (raised.value.expected, raised.value.found, raised.value.where) == (
+        f"at most {2**31 - 1} bytes",
+        f"{2**31} bytes",
+        str(path),
+    )
