@@ -103,8 +103,8 @@ def truncate_log(
     on_cut: Callable[[LogCut | RemovedSegment], None],
 ) -> str | None:
     """Do all of it, except for `old_snapshots`, and sync. Return the directory with what was cut,
-    if it was kept. `on_cut` is called after each cut and each removal, so that the caller knows
-    them even if it fails later.
+    if it was kept. Cut zeros are not. `on_cut` is called after each cut and each removal, so that
+    the caller knows them even if it fails later.
 
     Hold the lock. May be interrupted at any point; then plan and run it again.
     """
@@ -117,10 +117,13 @@ def truncate_log(
         write_leader_epochs(storage, directory, change.leader_epochs, attributes_of=model)
     for name in change.orphans:
         storage.unlink(f"{directory}/{name}")
+    tails = [
+        cut
+        for cut, log in logs.items()
+        if keep_cut and any(any(data) for _, data in pieces(storage, log, cut.size, cut.before))
+    ]
     aside: str | None = None
-    if keep_cut and (
-        change.removed or not all(_is_zero(storage, log, cut) for cut, log in logs.items())
-    ):
+    if tails or (keep_cut and change.removed):
         aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
         storage.ensure_dir(aside)
         storage.fsync_dir(directory)
@@ -129,7 +132,7 @@ def truncate_log(
             _remove_segment(storage, directory, segment, there=there, aside=aside)
             on_cut(segment)
         for cut, log in logs.items():
-            if aside is not None:
+            if aside is not None and cut in tails:
                 _keep_tail(storage, log, cut, aside)
             storage.truncate(log, cut.size)
             storage.fsync_file(log)
@@ -206,14 +209,8 @@ def _remove_segment(
     storage.fsync_dir(directory)
 
 
-def _is_zero(storage: Storage, log: str, cut: LogCut) -> bool:
-    return not any(any(data) for _, data in pieces(storage, log, cut.size, cut.before))
-
-
 def _keep_tail(storage: Storage, log: str, cut: LogCut, aside: str) -> None:
-    """Copy what is cut off, unless it is zeros only. Copies of an earlier attempt are replaced."""
-    if _is_zero(storage, log, cut):
-        return
+    """Copy what is cut off. Copies of an earlier attempt are replaced."""
     for at, data in pieces(storage, log, cut.size, cut.before):
         path = f"{aside}/{cut.base_offset:020d}-{at}-{at + len(data)}"
         if storage.exists(path):
