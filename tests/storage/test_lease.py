@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import LogDirInUseError
-from winnow.logdir.lease import Lease, refuse_leased, take_lease
+from winnow.logdir.lease import Lease, refuse_leased
 from winnow.storage.hdfs.lease import HdfsLeaseFile
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 from winnow.storage.places import Places, lease_file_of, storage_of
@@ -53,7 +53,7 @@ def clock() -> Clock:
 
 
 def take(log_dir: str, *, length_s: float = LENGTH_S) -> Lease:
-    return take_lease(log_dir, lease_file_of(log_dir), length_s=length_s)
+    return Lease(log_dir, lease_file_of(log_dir), length_s=length_s)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_lease_that_another_run_moves_aside_for_a_moment_is_taken_later(name_nod
 
     file = MovedAside(log_dir)
     began = time.monotonic()
-    with take_lease(log_dir, file, length_s=LENGTH_S) as lease:
+    with Lease(log_dir, file, length_s=LENGTH_S) as lease:
         assert file.moved
         assert time.monotonic() - began >= LENGTH_S
         lease.check()
@@ -181,7 +181,7 @@ def test_late_writer_takes_nothing_over(log_dir: str, file: LeaseFile, dead: See
 def test_writer_that_cannot_renew_changes_nothing_more(
     log_dir: str, file: LeaseFile, clock: Clock
 ) -> None:
-    with take_lease(log_dir, file, length_s=3600, clock=clock) as lease:
+    with Lease(log_dir, file, length_s=3600, clock=clock) as lease:
         Places().create(f"{log_dir}/a", b"")
         clock.now += 2000
         assert lease.renew()
@@ -206,7 +206,7 @@ def test_writer_that_cannot_renew_changes_nothing_more(
 def test_writer_whose_lease_was_taken_changes_nothing_more(
     log_dir: str, file: LeaseFile, clock: Clock
 ) -> None:
-    lease = take_lease(log_dir, file, length_s=3600, clock=clock)
+    lease = Lease(log_dir, file, length_s=3600, clock=clock)
     seen = file.look()
     assert seen is not None
     file.take_over(seen, b"{}")
@@ -220,10 +220,10 @@ def test_writer_whose_lease_was_taken_changes_nothing_more(
 SLEEPER = """
 import sys
 from winnow.errors import LogDirInUseError
-from winnow.logdir.lease import take_lease
+from winnow.logdir.lease import Lease
 from winnow.storage.places import Places, lease_file_of
 log_dir = sys.argv[1]
-with take_lease(log_dir, lease_file_of(log_dir), length_s=float(sys.argv[2])):
+with Lease(log_dir, lease_file_of(log_dir), length_s=float(sys.argv[2])):
     for number, _ in enumerate(sys.stdin):
         try:
             Places().create(f"{log_dir}/theirs-{number}", b"")

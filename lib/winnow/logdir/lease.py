@@ -18,7 +18,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Self
 
 from winnow.errors import CorruptLogError, LogDirInUseError
@@ -48,17 +49,29 @@ class Lease:
         self,
         log_dir: str,
         file: LeaseFile,
-        fields: dict[str, object],
-        seen: Seen,
         *,
-        began: float,
-        length_s: float,
-        clock: Callable[[], float],
+        length_s: float | None = None,
+        clock: Callable[[], float] = boot_clock,
     ) -> None:
-        self._log_dir, self._file, self._fields, self._seen = log_dir, file, fields, seen
-        self._length_s, self._clock = length_s, clock
+        """Take the lease. Raises LogDirInUseError, naming the holder, if somebody renews it."""
+        self._log_dir, self._file, self._clock = log_dir, file, clock
+        self._length_s = LENGTH_S if length_s is None else length_s
         self._renewals = 0
-        self._good_until = began + length_s * 3 / 4
+        self._fields: Mapping[str, object] = {
+            "owner": user_name(os.geteuid()),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "token": secrets.token_hex(16),
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "seconds": self._length_s,
+        }
+        while True:
+            expired = refuse_leased(log_dir, file, clock=clock)
+            began, data = clock(), self._content(renewals=0)
+            with suppress(FileExistsError):  # another process was faster: the next look shows which
+                self._seen = file.create(data) if expired is None else file.take_over(expired, data)
+                break
+        self._good_until = began + self._length_s * 3 / 4
         self._why_lost: str | None = None
         self._closed = threading.Event()
         put_fence(log_dir, self.check)
@@ -81,9 +94,8 @@ class Lease:
         """Renew once. Return False if that failed, this time or for good."""
         began = self._clock()
         try:
-            self._seen = self._file.renew(
-                self._seen, _encode(self._fields, renewals=self._renewals + 1)
-            )
+            data = self._content(renewals=self._renewals + 1)
+            self._seen = self._file.renew(self._seen, data)
         except FileNotFoundError:
             self._why_lost = "it was deleted, or somebody else holds it"
             return False
@@ -108,6 +120,9 @@ class Lease:
         except (LogDirInUseError, OSError) as error:
             _log.warning("the lease on %s could not be released: %s", self._log_dir, error)
 
+    def _content(self, *, renewals: int) -> bytes:
+        return json.dumps({**self._fields, "renewals": renewals}).encode() + b"\n"
+
     def _keep(self) -> None:
         wait = self._length_s / 3
         while not self._closed.wait(wait) and self._why_lost is None:
@@ -118,34 +133,6 @@ class Lease:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def take_lease(
-    log_dir: str,
-    file: LeaseFile,
-    *,
-    length_s: float | None = None,
-    clock: Callable[[], float] = boot_clock,
-) -> Lease:
-    """Take the lease. Raises LogDirInUseError, naming the holder, if somebody renews it."""
-    length_s = LENGTH_S if length_s is None else length_s
-    fields: dict[str, object] = {
-        "owner": user_name(os.geteuid()),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "token": secrets.token_hex(16),
-        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "seconds": length_s,
-    }
-    while True:
-        expired = refuse_leased(log_dir, file, clock=clock)
-        began = clock()
-        try:
-            data = _encode(fields, renewals=0)
-            seen = file.create(data) if expired is None else file.take_over(expired, data)
-        except FileExistsError:
-            continue  # another process was faster: the next look shows which
-        return Lease(log_dir, file, fields, seen, began=began, length_s=length_s, clock=clock)
 
 
 def refuse_leased(
@@ -179,10 +166,6 @@ def refuse_leased(
                 hint="Wait for that process to end, or stop it, and run again.",
             )
     return first
-
-
-def _encode(fields: dict[str, object], *, renewals: int) -> bytes:
-    return json.dumps({**fields, "renewals": renewals}).encode() + b"\n"
 
 
 def _field(seen: Seen, name: str) -> Value:

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from glob import iglob
 
 from winnow.errors import CorruptLogError, LogDirInUseError, WinnowError
-from winnow.logdir.lease import Lease, refuse_leased, take_lease
+from winnow.logdir.lease import Lease, refuse_leased
 from winnow.logdir.names import LOCK
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.storage.creating import create_file
@@ -53,7 +53,7 @@ def lock_log_dir(log_dir: str) -> ExitStack | Lease:
     LogDirInUseError if the lock is held, naming the process if it can be found. Raises WinnowError
     if this process may not write here or the file system has no locks.
     """
-    return take_lease(log_dir, lease_file_of(log_dir)) if is_remote(log_dir) else _lock(log_dir)
+    return Lease(log_dir, lease_file_of(log_dir)) if is_remote(log_dir) else _lock(log_dir)
 
 
 def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
