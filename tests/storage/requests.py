@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from winnow.storage.s3.bucket import S3Bucket
@@ -44,11 +45,8 @@ class Counting(S3Bucket):
     def _delete(self, names: list[str]) -> None:
         self._one(super()._delete, names)
 
-    def _put(self, *arguments: Any) -> str:
-        return str(self._one(super()._put, *arguments))
-
-    def _parts(self, *arguments: Any) -> str:
-        return str(self._one(super()._parts, *arguments))
+    def _put(self, *arguments: Any, **how: Any) -> str:
+        return str(self._one(partial(super()._put, **how), *arguments))
 
 
 PATIENCE_S = 0.5

@@ -70,7 +70,8 @@ class Directory:
     def change(self, name: str, how: Callable[[bytes], bytes], mtime_ns: int | None = None) -> None:
         data, _ = self.bucket.get(self.key(name))
         time = mtime_ns or self.bucket.look(self.key(name))[1]
-        self.bucket.overwrite(self.key(name), how(data), mtime_ns=time)
+        self.bucket.delete([self.key(name)])
+        self.bucket.create(self.key(name), how(data), mtime_ns=time)
 
     def check(self) -> Listed | Failure:
         """Return what two listings agree on: with and without what was found before."""
@@ -308,6 +309,7 @@ def _expire(url: str, partition: str) -> None:
     key = min(one.key for one in objects if one.key.endswith(".timeindex") and one.size)
     data = bucket.get(key)[0]
     entries = [struct.unpack_from(">qi", data, at) for at in range(0, len(data), 12)]
-    bucket.overwrite(
+    bucket.delete([key])
+    bucket.create(
         key, b"".join(struct.pack(">qi", number, entry[1]) for number, entry in enumerate(entries))
     )

@@ -50,15 +50,8 @@ def test_silent_s3_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        environment = {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
-        }
-        store = connect(
-            "bucket",
-            environment,
-            client_options={"timeout": "1s"},
-            retry_config={"max_retries": 0},
-        )
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        store = connect("bucket", retry={"max_retries": 0}, timeout="1s")
         with (
             pytest.raises(OSError, match="s3://bucket/logs: S3 does not answer in time"),
             errors("s3://bucket/logs"),

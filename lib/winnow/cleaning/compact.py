@@ -37,7 +37,7 @@ from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure, all_or_failure, failure
 from winnow.scan.job import PartitionJob
 from winnow.storage.contract import Remembered
-from winnow.storage.places import learn
+from winnow.storage.places import Places
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _begin(run: Run, round_: Round, wave: Sequence[CleanedGroup]) -> Round:
     """Write the journal before these groups are put in place."""
     storage, job = run.request.storage, round_.job
     for group in _staged(wave):
-        learn(job.staging, map(Remembered, group.entries.values()))
+        Places().learn(job.staging, map(Remembered, group.entries.values()))
     unchanged = [group.base_offset for group in wave if group.unchanged]
     journal = with_staged(storage, round_.journal, _staged(wave), unchanged)
     sources = [source for group in wave for source in group.sources]

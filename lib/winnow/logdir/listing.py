@@ -28,7 +28,7 @@ from winnow.logdir.unflushed import SegmentRead, recovered_end, unflushed_from
 from winnow.pickling import pickled_by_fields
 from winnow.state import PartitionState, Recovered, Segment, TopicPartition
 from winnow.storage.contract import Entry, Storage
-from winnow.storage.places import read_ahead
+from winnow.storage.places import Places
 from winnow.wire.batch import (
     HEADER_V2_SIZE,
     MAGIC_AT,
@@ -135,7 +135,7 @@ def list_segments(
     if earlier is not None and earlier.is_same(LEADER_EPOCHS, files):
         leader_epochs = earlier.leader_epochs
         needed.discard(LEADER_EPOCHS)
-    read_ahead(f"{directory}/{name}" for name in sorted(needed))
+    Places().read_ahead(f"{directory}/{name}" for name in sorted(needed))
     segments = [
         same[base]
         if base in same

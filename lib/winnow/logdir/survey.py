@@ -19,7 +19,7 @@ from winnow.logdir.names import (
 )
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
-from winnow.storage.places import forget_listings
+from winnow.storage.places import Places
 
 _WHY_SKIPPED = {
     DirectoryKind.DELETE: "its topic is being deleted; a broker removes it",
@@ -80,7 +80,7 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
     sub-directory that would keep a broker from starting, directories of different clusters, and a
     partition in two directories of the same node.
     """
-    forget_listings()  # of an earlier run
+    Places().forget()  # of an earlier run
     paths = canonical_paths(storage, log_dirs)
     found = tuple(_survey(storage, path) for path in paths)
     clusters = [log_dir.meta.cluster_id for log_dir in found]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from winnow.runtime.freed_memory import give_back_freed_memory
 from winnow.runtime.meter import metered
 from winnow.runtime.same_directories import check_directories
-from winnow.storage.places import forget_listings
+from winnow.storage.places import Places
 from winnow.storage.throttle import Throttle, throttled
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _begin(stage: int) -> None:
     back memory that they needed and this one may not need.
     """
     del stage
-    forget_listings()
+    Places().forget()
     give_back_freed_memory()
 
 

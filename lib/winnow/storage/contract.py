@@ -8,11 +8,15 @@ in an `Entry` are plain names.
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Hashable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
+
+from winnow.storage.io_counters import count_io
 
 COMMIT_RECORD = ".winnow-commit"
 """A file of this name in a directory means: a group of changes there was started and is not
@@ -66,13 +70,13 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """The volume of a directory. Sizes in bytes; an unlimited one is `sys.maxsize`."""
+    """The volume of a directory. Sizes in bytes. Without them it is unlimited."""
 
     key: Hashable
     """The same for all directories of a volume."""
-    free_bytes: int
+    free_bytes: int = sys.maxsize
     """Free for this process."""
-    total_bytes: int
+    total_bytes: int = sys.maxsize
     free_files: int | None = None
     """Files that this process may still make. None: no limit is known."""
     read_only: bool = False
@@ -96,6 +100,9 @@ class Storage(Protocol):
 
     Raises CorruptLogError where a path leads through a symbolic link or to anything but a regular
     file.
+
+    What has a body here is right for a store whose changes are durable at once and that asks no
+    server again for what it knows. A disk and a store with other needs replace it.
     """
 
     def canonical(self, path: str) -> str:
@@ -109,6 +116,7 @@ class Storage(Protocol):
 
     def exists(self, path: str) -> bool:
         """Return whether anything has this name. Errors are raised, so False is certain."""
+        return entry_if_there(self, path) is not None
 
     def read_bytes(self, path: str) -> bytes:
         """Return a whole small file. CorruptLogError if it exceeds the limit in `size_limits`."""
@@ -141,11 +149,14 @@ class Storage(Protocol):
         which may be outside of the log directory. OSError where files can't be cut: in object
         stores and HDFS.
         """
+        raise io.UnsupportedOperation(f"{path} can't be cut to {size} bytes")
 
-    def fsync_file(self, path: str) -> None: ...
+    def fsync_file(self, path: str) -> None:
+        del path
 
     def fsync_dir(self, path: str) -> None:
         """Make earlier changes of names in the directory survive a power failure."""
+        del path
 
     def mkdir(self, path: str) -> None: ...
 
@@ -170,36 +181,64 @@ class Storage(Protocol):
         Such a store also detects changes by others: it raises CorruptLogError, and no change takes
         effect.
         """
+        del directory
+        return nullcontext()
 
     def settle(self, directory: str) -> None:
         """Complete a group of changes that has taken effect already. The caller holds the lock."""
+        del directory
 
-
-@runtime_checkable
-class Remembers(Protocol):
-    """A storage that takes requests to a server, and saves those whose answer it knows."""
+    def calls_at_once(self, path: str) -> int:
+        """Return how many calls for files there may overlap usefully."""
+        del path
+        return 1
 
     def read_ahead(self, paths: Iterable[str]) -> None:
-        """Read these files at once, as far as they are small. Reading them then takes no request.
-        Raises nothing for files that are gone.
+        """Read these files at once, as far as they are small, where reading them one by one takes a
+        request each. Raises nothing for files that are gone.
         """
+        del paths
 
     def forget(self) -> None:
         """Forget listings: the next reader lists again what it reads."""
+        return
 
     def listed_in(self, directory: str) -> tuple[Remembered, ...]:
-        """Return the files of a directory as it was last listed, but no log of unknown time."""
+        """Return the files of a directory as it was last listed, but no log of unknown time. Empty
+        in a store that has no use for it.
+        """
+        del directory
+        return ()
 
     def learn(self, directory: str, listed: Iterable[Remembered]) -> None:
         """Take over what `listed_in` returned in another process or in an earlier run. It counts
         for objects that have the same size, tag and, if told, time of upload when they are listed
         again.
         """
+        del directory, listed
 
 
 def os_error(number: int, path: str) -> OSError:
     """Return the error of this number, as FileNotFoundError or the like, as Python raises it."""
     return OSError(number, os.strerror(number), path)
+
+
+def write_whole(storage: Storage, path: str, file: NewFile, data: bytes) -> None:
+    """Write a new file and finish it. If that fails, no file remains: half of one is useless and
+    blocks a second attempt.
+    """
+    try:
+        view = memoryview(data)
+        while view.nbytes:
+            view = view[file.write(view) :]
+        file.finish()
+    except OSError:
+        with suppress(OSError):
+            storage.unlink(path)
+        raise
+    finally:
+        file.close()
+    count_io(written=len(data), files=1)
 
 
 def read_if_there(storage: Storage, path: str) -> bytes | None:

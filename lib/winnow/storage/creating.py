@@ -64,7 +64,7 @@ def create_directory(path: str) -> None:
 
 def ensure_directories(path: str) -> None:
     """Create this directory and all missing parents. NotADirectoryError if a file is in the way."""
-    if _is_dir(path):
+    if is_directory(path):
         return
     above = os.path.dirname(path.rstrip("/"))
     if above and above != path:
@@ -72,11 +72,12 @@ def ensure_directories(path: str) -> None:
     try:
         create_directory(path)
     except FileExistsError:  # made by another thread, or a file
-        if not _is_dir(path):
+        if not is_directory(path):
             raise
 
 
-def _is_dir(path: str) -> bool:
+def is_directory(path: str) -> bool:
+    """Return whether it is a directory. Errors of the file system are raised."""
     try:
         return stat.S_ISDIR(status_of(path).st_mode)
     except FileNotFoundError:

@@ -8,14 +8,18 @@ with `/` between their parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, UsageError
+from winnow.storage.contract import Entry, Storage, entry_if_there
 
 PIECE_BYTES = 8 * 2**20
 """Size of one read or write where each costs a request."""
+MOST_ON_TOP = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,10 @@ class StoredFile:
 class FileTree(Protocol):
     """What Winnow needs to read or write a log directory somewhere. Errors are OSErrors."""
 
-    @property
-    def url(self) -> str:
-        """The place as people see it. It holds no credentials."""
-
-    @property
-    def local_path(self) -> str | None:
-        """Path of a local directory; None for any other place."""
+    url: str
+    """The place as people see it. It holds no credentials."""
+    local_path: str | None = None
+    """Path of a local directory; None for any other place."""
 
     def list_tree(self) -> tuple[StoredFile, ...]:
         """Return all files, ascending by name; none if the place does not exist. UsageError for
@@ -48,7 +49,10 @@ class FileTree(Protocol):
         """Return at most 1000 names directly in the place. Those of directories end with `/`."""
 
     def neighbours(self) -> Iterable[str]:
-        """Return names beside and around the place, which tell whose storage it is in."""
+        """Return names beside and around the place, which tell whose storage it is in. None for a
+        disk, which is not a cluster's bucket.
+        """
+        return ()
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         """Return up to `length` bytes from `start`; fewer only at the end of the file."""
@@ -71,7 +75,75 @@ class FileTree(Protocol):
         """Delete a file. Does nothing if there is none."""
 
     def settle(self) -> None:
-        """Make earlier `put`, `create` and `delete` calls durable, as far as the place can."""
+        """Make earlier `put`, `create` and `delete` calls durable, where an answer does not tell
+        that they are.
+        """
+        return
+
+
+class StorageTree(FileTree):
+    """A tree where a `Storage` shows and does at once what is asked of it: on a disk and in HDFS.
+    As in an object store, a directory without files does not exist.
+    """
+
+    def __init__(self, storage: Storage, url: str) -> None:
+        self.url = url
+        self._storage = storage
+        self._changed: set[str] = set()
+
+    def list_tree(self) -> tuple[StoredFile, ...]:
+        found = self._walk(self.url) if self._is_dir(self.url) else ()
+        return tuple(sorted(found, key=lambda file: file.name))
+
+    def list_top(self) -> tuple[str, ...]:
+        found = self._storage.list_dir(self.url) if self._is_dir(self.url) else ()
+        return tuple(names_of(found))[:MOST_ON_TOP]
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        return self._storage.read_range(self._at(name), start, length)
+
+    def delete(self, name: str) -> None:
+        path = self._at(name)
+        with suppress(FileNotFoundError):
+            self._storage.unlink(path)
+        self._changed.add(os.path.dirname(path))
+        with suppress(OSError):  # not empty
+            while (path := os.path.dirname(path)) != self.url:
+                self._storage.rmdir(path)
+
+    def settle(self) -> None:
+        for directory in sorted(self._changed, reverse=True):
+            with suppress(FileNotFoundError):  # it was removed since
+                self._storage.fsync_dir(directory)
+        self._changed.clear()
+
+    def _at(self, name: str) -> str:
+        return f"{self.url}/{name}"
+
+    def _is_dir(self, path: str) -> bool:
+        """Return whether it is a directory. Errors of the file system are raised."""
+        found = entry_if_there(self._storage, path)
+        return found is not None and found.is_dir
+
+    def _walk(self, directory: str) -> Iterator[StoredFile]:
+        for entry in self._storage.list_dir(directory):
+            path = f"{directory}/{entry.name}"
+            if entry.is_dir:
+                yield from self._walk(path)
+            elif entry.is_file:
+                name, stamp = path.removeprefix(self._at("")), " ".join(map(str, entry.stamp))
+                yield StoredFile(name, entry.size, entry.mtime_ns, stamp)
+            else:
+                raise UsageError(
+                    "neither a file nor a directory",
+                    found="a symbolic link" if entry.is_link else "a special file",
+                    where=path,
+                    hint="Winnow copies only files and directories. Replace it with one.",
+                )
+
+
+def names_of(entries: Iterable[Entry]) -> list[str]:
+    return sorted(entry.name + "/" * entry.is_dir for entry in entries)
 
 
 def size_changed(tree: FileTree, file: StoredFile, found: int) -> CorruptLogError:

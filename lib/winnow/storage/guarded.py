@@ -75,13 +75,21 @@ def open_dir(path: str) -> int:
 
 
 @contextmanager
-def held(descriptor: int, path: str) -> Iterator[int]:
-    """Close a descriptor when the block ends. OSErrors of the block get the path."""
+def naming(path: str) -> Iterator[None]:
+    """Give OSErrors of the block this path."""
     try:
-        yield descriptor
+        yield
     except OSError as error:
         error.filename = path
         raise
+
+
+@contextmanager
+def held(descriptor: int, path: str) -> Iterator[int]:
+    """Close a descriptor when the block ends. OSErrors of the block get the path."""
+    try:
+        with naming(path):
+            yield descriptor
     finally:
         os.close(descriptor)
 
@@ -107,15 +115,6 @@ def status_of(path: str) -> os.stat_result:
     """Return the status of the name itself, which may be a link."""
     with held(open_guarded(path, _SEE), path) as descriptor:
         return os.fstat(descriptor)
-
-
-def is_there(path: str) -> bool:
-    """Return whether anything has this name, even a link. Errors of the file system are raised."""
-    try:
-        os.close(open_guarded(path, _SEE))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
 
 
 def kind_of(status: os.stat_result) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import AbstractContextManager, nullcontext
 
 from winnow.errors import CorruptLogError
 from winnow.storage.attributes import give_attributes
-from winnow.storage.contract import Entry, NewFile, Volume
+from winnow.storage.contract import Entry, NewFile, Storage, Volume, write_whole
 from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.guarded import (
     held,
-    is_there,
+    naming,
     not_a_file,
     open_dir,
     open_file,
@@ -25,7 +24,7 @@ from winnow.storage.size_limits import size_limit, too_large
 from winnow.storage.turns import sync
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """Implements `winnow.storage.contract.Storage`; keeps no state."""
 
     def canonical(self, path: str) -> str:
@@ -53,57 +52,26 @@ class LocalStorage:
     def entry(self, path: str) -> Entry:
         return _entry(os.path.basename(path), status_of(path))
 
-    def exists(self, path: str) -> bool:
-        return is_there(path)
-
     def read_bytes(self, path: str) -> bytes:
         # Not open(): a survey reads a million small files, and its buffer costs twice as much as
         # the file.
         with held(open_file(path), path) as fd:
             size, most = os.fstat(fd).st_size, size_limit(path)
-            if size > most:
-                raise too_large(path, size, most)
-            parts: list[bytes] = []
-            left = most + 1
-            while left > 0 and (part := os.read(fd, min(left, size + 1))):
-                parts.append(part)
-                left -= len(part)
-            if left <= 0:  # the file is growing while it is read
-                raise too_large(path, most + 1, most)
-        data = b"".join(parts)
-        count_io(read=len(data), files=1)
+            data = _read(fd, 0, most + 1, at_once=size + 1) if size <= most else b""
+        if max(size, len(data)) > most:  # perhaps because it grew while it was read
+            raise too_large(path, max(size, len(data)), most)
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        parts = []
         with held(open_file(path), path) as fd:
-            while length > 0 and (part := os.pread(fd, length, start)):
-                parts.append(part)
-                start += len(part)
-                length -= len(part)
-                count_io(read=len(part))
-        count_io(files=1)
-        return b"".join(parts)
+            return _read(fd, start, length, at_once=length)
 
     def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
-        del mtime_ns
-        fd = create_file(path)
-        try:
-            view = memoryview(data)
-            while view.nbytes:
-                view = view[os.write(fd, view) :]
-            count_io(written=len(data), files=1)
-            sync(fd)
-        except OSError as error:  # half a file is useless and blocks a second attempt
-            self.unlink(path)
-            error.filename = path
-            raise
-        finally:
-            os.close(fd)
+        write_whole(self, path, self.new_file(path, mtime_ns=mtime_ns), data)
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         del mtime_ns  # set when the file is finished
-        return _NewFile(path)
+        return NewLocalFile(path)
 
     def rename(self, source: str, target: str) -> None:
         with parent_of(source) as (there, name), parent_of(target) as (here, new_name):
@@ -179,33 +147,35 @@ class LocalStorage:
             read_only=bool(status.f_flag & os.ST_RDONLY),
         )
 
-    def changing(self, directory: str) -> AbstractContextManager[None]:
-        del directory
-        return nullcontext()
 
-    def settle(self, directory: str) -> None:
-        """Nothing to do: each change takes effect at once."""
+class NewLocalFile(NewFile):
+    """`shared`: see `create_file`."""
 
-
-class _NewFile:
-    """Implements `winnow.storage.contract.NewFile`."""
-
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, shared: bool = False) -> None:
         self._path = path
-        self._fd = create_file(path)
+        self._fd = create_file(path, shared=shared)
 
     def write(self, data: memoryview) -> int:
-        try:
+        with naming(self._path):
             return os.write(self._fd, data)
-        except OSError as error:
-            error.filename = self._path
-            raise
 
     def finish(self) -> None:
-        sync(self._fd)
+        with naming(self._path):
+            sync(self._fd)
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def _read(fd: int, start: int, length: int, *, at_once: int) -> bytes:
+    parts = []
+    while length > 0 and (part := os.pread(fd, min(length, at_once), start)):
+        parts.append(part)
+        start += len(part)
+        length -= len(part)
+    data = b"".join(parts)
+    count_io(read=len(data), files=1)
+    return data
 
 
 def _entry(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -> Entry:

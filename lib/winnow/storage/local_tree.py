@@ -3,55 +3,26 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from winnow.errors import UsageError
-from winnow.storage.contract import entry_if_there
-from winnow.storage.creating import create_directory, create_file, ensure_directories
-from winnow.storage.file_tree import StoredFile, size_changed
+from winnow.storage.contract import write_whole
+from winnow.storage.creating import create_directory, create_file, ensure_directories, is_directory
+from winnow.storage.file_tree import StorageTree, StoredFile, size_changed
 from winnow.storage.guarded import held, open_dir, open_file, status_of
-from winnow.storage.local import LocalStorage
+from winnow.storage.local import LocalStorage, NewLocalFile
 
 _LOCAL = LocalStorage()
 
 
-class LocalTree:
-    """Implements `winnow.storage.file_tree.FileTree`. New sub-directories get the attributes of the
-    directory that a file is put from.
-    """
+class LocalTree(StorageTree):
+    """New sub-directories get the attributes of the directory that a file is put from."""
 
     def __init__(self, directory: str) -> None:
-        self._root = os.path.realpath(directory)
-        self._changed: set[str] = set()
-
-    @property
-    def url(self) -> str:
-        return self._root
-
-    @property
-    def local_path(self) -> str | None:
-        return self._root
-
-    def list_tree(self) -> tuple[StoredFile, ...]:
-        if _is_dir(self._root):
-            return tuple(sorted(_walk(self._root, ""), key=lambda file: file.name))
-        return ()
-
-    def list_top(self) -> tuple[str, ...]:
-        if not _is_dir(self._root):
-            return ()
-        return tuple(
-            sorted(entry.name + "/" * entry.is_dir for entry in _LOCAL.list_dir(self._root))
-        )[:1000]
-
-    def neighbours(self) -> Iterable[str]:
-        return ()  # a disk is not a cluster's bucket
-
-    def read_range(self, name: str, start: int, length: int) -> bytes:
-        return _LOCAL.read_range(self._at(name), start, length)
+        self.local_path = os.path.realpath(directory)
+        super().__init__(_LOCAL, self.local_path)
 
     def fetch(self, file: StoredFile, path: str) -> None:
         at = self._at(file.name)
@@ -68,51 +39,27 @@ class LocalTree:
 
     def create(self, name: str, data: bytes) -> None:
         path = self._at(name)
-        directory = os.path.dirname(path)
-        self._make_directory(directory, like=None)
-        beside = f"{path}.{os.getpid()}.new"  # under its own name the file is whole or missing
-        fd = create_file(beside, shared=True)
+        self._make_directory(os.path.dirname(path), like=None)
+        beside = f"{path}.{secrets.token_hex(4)}.new"
+        write_whole(_LOCAL, beside, NewLocalFile(beside, shared=True), data)
         try:
-            with open(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(fd)
-            _LOCAL.link(beside, path)
+            self._give_name(path, beside)
         finally:
             _LOCAL.unlink(beside)
-        self._changed.add(directory)
 
     def put(self, name: str, path: str) -> None:
         target = self._at(name)
         self._make_directory(os.path.dirname(target), like=os.path.dirname(path))
         _LOCAL.fsync_file(path)
-        _LOCAL.link(path, target)
-        self._changed.add(os.path.dirname(target))
+        self._give_name(target, path)
 
-    def delete(self, name: str) -> None:
-        path = self._at(name)
-        with suppress(FileNotFoundError):
-            _LOCAL.unlink(path)
+    def _give_name(self, path: str, other: str) -> None:
+        """Give a whole file its name: under it, it is whole or missing."""
+        _LOCAL.link(other, path)
         self._changed.add(os.path.dirname(path))
-        # As in an object store, a directory without files does not exist.
-        while (path := os.path.dirname(path)) != self._root and path:
-            try:
-                _LOCAL.rmdir(path)
-            except OSError:
-                break
-            self._changed.discard(path)
-
-    def settle(self) -> None:
-        for directory in sorted(self._changed, reverse=True):
-            if _is_dir(directory):
-                _LOCAL.fsync_dir(directory)
-        self._changed.clear()
-
-    def _at(self, name: str) -> str:
-        return f"{self._root}/{name}"
 
     def _make_directory(self, directory: str, *, like: str | None) -> None:
-        if _is_dir(directory):
+        if is_directory(directory):
             return
         parent = os.path.dirname(directory)
         self._make_directory(parent, like=None if like is None else os.path.dirname(like))
@@ -125,7 +72,7 @@ class LocalTree:
 
 def make_directory(path: str, *, like: str | None) -> None:
     """Create a directory and its parents. `like`: whose owner and mode a new one gets."""
-    if not _is_dir(path):
+    if not is_directory(path):
         ensure_directories(path)
         if like is not None:
             _give_directory(path, like=like)
@@ -139,28 +86,6 @@ def remove_empty_directories(path: str) -> None:
             remove_empty_directories(below)
             with suppress(OSError):  # not empty
                 _LOCAL.rmdir(below)
-
-
-def _is_dir(path: str) -> bool:
-    """Return whether it is a directory. Errors of the file system are raised."""
-    found = entry_if_there(_LOCAL, path)
-    return found is not None and found.is_dir
-
-
-def _walk(directory: str, prefix: str) -> Iterator[StoredFile]:
-    for entry in _LOCAL.list_dir(directory):
-        name = f"{prefix}{entry.name}"
-        if entry.is_dir:
-            yield from _walk(f"{directory}/{entry.name}", f"{name}/")
-        elif entry.is_file:
-            yield StoredFile(name, entry.size, entry.mtime_ns, " ".join(map(str, entry.stamp)))
-        else:
-            raise UsageError(
-                "neither a file nor a directory",
-                found="a symbolic link" if entry.is_link else "a special file",
-                where=f"{directory}/{entry.name}",
-                hint="Winnow copies only files and directories. Replace it with one.",
-            )
 
 
 def _give_directory(path: str, *, like: str) -> None:

@@ -6,21 +6,23 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from winnow.errors import UsageError
 from winnow.extras import HDFS, S3, how_to_install
-from winnow.storage.contract import Entry, NewFile, Remembered, Remembers, Storage, Volume
+from winnow.storage.contract import Storage
 from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree
 from winnow.storage.urls import is_remote, local_path
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 _LOCAL = LocalStorage()
-REQUESTS_AT_ONCE = 16
-_REMEMBERING: list[Remembers] = []
-"""The open storages of this kind."""
+_OPENED: list[Storage] = []
+"""Those with a server."""
 _FENCES: dict[str, Callable[[], None]] = {}
 """By directory: checks whether this process may still change it. Tasks are other processes and have
 no fences. They write into a staging directory, which a new owner of the log directory takes away.
@@ -60,9 +62,8 @@ def _scheme(url: str) -> str:
 def _remote(scheme: str, authority: str) -> Storage:
     if scheme == "s3a":
         return _remote("s3", authority)  # the same storage: it knows the open changes
-    opened: Storage = _part_of(scheme, "storage").open_storage(authority)
-    if isinstance(opened, Remembers):
-        _REMEMBERING.append(opened)
+    opened: Storage = _part_of(scheme, "storage").open_storage(f"{scheme}://{authority}")
+    _OPENED.append(opened)
     return opened
 
 
@@ -93,119 +94,67 @@ def lease_file_of(log_dir: str) -> LeaseFile:
     return lease
 
 
-def _to_change(path: str) -> Storage:
-    check_fences(path)
-    return storage_of(path)
-
-
-class Places:
-    """Implements `winnow.storage.contract.Storage` for paths and URLs alike. It keeps no state, so
-    tasks can receive it.
-
-    Before every change it checks that this process still may make it.
+def _by_place(method: Callable[_P, _R], *, changes: int | None = None) -> Callable[_P, _R]:
+    """Return a method of `Places`, which calls the one of the path's storage. `changes`: which
+    argument is the path that it changes. It first checks that this process still may.
     """
 
-    def canonical(self, path: str) -> str:
-        return storage_of(path).canonical(path)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        _, *given = arguments
+        path = str(given[changes or 0])
+        if changes is not None:
+            check_fences(path)
+        answer: _R = getattr(storage_of(path), method.__name__)(*given, **named)
+        return answer
 
-    def list_dir(self, path: str) -> tuple[Entry, ...]:
-        return storage_of(path).list_dir(path)
+    return call
 
-    def entry(self, path: str) -> Entry:
-        return storage_of(path).entry(path)
 
-    def exists(self, path: str) -> bool:
-        return storage_of(path).exists(path)
+class Places(Storage):
+    """Implements `Storage` for paths and URLs alike. It keeps no state, so tasks can receive it."""
 
-    def read_bytes(self, path: str) -> bytes:
-        return storage_of(path).read_bytes(path)
-
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        return storage_of(path).read_range(path, start, length)
-
-    def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
-        _to_change(path).create(path, data, mtime_ns=mtime_ns)
-
-    def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
-        return _to_change(path).new_file(path, mtime_ns=mtime_ns)
-
-    def rename(self, source: str, target: str) -> None:
-        _to_change(target).rename(source, target)
-
-    def link(self, source: str, target: str) -> None:
-        _to_change(target).link(source, target)
-
-    def unlink(self, path: str) -> None:
-        _to_change(path).unlink(path)
-
-    def truncate(self, path: str, size: int) -> None:
-        _to_change(path).truncate(path, size)
-
-    def fsync_file(self, path: str) -> None:
-        storage_of(path).fsync_file(path)
-
-    def fsync_dir(self, path: str) -> None:
-        storage_of(path).fsync_dir(path)
-
-    def mkdir(self, path: str) -> None:
-        _to_change(path).mkdir(path)
-
-    def ensure_dir(self, path: str) -> None:
-        _to_change(path).ensure_dir(path)
-
-    def rmdir(self, path: str) -> None:
-        _to_change(path).rmdir(path)
-
-    def copy_attributes(self, source: str, target: str) -> None:
-        _to_change(target).copy_attributes(source, target)
-
-    def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
-        _to_change(path).set_mtime_ns(path, mtime_ns)
-
-    def volume(self, path: str) -> Volume:
-        return storage_of(path).volume(path)
+    canonical = _by_place(Storage.canonical)
+    list_dir = _by_place(Storage.list_dir)
+    entry = _by_place(Storage.entry)
+    exists = _by_place(Storage.exists)
+    read_bytes = _by_place(Storage.read_bytes)
+    read_range = _by_place(Storage.read_range)
+    create = _by_place(Storage.create, changes=0)
+    new_file = _by_place(Storage.new_file, changes=0)
+    rename = _by_place(Storage.rename, changes=1)
+    link = _by_place(Storage.link, changes=1)
+    unlink = _by_place(Storage.unlink, changes=0)
+    truncate = _by_place(Storage.truncate, changes=0)
+    fsync_file = _by_place(Storage.fsync_file)
+    fsync_dir = _by_place(Storage.fsync_dir)
+    mkdir = _by_place(Storage.mkdir, changes=0)
+    ensure_dir = _by_place(Storage.ensure_dir, changes=0)
+    rmdir = _by_place(Storage.rmdir, changes=0)
+    copy_attributes = _by_place(Storage.copy_attributes, changes=1)
+    set_mtime_ns = _by_place(Storage.set_mtime_ns, changes=0)
+    volume = _by_place(Storage.volume)
+    settle = _by_place(Storage.settle, changes=0)
+    calls_at_once = _by_place(Storage.calls_at_once)
+    listed_in = _by_place(Storage.listed_in)
+    learn = _by_place(Storage.learn)
 
     @contextmanager
     def changing(self, directory: str) -> Iterator[None]:
-        with _to_change(directory).changing(directory):
+        check_fences(directory)
+        with storage_of(directory).changing(directory):
             yield
             check_fences(directory)  # before the changes take effect, where that happens only now
 
-    def settle(self, directory: str) -> None:
-        _to_change(directory).settle(directory)
-
-
-def read_ahead(paths: Iterable[str]) -> None:
-    """See `Remembers.read_ahead`."""
-    by_storage: dict[Storage, list[str]] = {}
-    for path in filter(is_remote, paths):
-        by_storage.setdefault(storage_of(path), []).append(path)
-    for storage, wanted in by_storage.items():
-        if isinstance(storage, Remembers):
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        by_storage: dict[Storage, list[str]] = {}
+        for path in paths:
+            by_storage.setdefault(storage_of(path), []).append(path)
+        for storage, wanted in by_storage.items():
             storage.read_ahead(wanted)
 
-
-def requests_at_once(path: str) -> int:
-    """Return how many calls for files there may overlap usefully."""
-    return REQUESTS_AT_ONCE if isinstance(storage_of(path), Remembers) else 1
-
-
-def forget_listings() -> None:
-    """See `Remembers.forget`."""
-    for storage in _REMEMBERING:
-        storage.forget()
-
-
-def listed_in(directory: str) -> tuple[Remembered, ...]:
-    """See `Remembers.listed_in`. Empty in a storage that has no use for it."""
-    storage = storage_of(directory)
-    return storage.listed_in(directory) if isinstance(storage, Remembers) else ()
-
-
-def learn(directory: str, listed: Iterable[Remembered]) -> None:
-    """See `Remembers.learn`."""
-    if isinstance(storage := storage_of(directory), Remembers):
-        storage.learn(directory, listed)
+    def forget(self) -> None:
+        for storage in _OPENED:
+            storage.forget()
 
 
 KEEP_FREE_BYTES = 2**16

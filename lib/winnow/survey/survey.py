@@ -33,9 +33,6 @@ from winnow.state import PartitionState
 from winnow.storage.contract import Remembered
 from winnow.storage.places import (
     Places,
-    learn,
-    listed_in,
-    read_ahead,
 )
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
@@ -62,14 +59,14 @@ def list_partitions(
     )
     for place, one in zip(places, found, strict=True):
         if isinstance(one, Listed) and one.logs:
-            learn(place.directory, one.logs)
+            Places().learn(place.directory, one.logs)
     return read_unflushed(sc, places, found, progress)
 
 
 def _list_one(place: Place) -> Listed:
     listed = _list_with_earlier(place, place.kept) if place.kept else list_partition(place)
     listing = replace(listed.listing, files={})  # they take long to send
-    logs = tuple(one for one in listed_in(place.directory) if LOG in one.entry.name)
+    logs = tuple(one for one in Places().listed_in(place.directory) if LOG in one.entry.name)
     return replace(listed, listing=listing, logs=logs)
 
 
@@ -77,7 +74,7 @@ def _list_with_earlier(place: Place, kept: str) -> Listed:
     """List one partition with what an earlier run found there. Keep what this one finds."""
     earlier = read_earlier(kept)
     if earlier is not None:
-        learn(place.directory, earlier.objects)
+        Places().learn(place.directory, earlier.objects)
     listed = list_partition(place, earlier=earlier)
     found = _to_keep(place.directory, listed, earlier)
     if found is not None:
@@ -86,7 +83,7 @@ def _list_with_earlier(place: Place, kept: str) -> Listed:
 
 
 def _surely_in(directory: str) -> tuple[Remembered, ...]:
-    return tuple(one for one in listed_in(directory) if one.written_ns is not None)
+    return tuple(one for one in Places().listed_in(directory) if one.written_ns is not None)
 
 
 def _to_keep(
@@ -216,7 +213,7 @@ class _Walk:
 
     def prepare(self, works: Sequence[partial[SegmentWalk]]) -> None:
         if any(is_remote(work.args[0]) for work in works):
-            read_ahead(
+            Places().read_ahead(
                 f"{directory}/{segment_file(base_offset, suffix)}"
                 for directory, base_offset in (work.args[:2] for work in works)
                 for suffix in (LOG, INDEX)

@@ -17,7 +17,7 @@ from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.lock import lock_log_dir
 from winnow.state import TopicPartition
 from winnow.storage import guarded
-from winnow.storage.guarded import is_there, open_file, open_guarded
+from winnow.storage.guarded import open_file, open_guarded
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import map_range
 
@@ -131,10 +131,10 @@ def test_pipe_is_refused_without_waiting(tree: Path) -> None:
 
 @pytest.mark.usefixtures("way")
 def test_missing_files_are_absent_and_dangling_links_are_not(tree: Path) -> None:
-    assert not is_there(f"{tree}/none")
-    assert not is_there(f"{tree}/none/deeper")
-    assert not is_there(f"{tree}/t-0/file/deeper")
-    assert is_there(f"{tree}/nowhere")
+    assert not STORAGE.exists(f"{tree}/none")
+    assert not STORAGE.exists(f"{tree}/none/deeper")
+    assert not STORAGE.exists(f"{tree}/t-0/file/deeper")
+    assert STORAGE.exists(f"{tree}/nowhere")
     with pytest.raises(FileNotFoundError):
         STORAGE.read_bytes(f"{tree}/none")
     with pytest.raises(NotADirectoryError):

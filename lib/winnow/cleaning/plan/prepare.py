@@ -34,7 +34,7 @@ from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings, Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
-from winnow.storage.places import learn, read_ahead
+from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
 from winnow.survey.survey import list_partitions
@@ -98,8 +98,9 @@ def _read_topic_ids_ahead(places: Sequence[Place]) -> None:
     for place in places:
         earlier = None if place.kept is None else read_earlier(place.kept)
         if earlier is not None:
-            learn(place.directory, (one for one in earlier.objects if one.data is not None))
-    read_ahead(f"{place.directory}/{PARTITION_METADATA}" for place in places)
+            whole = (one for one in earlier.objects if one.data is not None)
+            Places().learn(place.directory, whole)
+    Places().read_ahead(f"{place.directory}/{PARTITION_METADATA}" for place in places)
 
 
 def _with_gathered_entries(

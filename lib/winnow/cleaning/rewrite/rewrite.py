@@ -22,7 +22,7 @@ from winnow.logdir.names import LOG, TIMEINDEX, segment_file
 from winnow.scan.chunks import PLAIN_CHUNK_BYTES
 from winnow.state import Segment
 from winnow.storage.io_counters import reading_back
-from winnow.storage.places import Places, read_ahead
+from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.storage.urls import is_remote
 from winnow.wire.batch import HEADER_V2_SIZE, NO_TIMESTAMP
@@ -40,7 +40,7 @@ def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
     """
     job, group = output.job, output.group
     sources = [f"{job.directory}/{segment_file(s.base_offset, LOG)}" for s in group.segments]
-    read_ahead(sources)
+    Places().read_ahead(sources)
     pieces = _pieces(output, sources[0])
     piece = next(pieces, None)
     if piece is None and output.is_source():

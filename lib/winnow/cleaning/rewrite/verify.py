@@ -18,7 +18,7 @@ from winnow.logdir.batches import end_of, read_batches
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
-from winnow.storage.places import Places, read_ahead
+from winnow.storage.places import Places
 from winnow.storage.segment_io import drop_cached, opened
 from winnow.survey.gather import Array, aborted_rows, control_columns
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
@@ -62,7 +62,7 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
     path = paths[LOG]
     for part in paths.values():
         drop_cached(part)
-    read_ahead(paths.values())
+    Places().read_ahead(paths.values())
     size = Places().entry(path).size
     if size != meant.log_bytes:
         raise _mismatch("bytes in the staged log", meant.log_bytes, size, path)

@@ -45,7 +45,6 @@ def connect(authority: str) -> Client:
 
     `authority`: NAMENODE:PORT or a name service; empty for that of HADOOP_CONF_DIR.
     """
-    _refuse_credentials(authority)
     url = f"{SCHEME}://{authority}"
     with hdfs_errors(url):
         return Client(url if authority else None, _PATIENCE)
@@ -56,33 +55,29 @@ def split_url(url: str) -> tuple[str, str]:
     repeat the URL, which may hold a secret.
     """
     authority, slash, path = url.partition("://")[2].partition("/")
-    _refuse_credentials(authority)
-    if not set("?#").isdisjoint(path):
-        raise _no_url()
+    if "@" in authority or not set("?#").isdisjoint(path):
+        raise UsageError(
+            "an HDFS URL must be a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH"
+        )
     return authority.lower(), posixpath.normpath(f"{slash or '/'}{path}".replace("//", "/"))
 
 
-def _refuse_credentials(authority: str) -> None:
-    if "@" in authority:
-        raise _no_url()
-
-
-def _no_url() -> UsageError:
-    return UsageError(
-        "an HDFS URL must be a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH"
-    )
-
-
 def canonical_url(url: str) -> str:
-    authority, path = split_url(url)
-    return f"{SCHEME}://{authority}{path}"
+    return f"{SCHEME}://{''.join(split_url(url))}"
+
+
+def path_of(url: str) -> str:
+    """Return the path of a URL. The given directories are canonical already."""
+    return "/" + url.partition("://")[2].partition("/")[2]
 
 
 @contextmanager
-def hdfs_errors(where: str) -> Iterator[None]:
-    """Raise every error of hdfs-native as an OSError with the usual number. `where`: the URL."""
+def hdfs_errors(where: str) -> Iterator[str]:
+    """Yield the path of a URL. Raise every error of hdfs-native as an OSError with the usual number
+    and this URL.
+    """
     try:
-        yield
+        yield path_of(where)
     except FileNotFoundError:
         raise os_error(errno.ENOENT, where) from None
     except FileExistsError:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from winnow.storage.contract import os_error
-from winnow.storage.hdfs.client import split_url
 from winnow.storage.hdfs.storage import HdfsStorage
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 
@@ -27,7 +26,7 @@ class HdfsLeaseFile:
 
     def __init__(self, log_dir: str) -> None:
         self._directory = log_dir
-        self._storage = HdfsStorage(split_url(log_dir)[0])
+        self._storage = HdfsStorage(log_dir)
 
     def look(self) -> Seen | None:
         for name in (LEASE, *self._displaced()):

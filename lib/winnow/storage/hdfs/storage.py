@@ -9,59 +9,57 @@ neither hard nor symbolic links.
 from __future__ import annotations
 
 import errno
-import io
-import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 
 from hdfs_native import FileStatus, FileWriter, WriteOptions
 
-from winnow.storage.contract import Entry, NewFile, Storage, Volume, os_error
-from winnow.storage.hdfs.client import SCHEME, canonical_url, connect, hdfs_errors
+from winnow.storage.contract import Entry, NewFile, Storage, Volume, os_error, write_whole
+from winnow.storage.hdfs.client import (
+    SCHEME,
+    canonical_url,
+    connect,
+    hdfs_errors,
+    path_of,
+    split_url,
+)
 from winnow.storage.io_counters import count_io
 
 _NS = 10**6
 _ERASURE_CODED = "hsync is not supported"
 
 
-class HdfsStorage:
-    """Implements `Storage` for the URLs of one name node. Its client is its only state."""
+class HdfsStorage(Storage):
+    """For the URLs of one name node. Its client is its only state."""
 
-    def __init__(self, authority: str) -> None:
-        self._url = f"{SCHEME}://{authority}"
-        self._client = connect(authority)
+    def __init__(self, url: str) -> None:
+        self._name_node, _ = split_url(url)
+        self.client = connect(self._name_node)
 
     def canonical(self, path: str) -> str:
         return canonical_url(path)
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
-        at = _path(path)
-        with hdfs_errors(path):
-            found = [*self._client.list_status(at)]
+        with hdfs_errors(path) as at:
+            found = [*self.client.list_status(at)]
         # A file is listed as its own only entry.
         if any(status.path == at and not status.isdir for status in found):
             raise os_error(errno.ENOTDIR, path)
         return tuple(sorted((_entry(status) for status in found), key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
-        with hdfs_errors(path):
-            return _entry(self._client.get_file_info(_path(path)))
-
-    def exists(self, path: str) -> bool:
-        with suppress(FileNotFoundError):
-            self.entry(path)
-            return True
-        return False
+        with hdfs_errors(path) as at:
+            return _entry(self.client.get_file_info(at))
 
     def read_bytes(self, path: str) -> bytes:
-        with hdfs_errors(path):
-            data: bytes = self._client.read(_path(path)).read()
+        with hdfs_errors(path) as at:
+            data: bytes = self.client.read(at).read()
         count_io(read=len(data), files=1)
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        with hdfs_errors(path):
-            file = self._client.read(_path(path))
+        with hdfs_errors(path) as at:
+            file = self.client.read(at)
             length = min(length, len(file) - start)
             data: bytes = file.read_range(start, length) if length > 0 else b""
         count_io(read=len(data), files=1)
@@ -69,66 +67,55 @@ class HdfsStorage:
 
     def create(self, path: str, data: bytes, *, mtime_ns: int | None = None) -> None:
         del mtime_ns
-        file = self._new(path, 0o644)
-        try:
-            file.write(memoryview(data))
-            file.finish()
-        except OSError:  # half a file is useless and blocks a second attempt
-            with suppress(OSError):
-                self.unlink(path)
-            raise
-        count_io(written=len(data), files=1)
+        write_whole(self, path, self._new(path, 0o644), data)
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         del mtime_ns
         return self._new(path, 0o600)
 
+    def _new(self, path: str, permission: int) -> _NewFile:
+        with hdfs_errors(path) as at:
+            # Don't create its directory: if it is gone, it was taken away from this writer.
+            options = WriteOptions(permission=permission, create_parent=False)
+            return _NewFile(path, self.client.create(at, options))
+
     def rename(self, source: str, target: str) -> None:
-        with hdfs_errors(source):
-            self._client.rename(_path(source), _path(target), True)
+        with hdfs_errors(source) as at:
+            self.client.rename(at, path_of(target), True)
 
     def move(self, source: str, target: str) -> None:
         """Like `rename`, but FileExistsError if there is something at `target`."""
-        with hdfs_errors(target):
-            self._client.rename(_path(source), _path(target), False)
+        with hdfs_errors(target) as at:
+            self.client.rename(path_of(source), at, False)
 
     def link(self, source: str, target: str) -> None:
         raise OSError(errno.EOPNOTSUPP, "HDFS has no links", source, None, target)
 
     def unlink(self, path: str) -> None:
-        with hdfs_errors(path):
-            if not self._client.delete(_path(path)):
+        with hdfs_errors(path) as at:
+            if not self.client.delete(at):
                 raise FileNotFoundError
-
-    def truncate(self, path: str, size: int) -> None:
-        raise io.UnsupportedOperation(f"{path} can't be cut to {size} bytes")
-
-    def fsync_file(self, path: str) -> None:
-        """Nothing to do: see the module."""
-
-    def fsync_dir(self, path: str) -> None:
-        """Nothing to do: see the module."""
 
     def mkdir(self, path: str) -> None:
         if self.exists(path):  # HDFS accepts an existing one; only the lease holder makes any
             raise os_error(errno.EEXIST, path)
-        with hdfs_errors(path):
-            self._client.mkdirs(_path(path), 0o755, False)
+        with hdfs_errors(path) as at:
+            self.client.mkdirs(at, 0o755, False)
 
     def ensure_dir(self, path: str) -> None:
-        with hdfs_errors(path):
-            self._client.mkdirs(_path(path), 0o755, True)
+        with hdfs_errors(path) as at:
+            self.client.mkdirs(at, 0o755, True)
 
     def rmdir(self, path: str) -> None:
         self.unlink(path)
 
     def copy_attributes(self, source: str, target: str) -> None:
-        with hdfs_errors(target):
-            wanted, have = (self._client.get_file_info(_path(path)) for path in (source, target))
+        with hdfs_errors(target) as at:
+            wanted, have = (self.client.get_file_info(one) for one in (path_of(source), at))
             if (wanted.owner, wanted.group) != (have.owner, have.group):
                 try:
                     with hdfs_errors(target):
-                        self._client.set_owner(_path(target), wanted.owner, wanted.group)
+                        self.client.set_owner(at, wanted.owner, wanted.group)
                 except PermissionError as error:
                     owner = f"{wanted.owner}:{wanted.group}, the owner of {source}"
                     what = (
@@ -137,34 +124,19 @@ class HdfsStorage:
                     )
                     raise PermissionError(error.errno, what, target) from None
             if wanted.permission != have.permission:
-                self._client.set_permission(_path(target), wanted.permission)
+                self.client.set_permission(at, wanted.permission)
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
-        with hdfs_errors(path):
-            self._client.set_times(_path(path), mtime_ns // _NS, mtime_ns // _NS)
+        with hdfs_errors(path) as at:
+            self.client.set_times(at, mtime_ns // _NS, mtime_ns // _NS)
 
     def volume(self, path: str) -> Volume:
         """Return an unlimited volume: HDFS itself refuses writes beyond a quota."""
         del path
-        return Volume(key=self._url, free_bytes=sys.maxsize, total_bytes=sys.maxsize)
-
-    def changing(self, directory: str) -> AbstractContextManager[None]:
-        del directory
-        return nullcontext()
-
-    def settle(self, directory: str) -> None:
-        """Nothing to do: each change takes effect at once."""
-
-    def _new(self, path: str, permission: int) -> _NewFile:
-        with hdfs_errors(path):
-            # Don't create its directory: if it is gone, it was taken away from this writer.
-            options = WriteOptions(permission=permission, create_parent=False)
-            return _NewFile(path, self._client.create(_path(path), options))
+        return Volume((SCHEME, self._name_node))
 
 
-class _NewFile:
-    """Implements `winnow.storage.contract.NewFile`."""
-
+class _NewFile(NewFile):
     def __init__(self, path: str, file: FileWriter) -> None:
         self._path = path
         self._file = file
@@ -191,11 +163,6 @@ class _NewFile:
             self._is_open = False
             with suppress(OSError), hdfs_errors(self._path):
                 self._file.close()
-
-
-def _path(url: str) -> str:
-    """Return the path of a URL. The given directories are canonical already."""
-    return "/" + url.partition("://")[2].partition("/")[2]
 
 
 def _entry(status: FileStatus) -> Entry:

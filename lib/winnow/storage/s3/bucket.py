@@ -14,6 +14,7 @@ from typing import IO, Any
 import obstore
 from obstore.exceptions import NotFoundError
 
+from winnow.storage.contract import NewFile
 from winnow.storage.file_tree import PIECE_BYTES
 from winnow.storage.io_counters import count_io
 from winnow.storage.s3.client import (
@@ -30,10 +31,12 @@ _IN_PARTS_FROM = 2 * PIECE_BYTES
 _DELETED_AT_ONCE = 1000
 AT_ONCE = 16
 """Concurrent requests of this process to a bucket. A request in several parts counts once."""
-_CLIENT = {"timeout": timedelta(minutes=2)}
-"""S3 answers a copy when it is complete: perhaps after half a minute for a segment of 2 GiB."""
-_RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
-"""Not the usual three minutes: a retried change must not outlast its lease."""
+_LEASED: Any = {
+    # S3 answers a copy when it is complete: perhaps after half a minute for a segment of 2 GiB.
+    "timeout": timedelta(minutes=2),
+    # Not the usual three minutes: a retried change must not outlast its lease.
+    "retry": {"max_retries": 8, "retry_timeout": timedelta(seconds=10)},
+}
 
 
 def inside(directory: str) -> str:
@@ -52,12 +55,9 @@ class S3Bucket:
     `leased`: requests are made under a lease and not retried for longer than it allows.
     """
 
-    def __init__(
-        self, name: str, *, environment: Mapping[str, str] = os.environ, leased: bool = True
-    ) -> None:
+    def __init__(self, name: str, *, leased: bool = True) -> None:
         self.name = name
-        options: Any = {"client_options": _CLIENT, "retry_config": _RETRY} if leased else {}
-        self._store = connect(name, environment, **options)
+        self._store = connect(name, **(_LEASED if leased else {}))
         self._free = threading.BoundedSemaphore(AT_ONCE)
 
     @contextmanager
@@ -73,6 +73,12 @@ class S3Bucket:
         objects = [_stored(meta) for meta in found["objects"] if meta["path"] != prefix]
         return objects, [str(path).rpartition("/")[2] for path in found["common_prefixes"]]
 
+    def below(self, prefix: str) -> Iterator[Stored]:
+        """Yield all objects below a prefix, asking for a thousand at a time."""
+        with self._request(prefix):
+            for found in obstore.list(self._store, prefix or None, chunk_size=1000):
+                yield from (_stored(meta) for meta in found if meta["path"] != prefix)
+
     def list_right_in(self, prefixes: Iterable[str]) -> dict[str, Stored]:
         """Return the objects directly below each of the prefixes, by key."""
         listed = self.each(self.list_top, sorted(set(prefixes)))
@@ -86,22 +92,23 @@ class S3Bucket:
         return stored, mtime_of(answer.attributes, stored.modified_ns)
 
     def get(self, key: str) -> tuple[bytes, Stored]:
+        data, answer = self._get(key, {})
+        return data, _stored(answer.meta)
+
+    def _get(self, key: str, options: Any) -> tuple[bytes, Any]:  # noqa: ANN401 - obstore's own types
         with self._request(key):
-            answer = obstore.get(self._store, key)
+            answer = obstore.get(self._store, key, options=options)
             data = bytes(answer.bytes())
         count_io(read=len(data), files=1)
-        return data, _stored(answer.meta)
+        return data, answer
 
     def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
         """Return up to `length` bytes from `start`. ObjectChangedError for another tag."""
         if length <= 0:
             return b""
-        wanted: Any = {"range": (start, start + length)} | (
-            {} if etag is None else {"if_match": etag}
-        )
+        same = {} if etag is None else {"if_match": etag}
         try:
-            with self._request(key):
-                data = bytes(obstore.get(self._store, key, options=wanted).bytes())
+            return self._get(key, {"range": (start, start + length), **same})[0]
         except (FileNotFoundError, ObjectChangedError):
             raise
         except OSError:
@@ -109,66 +116,63 @@ class S3Bucket:
             if self.look(key)[0].size > start:
                 raise
             return b""
-        count_io(read=len(data), files=1)
-        return data
 
     def get_beginning(self, stored: Stored, length: int) -> tuple[bytes, int]:
         """Return the first bytes of this very object, or all of them, and the time in its metadata
         or of its upload. ObjectChangedError if it has been replaced, FileNotFoundError if removed.
         """
-        wanted: Any = {"if_match": stored.etag}
-        if length < stored.size:
-            wanted["range"] = (0, length)
-        with self._request(stored.key):
-            answer = obstore.get(self._store, stored.key, options=wanted)
-            data = bytes(answer.bytes())
+        some = {"range": (0, length)} if length < stored.size else {}
+        data, answer = self._get(stored.key, {"if_match": stored.etag, **some})
         if len(data) != min(length, stored.size):
             raise ObjectChangedError(f"{self._url(stored.key)}: it has another size than listed")
-        count_io(read=len(data), files=1)
         return data, mtime_of(answer.attributes, stored.modified_ns)
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
         """Create an object and return its tag. FileExistsError if somebody was faster."""
-        return self._put(key, data, mtime_ns, "create")
+        return self._put(key, data, mtime_ns, mode="create")
 
     def replace(self, key: str, data: bytes, *, etag: str, mtime_ns: int | None = None) -> str:
         """Overwrite the object with this tag, and return the new one; else ObjectChangedError."""
         try:
-            return self._put(key, data, mtime_ns, {"e_tag": etag})
+            return self._put(key, data, mtime_ns, mode={"e_tag": etag})
         except FileNotFoundError:
             raise ObjectChangedError(
                 f"{self._url(key)}: it was removed since it was read"
             ) from None
 
-    def overwrite(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
-        return self._put(key, data, mtime_ns, "overwrite")
+    def download(self, key: str, into: IO[bytes], *, etag: str = "") -> Mapping[Any, str]:
+        """Write an object to a file and return its metadata. ObjectChangedError for another tag."""
+        with self._request(key):
+            answer = obstore.get(self._store, key, options={"if_match": etag} if etag else {})
+            into.writelines(answer.stream(min_chunk_size=PIECE_BYTES))
+        return answer.attributes
 
-    def upload(self, key: str, file: IO[bytes], size: int, *, mtime_ns: int | None) -> str:
-        """Create an object of any size, whole or not at all. Return its tag.
+    def upload(
+        self, key: str, file: IO[bytes], *, mtime_ns: int | None, replace: bool = False
+    ) -> str:
+        """Write all of a file, of any size, as an object, whole or not at all. Return its tag.
 
-        FileExistsError if there is one. An object of 16 MiB or more is uploaded in parts, so this
-        checks only beforehand.
+        Without `replace`, FileExistsError if there is one. An object of 16 MiB or more is uploaded
+        in parts, so this checks only beforehand.
         """
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         if size < _IN_PARTS_FROM:
-            return self.create(key, file.read(), mtime_ns=mtime_ns)
-        with suppress(FileNotFoundError):
-            self.look(key)
-            raise FileExistsError(self._url(key))
-        return self._parts(key, file, mtime_ns)
+            return self._put(key, file.read(), mtime_ns, mode="overwrite" if replace else "create")
+        if not replace:
+            with suppress(FileNotFoundError):
+                self.look(key)
+                raise FileExistsError(self._url(key))
+        parts = {"use_multipart": True, "chunk_size": PIECE_BYTES, "max_concurrency": 2}
+        return self._put(key, file, mtime_ns, **parts)
 
     def rewrite(self, key: str, mtime_ns: int) -> str:
         """Write the same bytes again with this time, and return the tag. For an object that nobody
         else writes.
         """
-        with self._request(key):
-            answer = obstore.get(self._store, key)
-        if answer.meta["size"] < _IN_PARTS_FROM:
-            return self.overwrite(key, bytes(answer.bytes()), mtime_ns=mtime_ns)
         with tempfile.TemporaryFile(prefix="winnow-") as spooled:
-            with self._request(key):
-                spooled.writelines(answer.stream(min_chunk_size=PIECE_BYTES))
-            spooled.seek(0)
-            return self._parts(key, spooled, mtime_ns)
+            self.download(key, spooled)
+            return self.upload(key, spooled, mtime_ns=mtime_ns, replace=True)
 
     def copy(self, source: str, target: str) -> None:
         """Copy on the server, with the metadata. Overwrites an object at `target`."""
@@ -185,27 +189,18 @@ class S3Bucket:
         with self._request(names[0]), suppress(NotFoundError):
             obstore.delete(self._store, names if len(names) > 1 else names[0])
 
-    def _put(self, key: str, data: bytes, mtime_ns: int | None, mode: Any) -> str:  # noqa: ANN401 - obstore's PutMode
-        attributes = with_mtime(mtime_ns)
+    def _put(
+        self,
+        key: str,
+        content: bytes | IO[bytes],
+        mtime_ns: int | None,
+        **how: Any,  # noqa: ANN401 - obstore's own types
+    ) -> str:
+        how = {"use_multipart": False, "attributes": with_mtime(mtime_ns), **how}
         with self._request(key):
-            answer = obstore.put(
-                self._store, key, data, mode=mode, use_multipart=False, attributes=attributes
-            )
-        count_io(written=len(data), files=1)
-        return _tag(answer)
-
-    def _parts(self, key: str, file: IO[bytes], mtime_ns: int | None) -> str:
-        attributes = with_mtime(mtime_ns)
-        with self._request(key):
-            answer = obstore.put(
-                self._store,
-                key,
-                file,
-                attributes=attributes,
-                use_multipart=True,
-                chunk_size=PIECE_BYTES,
-                max_concurrency=2,
-            )
+            answer = obstore.put(self._store, key, content, **how)
+        if isinstance(content, bytes):
+            count_io(written=len(content), files=1)
         return _tag(answer)
 
     def each(self, request: Any, items: list[Any]) -> list[Any]:  # noqa: ANN401 - any request
@@ -219,8 +214,8 @@ class S3Bucket:
         return f"s3://{self.name}/{key}".rstrip("/")
 
 
-class S3NewFile:
-    """Implements `winnow.storage.contract.NewFile`: an unnamed local file until it is complete."""
+class S3NewFile(NewFile):
+    """An unnamed local file until it is complete."""
 
     def __init__(
         self,
@@ -239,8 +234,7 @@ class S3NewFile:
 
     def finish(self) -> None:
         size = self._file.tell()
-        self._file.seek(0)
-        etag = self._bucket.upload(self._key, self._file, size, mtime_ns=self._mtime_ns)
+        etag = self._bucket.upload(self._key, self._file, mtime_ns=self._mtime_ns)
         self._written(self._key, size, etag, self._mtime_ns)
 
     def close(self) -> None:

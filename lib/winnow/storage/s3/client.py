@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import configparser
 import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -61,27 +62,12 @@ def bucket_and_key(url: str) -> tuple[str, str]:
     return parts.netloc, "/".join(filter(None, parts.path.split("/")))
 
 
-def connect(
-    bucket: str,
-    environment: Mapping[str, str],
-    *,
-    prefix: str = "",
-    client_options: Any = None,  # noqa: ANN401 - obstore's own types, as what it returns
-    retry_config: Any = None,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
-    """Return a client for the objects below a prefix."""
-    settings: Any = aws_settings(environment)
-    options: Any = {"allow_http": str(settings.get("endpoint", "")).startswith("http://")} | (
-        client_options or {}
-    )
+def connect(bucket: str, *, retry: Any = None, **http: Any) -> Any:  # noqa: ANN401 - obstore's own types
+    """Return a client with these options for retries and for HTTP."""
+    settings: Any = aws_settings(os.environ)
+    options: Any = {"allow_http": settings.get("endpoint", "").startswith("http://"), **http}
     with errors(f"s3://{bucket}"):
-        return Bucket(
-            bucket,
-            prefix=prefix or None,
-            config=settings,
-            client_options=options,
-            retry_config=retry_config,
-        )
+        return Bucket(bucket, config=settings, client_options=options, retry_config=retry)
 
 
 @contextmanager

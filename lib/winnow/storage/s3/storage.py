@@ -9,15 +9,13 @@ Owners, groups and permission bits are those of the bucket.
 from __future__ import annotations
 
 import errno
-import io
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from winnow.storage.contract import Entry, NewFile, Remembered, Volume, os_error
-from winnow.storage.s3.bucket import S3Bucket, S3NewFile, inside
+from winnow.storage.contract import Entry, NewFile, Remembered, Storage, Volume, os_error
+from winnow.storage.s3.bucket import AT_ONCE, S3Bucket, S3NewFile, inside
 from winnow.storage.s3.change import Change, settle
 from winnow.storage.s3.client import bucket_and_key
 from winnow.storage.s3.objects import Found, Objects
@@ -31,7 +29,7 @@ class _Changes(threading.local):
         self.by_directory: dict[str, Change] = {}
 
 
-class S3Storage:
+class S3Storage(Storage):
     """Implements `Storage` for one bucket. Each process has one. Threads may make changes of
     several directories at the same time.
     """
@@ -80,8 +78,11 @@ class S3Storage:
     def read_range(self, path: str, start: int, length: int) -> bytes:
         return self._read(path, start, length)
 
+    def calls_at_once(self, path: str) -> int:
+        del path
+        return AT_ONCE
+
     def read_ahead(self, paths: Iterable[str]) -> None:
-        """Read these files at once, if they are small, so that reading each takes no request."""
         self._objects.read_ahead(map(_key, paths))
 
     def forget(self) -> None:
@@ -149,15 +150,6 @@ class S3Storage:
         else:
             change.put(key, None)
 
-    def truncate(self, path: str, size: int) -> None:
-        raise io.UnsupportedOperation(f"{path} can't be cut to {size} bytes")
-
-    def fsync_file(self, path: str) -> None:
-        """Nothing to do: S3 answers when a change is durable."""
-
-    def fsync_dir(self, path: str) -> None:
-        """Nothing to do: S3 answers when a change is durable."""
-
     def mkdir(self, path: str) -> None:
         """Nothing to do: a directory exists when it contains something."""
 
@@ -189,9 +181,7 @@ class S3Storage:
 
     def volume(self, path: str) -> Volume:
         del path
-        return Volume(
-            key=("s3", self._bucket.name), free_bytes=sys.maxsize, total_bytes=sys.maxsize
-        )
+        return Volume(("s3", self._bucket.name))
 
     def settle(self, directory: str) -> None:
         key = _key(directory)
@@ -272,9 +262,9 @@ class S3Storage:
         return f"s3://{self._bucket.name}/{key}".rstrip("/")
 
 
-def open_storage(authority: str) -> S3Storage:
+def open_storage(url: str) -> S3Storage:
     """Return the storage of a bucket. UsageError if it is not the plain name of a bucket."""
-    return S3Storage(S3Bucket(bucket_and_key(f"s3://{authority}")[0]))
+    return S3Storage(S3Bucket(bucket_and_key(url)[0]))
 
 
 def _key(path: str) -> str:
