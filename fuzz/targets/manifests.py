@@ -115,9 +115,10 @@ def _quarantine(data: bytes) -> None:
 
 
 def _commit_record(data: bytes) -> None:
-    record = decode(data, "here")
+    record = decode(data, "", "here")
     require(
-        decode(encode(record), "here") == record, "a record does not come back as it was written"
+        decode(encode(record), "", "here") == record,
+        "a record does not come back as it was written",
     )
     record.in_order()
 
@@ -176,10 +177,12 @@ TARGETS = {
         seeds=lambda: [
             encode(
                 Record(
-                    id="1",
-                    state="decided",
-                    puts={"a": Copied("b", 1, "e", 2), "c": Content(b"d", 3)},
-                    deletes=("b",),
+                    "",
+                    "1",
+                    "decided",
+                    {"a": Copied("b", 1, "e", 2)},
+                    {"c": Content(b"d", 3)},
+                    ("b",),
                 )
             )
         ],

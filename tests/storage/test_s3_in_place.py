@@ -130,7 +130,7 @@ def test_pending_change_is_taken_over_until_decided(
     late = Change(bucket, key, times_of=lambda _: {})
     late.put(f"{key}/b", None)
     late.put(f"{key}/c", None)
-    prepared = Record(id="late", state="prepared", puts={}, deletes=("b", "c"))
+    prepared = Record("", "late", "prepared", {}, {}, ("b", "c"))
     etag = bucket.create(f"{key}/{COMMIT_RECORD}", encode(prepared))
     with storage.changing(root):
         storage.unlink(f"{root}/a")
@@ -237,10 +237,10 @@ def test_unsupported_operations_are_refused(storage: S3Storage, root: str) -> No
         b"",
         b"[]",
         b'{"version": 2}',
-        encode(Record(id="x", state="decided", puts={}, deletes=("../a",))),
-        encode(Record(id="x", state="decided", puts={"a": Content(b"", 0)}, deletes=("a",))),
-        encode(Record(id="x", state="decided", puts={"a": Copied("/etc", 1, "t", 0)}, deletes=())),
-        encode(Record(id="x", state="decided", puts={"a": Copied("b", -1, "t", 0)}, deletes=())),
+        encode(Record("", "x", "decided", {}, {}, ("../a",))),
+        encode(Record("", "x", "decided", {}, {"a": Content(b"", 0)}, ("a",))),
+        encode(Record("", "x", "decided", {"a": Copied("/etc", 1, "t", 0)}, {}, ())),
+        encode(Record("", "x", "decided", {"a": Copied("b", -1, "t", 0)}, {}, ())),
         (
             b'{"version": 1, "id": "x", "state": "decided", "copies": [["a"]], "contents": [], '
             b'"deletes": []}'
@@ -266,18 +266,20 @@ def test_malformed_record_is_refused(
 
 def test_record_reads_back_as_written() -> None:
     record = Record(
-        id="x",
-        state="decided",
-        puts={"a": Copied("b/c", 5, '"t"', 7), "d": Content(b"\0\xff", 9)},
-        deletes=("b/c",),
+        "",
+        "x",
+        "decided",
+        {"a": Copied("b/c", 5, '"t"', 7)},
+        {"d": Content(b"\0\xff", 9)},
+        ("b/c",),
     )
-    assert decode(encode(record), "here") == record
+    assert decode(encode(record), "", "here") == record
 
 
 def test_copies_are_ordered_before_their_source_is_overwritten() -> None:
     def record(**sources: str) -> Record:
-        puts = {name: Copied(source, 0, "", 0) for name, source in sources.items()}
-        return Record(id="x", state="decided", puts=puts, deletes=())
+        copies = {name: Copied(source, 0, "", 0) for name, source in sources.items()}
+        return Record("", "x", "decided", copies, {}, ())
 
     assert record(a="b", b="c", c="d").in_order() == [["a"], ["b"], ["c"]]
     assert record(a="x", b="x").in_order() == [["a", "b"]]

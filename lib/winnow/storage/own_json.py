@@ -10,13 +10,15 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import Storage
 from winnow.words import printable
+
+_T = TypeVar("_T")
 
 MOST_BYTES = 64 << 20
 """Maximum size of such a file. A journal takes about 500 bytes for each segment of a round."""
@@ -41,97 +43,76 @@ class Value:
         self, needed: Collection[str], allowed: Collection[str] | None = ()
     ) -> Mapping[str, Value]:
         """Return an object with all fields of `needed`, others only of `allowed`; None: any."""
-        if not isinstance(self.raw, dict):
-            raise self.refused("an object")
-        missing = [name for name in needed if name not in self.raw]
+        raw = self._as(dict, "an object")
+        missing = [name for name in needed if name not in raw]
         if missing:
             raise self.refused(f"a field {missing[0]}", "no such field")
-        other = (
-            []
-            if allowed is None
-            else [name for name in self.raw if name not in needed and name not in allowed]
-        )
+        known = {*needed, *(raw if allowed is None else allowed)}
+        other = [name for name in raw if name not in known]
         if other:
             raise self.refused(
                 "only fields that this version writes", f"a field {_shown(other[0])}"
             )
         dot = "." if self.name else ""
         return {
-            name: Value(raw, self.path, f"{self.name}{dot}{name}", self.hint)
-            for name, raw in self.raw.items()
+            name: Value(one, self.path, f"{self.name}{dot}{name}", self.hint)
+            for name, one in raw.items()
         }
 
     def items(self, *, length: int | None = None) -> list[Value]:
         """Return a list, of this length if one is given."""
-        if not isinstance(self.raw, list) or length not in {None, len(self.raw)}:
-            raise self.refused("a list" if length is None else f"a list of {length}")
-        return [
-            Value(raw, self.path, f"{self.name}[{i}]", self.hint) for i, raw in enumerate(self.raw)
-        ]
+        expected = "a list" if length is None else f"a list of {length}"
+        raw = self._as(list, expected, lambda raw: length in {None, len(raw)})
+        return [Value(one, self.path, f"{self.name}[{i}]", self.hint) for i, one in enumerate(raw)]
 
     def integer(self, *, least: int = 0, most: int = MAX_LONG) -> int:
-        if (
-            not isinstance(self.raw, int)
-            or isinstance(self.raw, bool)
-            or not least <= self.raw <= most
-        ):
-            raise self.refused(f"an integer from {least} to {most}")
-        return self.raw
+        expected = f"an integer from {least} to {most}"
+        return self._as(int, expected, lambda raw: least <= raw <= most)
 
     def integer_or_none(self, *, least: int = 0, most: int = MAX_LONG) -> int | None:
         return None if self.raw is None else self.integer(least=least, most=most)
 
     def boolean(self) -> bool:
-        if not isinstance(self.raw, bool):
-            raise self.refused("true or false")
-        return self.raw
+        return self._as(bool, "true or false")
 
     def number(self, *, least: float, most: float) -> float:
         """Return an integer or a decimal fraction."""
-        if (
-            not isinstance(self.raw, int | float)
-            or isinstance(self.raw, bool)
-            or not least <= self.raw <= most
-        ):
-            raise self.refused(f"a number from {least} to {most}")
-        return float(self.raw)
+        kind = float if type(self.raw) is float else int
+        return self._as(kind, f"a number from {least} to {most}", lambda raw: least <= raw <= most)
 
     def text(self, *, shortest: int = 1, longest: int = _LONGEST_TEXT) -> str:
         """Return a text without lone surrogates, fit for a path. Lengths in characters."""
-        if (
-            not isinstance(self.raw, str)
-            or not shortest <= len(self.raw) <= longest
-            or not _encodes(self.raw)
-        ):
-            raise self.refused(f"a text of {shortest} to {longest} characters")
-        return self.raw
+        expected = f"a text of {shortest} to {longest} characters"
+        return self._as(
+            str, expected, lambda raw: shortest <= len(raw) <= longest and _encodes(raw)
+        )
 
     def file_path(self) -> str:
         """Return a path. Bytes that are not UTF-8 are lone surrogates, as `os.fsdecode` makes
         them.
         """
-        raw = self.raw
-        if not isinstance(raw, str) or not 1 <= len(raw) <= _LONGEST_TEXT or not _is_path(raw):
-            raise self.refused(f"a path of 1 to {_LONGEST_TEXT} characters")
-        return raw
+        expected = f"a path of 1 to {_LONGEST_TEXT} characters"
+        return self._as(str, expected, lambda raw: 1 <= len(raw) <= _LONGEST_TEXT and _is_path(raw))
 
     def one_of(self, *texts: str) -> str:
-        if not isinstance(self.raw, str) or self.raw not in texts:
-            raise self.refused(" or ".join(texts))
-        return self.raw
+        return self._as(str, " or ".join(texts), lambda raw: raw in texts)
 
     def version(self, known: int) -> None:
         """Return if the version is `known`; raise otherwise."""
-        if self.raw is True or self.raw != known:
-            raise self.refused(f"version {known}")
+        self._as(int, f"version {known}", lambda raw: raw == known)
 
     def base64(self) -> bytes:
-        if not isinstance(self.raw, str):
-            raise self.refused("bytes in base64")
+        expected = "bytes in base64"
         try:
-            return base64.b64decode(self.raw, validate=True)
+            return base64.b64decode(self._as(str, expected), validate=True)
         except ValueError:
-            raise self.refused("bytes in base64") from None
+            raise self.refused(expected) from None
+
+    def _as(self, kind: type[_T], expected: str, fits: Callable[[_T], bool] = lambda _: True) -> _T:
+        """Return the value if it has this very type (`true` is no integer) and fits."""
+        if isinstance(self.raw, kind) and type(self.raw) is kind and fits(self.raw):
+            return self.raw
+        raise self.refused(expected)
 
     def refused(self, expected: str, found: str | None = None) -> CorruptLogError:
         """Return the error for this value, also for callers that expect more than its type."""
@@ -168,13 +149,12 @@ def parse_json(
         raise whole.refused(f"at most {most_bytes} bytes", "more")
     try:
         raw = json.loads(data, parse_constant=_no_constant, object_pairs_hook=_once)
+        depth = _depth(raw)
     except RecursionError:
-        raise whole.refused(
-            f"at most {MAX_DEPTH} objects or lists inside each other", "more"
-        ) from None
+        depth = MAX_DEPTH + 1
     except ValueError as error:
         raise whole.refused("JSON", printable(str(error))[:_SHOWN]) from None
-    if _is_deep(raw):
+    if depth > MAX_DEPTH:
         raise whole.refused(f"at most {MAX_DEPTH} objects or lists inside each other", "more")
     return Value(raw, path, hint=hint)
 
@@ -190,19 +170,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _is_deep(raw: object) -> bool:
-    level, depth = [raw], 0
-    while level:
-        if depth > MAX_DEPTH:
-            return True
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        depth += 1
-    return False
+def _depth(raw: object) -> int:
+    if not isinstance(raw, dict | list):
+        return 0
+    return 1 + max(map(_depth, raw.values() if isinstance(raw, dict) else raw), default=0)
 
 
 def _encodes(text: str) -> bool:

@@ -39,15 +39,6 @@ _LEASED: Any = {
 }
 
 
-def inside(directory: str) -> str:
-    """Return the prefix of all keys in a directory. The whole bucket is a directory, too."""
-    return f"{directory}/" if directory else ""
-
-
-def key_of(directory: str, name: str) -> str:
-    return inside(directory) + name
-
-
 class S3Bucket:
     """Requests to one bucket. Keys have no `/` at either end. Errors are OSErrors that name the
     object but no secret.
@@ -63,7 +54,7 @@ class S3Bucket:
     @contextmanager
     def _request(self, key: str) -> Iterator[None]:
         """Make a request when fewer than `AT_ONCE` are under way. Raises OSErrors."""
-        with self._free, errors(self._url(key)):
+        with self._free, errors(self.url(key)):
             yield
 
     def list_top(self, prefix: str) -> tuple[list[Stored], list[str]]:
@@ -124,7 +115,7 @@ class S3Bucket:
         some = {"range": (0, length)} if length < stored.size else {}
         data, answer = self._get(stored.key, {"if_match": stored.etag, **some})
         if len(data) != min(length, stored.size):
-            raise ObjectChangedError(f"{self._url(stored.key)}: it has another size than listed")
+            raise ObjectChangedError(f"{self.url(stored.key)}: it has another size than listed")
         return data, mtime_of(answer.attributes, stored.modified_ns)
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
@@ -136,9 +127,7 @@ class S3Bucket:
         try:
             return self._put(key, data, mtime_ns, mode={"e_tag": etag})
         except FileNotFoundError:
-            raise ObjectChangedError(
-                f"{self._url(key)}: it was removed since it was read"
-            ) from None
+            raise ObjectChangedError(f"{self.url(key)}: it was removed since it was read") from None
 
     def download(self, key: str, into: IO[bytes], *, etag: str = "") -> Mapping[Any, str]:
         """Write an object to a file and return its metadata. ObjectChangedError for another tag."""
@@ -162,7 +151,7 @@ class S3Bucket:
         if not replace:
             with suppress(FileNotFoundError):
                 self.look(key)
-                raise FileExistsError(self._url(key))
+                raise FileExistsError(self.url(key))
         parts = {"use_multipart": True, "chunk_size": PIECE_BYTES, "max_concurrency": 2}
         return self._put(key, file, mtime_ns, **parts)
 
@@ -210,7 +199,7 @@ class S3Bucket:
         with ThreadPoolExecutor(min(AT_ONCE, len(items))) as pool:
             return list(pool.map(request, items))
 
-    def _url(self, key: str) -> str:
+    def url(self, key: str) -> str:
         return f"s3://{self.name}/{key}".rstrip("/")
 
 

@@ -1,7 +1,7 @@
 """Group changes of one directory in S3 so that they take effect at one moment.
 
 The changes are collected first: the bucket has none of them before the commit, but their author
-sees the directory with them. The commit record holds the net effect for each name
+sees the directory with them. The commit record holds the net effect for each key
 (`winnow.storage.s3.record`).
 """
 
@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD, os_error
-from winnow.storage.s3.bucket import S3Bucket, inside, key_of
+from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.client import ObjectChangedError
-from winnow.storage.s3.memory import Stored, parent
+from winnow.storage.s3.memory import Stored, covers, inside, key_of, name_of, parent
 from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 
 Node = Stored | Content | None
@@ -51,7 +51,7 @@ class Change:
     def settle(self) -> None:
         """Complete or discard what an earlier change has left. Call this first: it lists."""
         self._list(self.directory)
-        if self._key(COMMIT_RECORD) in self._before:
+        if key_of(self.directory, COMMIT_RECORD) in self._before:
             settle(self._bucket, self.directory)
             self._before.clear()
             self._directories.clear()
@@ -60,36 +60,56 @@ class Change:
         self._list(parent(key))
         return self._now[key] if key in self._now else self._before.get(key)
 
+    def file(self, key: str) -> Stored | Content:
+        """Like `find`. FileNotFoundError if there is no file."""
+        node = self.find(key)
+        if node is None:
+            raise os_error(errno.ENOENT, self._bucket.url(key))
+        return node
+
     def right_in(self, directory: str) -> tuple[dict[str, Stored | Content], set[str]]:
         """Return the files of a directory by key, and the names of its sub-directories."""
-        names, touched = self._names(directory)
-        return self._files(directory), {
-            n for n in names if n not in touched or self.below(key_of(directory, n))
+        names, start = {*self._list(directory)}, inside(directory)
+        deep = (key for key in self._now if key.startswith(start) and parent(key) != directory)
+        touched = {key.removeprefix(start).partition("/")[0] for key in deep}
+        return self._files(lambda key: parent(key) == directory), names - touched | {
+            name for name in touched if self.below(key_of(directory, name))
         }
 
     def is_directory(self, key: str) -> bool:
         """Return whether there is anything below a key."""
         if key == self.directory:
             return bool(self.below(key))
-        return key.rpartition("/")[2] in self.right_in(parent(key))[1]
+        return name_of(key) in self.right_in(parent(key))[1]
 
     def below(self, directory: str) -> dict[str, Stored | Content]:
         """Return all files of a directory and its sub-directories, by key."""
-        found = self._files(directory)
-        for name in self._names(directory)[0]:
-            found |= self.below(key_of(directory, name))
-        return found
+        unlisted = [directory]
+        while unlisted:
+            listed = unlisted.pop()
+            unlisted += (key_of(listed, name) for name in self._list(listed))
+        return self._files(lambda key: covers(directory, parent(key)))
+
+    def _files(self, are: Callable[[str], bool]) -> dict[str, Stored | Content]:
+        found = {**self._before, **self._now}
+        return {key: node for key, node in found.items() if node is not None and are(key)}
 
     def put(self, key: str, node: Node) -> None:
         self._list(parent(key))
         self._now[key] = node
+
+    def add(self, key: str, node: Node) -> None:
+        """Like `put`. FileExistsError if there is a file."""
+        if self.find(key) is not None:
+            raise os_error(errno.EEXIST, self._bucket.url(key))
+        self.put(key, node)
 
     def move(self, source: str, target: str) -> None:
         """Move a file, or everything below a directory. FileNotFoundError if there is neither."""
         node = self.find(source)
         moved = {source: node} if node is not None else self.below(source)
         if not moved:
-            raise os_error(errno.ENOENT, source)
+            raise os_error(errno.ENOENT, self._bucket.url(source))
         for key, one in moved.items():
             self.put(key, None)
             self.put(target + key.removeprefix(source), one)
@@ -110,19 +130,22 @@ class Change:
             # The write is the commit.
             before = self._before.get(only)
             return [(_write(self._bucket, only, content, before=before), content.mtime_ns)]
-        return self._commit(effects)
-
-    def _files(self, directory: str) -> dict[str, Stored | Content]:
-        self._list(directory)
-        keys = [key for key in {**self._before, **self._now} if parent(key) == directory]
-        return {key: node for key in keys if (node := self.find(key)) is not None}
-
-    def _names(self, directory: str) -> tuple[set[str], set[str]]:
-        """Return the sub-directories of now and before, and those with changes."""
-        start = inside(directory)
-        deep = (key for key in self._now if key.startswith(start) and parent(key) != directory)
-        touched = {key.removeprefix(start).partition("/")[0] for key in deep}
-        return {*self._list(directory), *touched}, touched
+        record = self._record(effects)
+        etag = self._prepare(record)
+        involved = {*effects, *(put.source for put in record.copies.values())}
+        now = self._bucket.list_right_in(map(parent, involved))
+        for key in sorted(involved):
+            was, found = self._before.get(key), now.get(key)
+            if (was and was.etag) != (found and found.etag):
+                raise _changed(self._bucket, key)
+        record = replace(record, state="decided")
+        try:
+            self._bucket.replace(record.key, encode(record), etag=etag)
+        except ObjectChangedError:
+            if read_record(self._bucket, self.directory) != record:
+                raise _changed(self._bucket, record.key) from None
+        placed = roll_forward(self._bucket, record, now)
+        return [(placed[key], copied.mtime_ns) for key, copied in record.copies.items()]
 
     def _list(self, directory: str) -> list[str]:
         """Return the names of the sub-directories, as first listed."""
@@ -131,97 +154,71 @@ class Change:
             self._before |= {one.key: one for one in objects}
         return self._directories[directory]
 
-    def _commit(self, effects: Mapping[str, Node]) -> list[tuple[Stored, int]]:
-        record = self._record(effects)
-        etag = self._prepare(record)
-        involved = {*effects, *(node.key for node in effects.values() if isinstance(node, Stored))}
-        now = self._bucket.list_right_in(map(parent, involved))
-        for key in sorted(involved):
-            before, found = self._before.get(key), now.get(key)
-            if (before is None) != (found is None) or (
-                before and found and before.etag != found.etag
-            ):
-                raise _changed(self._bucket, key)
-        record = replace(record, state="decided")
-        path = self._key(COMMIT_RECORD)
-        try:
-            self._bucket.replace(path, encode(record), etag=etag)
-        except ObjectChangedError:
-            if read_record(self._bucket, self.directory) != record:
-                raise _changed(self._bucket, path) from None
-        placed = roll_forward(self._bucket, self.directory, record, now)
-        return [
-            (placed[self._key(name)], put.mtime_ns)
-            for name, put in record.puts.items()
-            if isinstance(put, Copied)
-        ]
-
     def _record(self, effects: Mapping[str, Node]) -> Record:
         """Return the commit record. It deletes only objects that exist."""
-        puts: dict[str, Copied | Content] = {}
         moved = {key: node for key, node in effects.items() if isinstance(node, Stored)}
         times = self._times_of(moved.values())
-        for key, node in moved.items():
-            puts[self._name(key)] = Copied(self._name(node.key), node.size, node.etag, times[node])
-        puts |= {
-            self._name(key): node for key, node in effects.items() if isinstance(node, Content)
-        }
-        deletes = tuple(sorted(self._name(key) for key, node in effects.items() if node is None))
-        return Record(id=uuid.uuid4().hex, state="prepared", puts=puts, deletes=deletes)
+        return Record(
+            self.directory,
+            uuid.uuid4().hex,
+            "prepared",
+            {key: Copied(old.key, old.size, old.etag, times[old]) for key, old in moved.items()},
+            {key: node for key, node in effects.items() if isinstance(node, Content)},
+            tuple(sorted(key for key, node in effects.items() if node is None)),
+        )
 
     def _prepare(self, record: Record) -> str:
         """Write the prepared record and return its tag. From here on, nobody else can decide."""
-        path, data = self._key(COMMIT_RECORD), encode(record)
+        data = encode(record)
         try:
-            return self._bucket.create(path, data)
+            return self._bucket.create(record.key, data)
         except FileExistsError:
-            found, stored = self._bucket.get(path)
-            if found == data:
-                return stored.etag
-            if decode(found, f"s3://{self._bucket.name}/{path}").state == "decided":
-                raise _changed(self._bucket, path) from None
+            found, etag = _found(self._bucket, self.directory)
+            if found == record:
+                return etag
+            if found.state == "decided":
+                raise _changed(self._bucket, record.key) from None
             try:
-                return self._bucket.replace(path, data, etag=stored.etag)
+                return self._bucket.replace(record.key, data, etag=etag)
             except ObjectChangedError:
-                raise _changed(self._bucket, path) from None
-
-    def _key(self, name: str) -> str:
-        return key_of(self.directory, name)
-
-    def _name(self, key: str) -> str:
-        return key.removeprefix(inside(self.directory))
+                raise _changed(self._bucket, record.key) from None
 
 
 def read_record(bucket: S3Bucket, directory: str) -> Record | None:
     """Return a directory's change that has taken effect but is not complete."""
-    path = key_of(directory, COMMIT_RECORD)
     try:
-        data, _ = bucket.get(path)
+        record, _ = _found(bucket, directory)
     except FileNotFoundError:
         return None
-    record = decode(data, f"s3://{bucket.name}/{path}")
     return record if record.state == "decided" else None
 
 
 def settle(bucket: S3Bucket, directory: str) -> None:
     """Complete a change that has taken effect, and discard one that has not."""
-    path = key_of(directory, COMMIT_RECORD)
     try:
-        data, stored = bucket.get(path)
+        record, etag = _found(bucket, directory)
     except FileNotFoundError:
         return
-    record = decode(data, f"s3://{bucket.name}/{path}")
     if record.state == "decided":
-        roll_forward(bucket, directory, record, bucket.list_right_in(_places(directory, record)))
+        sources = (copied.source for copied in record.copies.values())
+        named = (*record.puts, *sources, *record.deletes)
+        roll_forward(bucket, record, bucket.list_right_in(map(parent, named)))
         return
     # Replace the record first, so that its author can't decide any more. Only then delete it.
-    nothing = Record(id=uuid.uuid4().hex, state="prepared", puts={}, deletes=())
-    bucket.replace(path, encode(nothing), etag=stored.etag)
-    bucket.delete([path])
+    nothing = Record(directory, uuid.uuid4().hex, "prepared", {}, {}, ())
+    bucket.replace(record.key, encode(nothing), etag=etag)
+    bucket.delete([record.key])
+
+
+def _found(bucket: S3Bucket, directory: str) -> tuple[Record, str]:
+    """Return the record of a directory, in any state, and its tag."""
+    key = key_of(directory, COMMIT_RECORD)
+    data, stored = bucket.get(key)
+    return decode(data, directory, bucket.url(key)), stored.etag
 
 
 def roll_forward(
-    bucket: S3Bucket, directory: str, record: Record, found: Mapping[str, Stored]
+    bucket: S3Bucket, record: Record, found: Mapping[str, Stored]
 ) -> Mapping[str, Stored]:
     """Complete a decided change. `found`: what is in the directories that the record names. Return
     what is there when all is copied. It may be interrupted anywhere and repeated.
@@ -229,31 +226,26 @@ def roll_forward(
     Raises CorruptLogError if an object that the record needs is at neither its source nor its
     target.
     """
-    copies = {name: put for name, put in record.puts.items() if isinstance(put, Copied)}
     for step in record.in_order():
         pairs = []
-        for name in step:
-            source, target = (
-                found.get(key_of(directory, copies[name].source)),
-                found.get(key_of(directory, name)),
-            )
-            if source is not None and source.etag == copies[name].etag:
-                pairs.append((source.key, key_of(directory, name)))
-            elif target is None or target.size != copies[name].size:
-                raise _lost(bucket, key_of(directory, copies[name].source), copies[name])
+        for key in step:
+            copied = record.copies[key]
+            source, target = found.get(copied.source), found.get(key)
+            if source is not None and source.etag == copied.etag:
+                pairs.append((copied.source, key))
+            elif target is None or target.size != copied.size:
+                raise _lost(bucket, copied.source, copied)
         bucket.each(lambda pair: bucket.copy(*pair), pairs)
-    for name, put in record.puts.items():
-        if isinstance(put, Content):
-            key = key_of(directory, name)
-            _write(bucket, key, put, before=found.get(key))
-    now = bucket.list_right_in(parent(key_of(directory, name)) for name in record.puts)
-    for name, put in record.puts.items():
-        target = now.get(key_of(directory, name))
+    for key, content in record.contents.items():
+        _write(bucket, key, content, before=found.get(key))
+    now = bucket.list_right_in(map(parent, record.puts))
+    for key, put in record.puts.items():
+        target = now.get(key)
         if target is None or target.size != put.size:
-            raise _lost(bucket, key_of(directory, name), put)
-    bucket.delete(key_of(directory, name) for name in record.deletes)
-    if read_record(bucket, directory) == record:
-        bucket.delete([key_of(directory, COMMIT_RECORD)])
+            raise _lost(bucket, key, put)
+    bucket.delete(record.deletes)
+    if read_record(bucket, record.directory) == record:
+        bucket.delete([record.key])
     return now
 
 
@@ -273,16 +265,11 @@ def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | Non
     return Stored(key, content.size, etag, content.mtime_ns)
 
 
-def _places(directory: str, record: Record) -> set[str]:
-    sources = (put.source for put in record.puts.values() if isinstance(put, Copied))
-    return {parent(key_of(directory, name)) for name in (*record.puts, *sources, *record.deletes)}
-
-
 def _lost(bucket: S3Bucket, key: str, put: Copied | Content) -> CorruptLogError:
     return CorruptLogError(
         "an object that a commit record needs is not there",
         expected=f"{put.size} bytes",
-        where=f"s3://{bucket.name}/{key}",
+        where=bucket.url(key),
         hint="Something else has removed or written it. "
         "Restore it from a copy or an older version of the object, then run `recover`.",
     )
@@ -293,6 +280,6 @@ def _changed(bucket: S3Bucket, key: str) -> CorruptLogError:
         "the directory has changed since it was read",
         expected="no change by anybody else",
         found="an object that was written, replaced or removed since",
-        where=f"s3://{bucket.name}/{key}",
+        where=bucket.url(key),
         hint="Something else is writing there. Stop it and run again.",
     )

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from winnow.storage.contract import os_error
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
-from winnow.storage.s3.bucket import S3Bucket, key_of
+from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
+from winnow.storage.s3.memory import key_of
 
 
 class S3LeaseFile:

@@ -4,7 +4,7 @@ A listing is a snapshot of a directory. What it names is read on the condition t
 same tag (`If-Match`), or is remembered by its tag: an object with the same tag has the same bytes.
 So a reader reads the directory as it was listed, or notices that it has changed. That an object is
 missing is never remembered. Listings are forgotten after a while, and where a run or a stage of its
-tasks begins (`Remembers.forget`).
+tasks begins (`Storage.forget`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
-
-from winnow.storage.contract import Entry
+from typing import TypeAlias
 
 GOOD_S = 30.0
 """Seconds after which a listing is too old."""
 _MOST_OBJECTS = 100_000
 _MOST_TIMES = 100_000
 _MOST_BYTES = 32 * 2**20
+Identity: TypeAlias = tuple[str, int, int]
+"""Key, size and number of the tag: what has the same ones has the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class Stored:
     size: int
     etag: str
     modified_ns: int
+
+    @property
+    def identity(self) -> Identity:
+        return self.key, self.size, stamp_of(self.etag)
 
 
 @lru_cache(100_000)
@@ -46,132 +51,118 @@ def parent(key: str) -> str:
     return key.rpartition("/")[0]
 
 
+def name_of(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def inside(directory: str) -> str:
+    """Return the prefix of all keys in a directory. The whole bucket is a directory, too."""
+    return f"{directory}/" if directory else ""
+
+
+def key_of(directory: str, name: str) -> str:
+    return inside(directory) + name
+
+
+def covers(directory: str, key: str) -> bool:
+    """Return whether a key is that of the directory or lies below it."""
+    return f"{key}/".startswith(inside(directory))
+
+
+@dataclass(slots=True)
+class _Directory:
+    objects: dict[str, Stored] = field(default_factory=dict)
+    """By key: those directly in the directory."""
+    since: float = field(default_factory=time.monotonic)
+    """When it was listed, or first written to."""
+
+
 class Memory:
     """Threads may use it at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._directories: OrderedDict[str, dict[str, Stored]] = OrderedDict()
-        self._since: dict[str, float] = {}
-        """When each directory was listed, or first written to."""
-        self._objects = 0
-        self._times: dict[tuple[str, int, int], tuple[int, int | None]] = {}
+        self._directories: OrderedDict[str, _Directory] = OrderedDict()
+        self._times: dict[Identity, tuple[int, int | None]] = {}
         """The time in the metadata, and that of the upload if a listing told it."""
-        self._beginnings: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._beginnings: OrderedDict[Identity, bytes] = OrderedDict()
         self._bytes = 0
 
     def find(self, key: str) -> Stored | None:
         """Return an object as it was last seen. None if it is unknown, or that was too long ago."""
-        since = self._since.get(parent(key))
-        if since is None or time.monotonic() - since > GOOD_S:
+        known = self._directories.get(parent(key))
+        if known is None or time.monotonic() - known.since > GOOD_S:
             return None
-        return self._directories.get(parent(key), {}).get(key)
+        return known.objects.get(key)
 
     def known_in(self, directory: str) -> list[Stored]:
         """Return the known objects directly below a prefix."""
         with self._lock:
-            return [*self._directories.get(directory, {}).values()]
+            return [*self._directories.get(directory, _Directory()).objects.values()]
 
-    def list_as(self, directory: str, objects: Mapping[str, Stored]) -> None:
+    def list_as(self, directory: str, objects: Iterable[Stored]) -> None:
         """Remember a listing, instead of all that was known there."""
         with self._lock:
-            self._drop(directory)
-            self._directories[directory] = dict(objects)
-            self._since[directory] = time.monotonic()
-            self._objects += len(objects)
-            while self._objects > _MOST_OBJECTS and len(self._directories) > 1:
-                self._drop(next(iter(self._directories)))
+            self._directories.pop(directory, None)
+            self._directories[directory] = _Directory({one.key: one for one in objects})
+            known = sum(len(one.objects) for one in self._directories.values())
+            while known > _MOST_OBJECTS and len(self._directories) > 1:
+                known -= len(self._directories.popitem(last=False)[1].objects)
 
     def add(self, stored: Stored) -> None:
         """Remember an object that this process has written."""
         with self._lock:
-            self._since.setdefault(parent(stored.key), time.monotonic())
-            of = self._directories.setdefault(parent(stored.key), {})
-            self._objects += stored.key not in of
-            of[stored.key] = stored
+            there = self._directories.setdefault(parent(stored.key), _Directory())
+            there.objects[stored.key] = stored
 
-    def forget(self) -> None:
-        with self._lock:
-            self._directories.clear()
-            self._since.clear()
-            self._objects = 0
-
-    def remove(self, keys: Iterable[str]) -> None:
+    def remove(self, *keys: str) -> None:
         with self._lock:
             for key in keys:
-                if self._directories.get(parent(key), {}).pop(key, None) is not None:
-                    self._objects -= 1
+                if parent(key) in self._directories:
+                    self._directories[parent(key)].objects.pop(key, None)
 
-    def forget_in(self, directories: Iterable[str]) -> None:
+    def forget(self, which: Callable[[str], bool] = lambda _: True) -> None:
         """Forget the objects directly below these prefixes."""
         with self._lock:
-            for directory in directories:
-                self._drop(directory)
+            for directory in filter(which, [*self._directories]):
+                del self._directories[directory]
 
     def forget_below(self, directory: str) -> None:
         """Forget everything in a directory and its sub-directories."""
-        with self._lock:
-            for at in [*self._directories]:
-                if at == directory or at.startswith(f"{directory}/"):
-                    self._drop(at)
+        self.forget(lambda at: covers(directory, at))
 
-    def _drop(self, directory: str) -> None:
-        self._since.pop(directory, None)
-        self._objects -= len(self._directories.pop(directory, {}))
-
-    def known_time(self, stored: Stored) -> tuple[int | None, bool]:
+    def time_of(self, stored: Stored) -> tuple[int | None, bool]:
         """Return the time in the metadata, or that of the upload without one, and whether it is
         known to be of this very upload. None if unknown.
 
         The same bytes may have been written again, with the same tag and another time.
         """
-        mtime_ns, written_ns = self._times.get(_identity(stored), (None, None))
+        mtime_ns, written_ns = self._times.get(stored.identity, (None, None))
         if written_ns is not None and written_ns != stored.modified_ns:
             return None, False
         return mtime_ns, written_ns is not None
 
-    def time_of(self, stored: Stored) -> int | None:
-        return self.known_time(stored)[0]
-
-    def learn_time(self, stored: Stored, mtime_ns: int, *, listed: bool = False) -> None:
-        """`listed`: a listing told when the object was uploaded, unless this process wrote it."""
-        at = _identity(stored)
-        listed &= self._times.get(at, (0, 0))[1] is not None
-        self._learn_time(at, mtime_ns, stored.modified_ns if listed else None)
-
-    def learn_time_of(self, key: str, entry: Entry, written_ns: int | None = None) -> None:
-        """`written_ns`: the time of the upload that has this time, if it is known."""
-        self._learn_time((key, entry.size, entry.stamp[0]), entry.mtime_ns, written_ns)
-
-    def _learn_time(self, at: tuple[str, int, int], mtime_ns: int, written_ns: int | None) -> None:
+    def learn_time(self, of: Identity, mtime_ns: int, written_ns: int | None = None) -> None:
+        """`written_ns`: the time of the upload that has this time, if a listing told it."""
         with self._lock:
             if len(self._times) >= _MOST_TIMES:
                 self._times.clear()
-            self._times[at] = mtime_ns, written_ns
+            self._times[of] = mtime_ns, written_ns
 
     def beginning_of(self, stored: Stored, *, once: bool = False) -> bytes | None:
         """Return the first bytes of an object, or all of them. With `once`, forget them."""
-        at = stored.key, stamp_of(stored.etag)
         with self._lock:
-            found = self._beginnings.pop(at, None)
+            found = self._beginnings.pop(stored.identity, None)
             if found is not None and once:
                 self._bytes -= len(found)
             elif found is not None:
-                self._beginnings[at] = found
+                self._beginnings[stored.identity] = found
             return found
 
-    def learn_beginning(self, stored: Stored, data: bytes) -> None:
-        self.learn_data(stored.key, stamp_of(stored.etag), data)
-
-    def learn_data(self, key: str, stamp: int, data: bytes) -> None:
-        """Learn the first bytes of the object with this key and tag, or all of them."""
-        at = key, stamp
+    def learn_beginning(self, of: Identity, data: bytes) -> None:
+        """Learn the first bytes of an object, or all of them."""
         with self._lock:
-            self._bytes += len(data) - len(self._beginnings.pop(at, b""))
-            self._beginnings[at] = data
+            self._bytes += len(data) - len(self._beginnings.pop(of, b""))
+            self._beginnings[of] = data
             while self._bytes > _MOST_BYTES:
                 self._bytes -= len(self._beginnings.popitem(last=False)[1])
-
-
-def _identity(stored: Stored) -> tuple[str, int, int]:
-    return stored.key, stored.size, stamp_of(stored.etag)

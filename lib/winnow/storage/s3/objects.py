@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from winnow.errors import CorruptLogError
-from winnow.storage.contract import COMMIT_RECORD, Entry, Remembered, os_error
-from winnow.storage.s3.bucket import S3Bucket, inside, key_of
+from winnow.storage.contract import COMMIT_RECORD, Entry, Remembered, Storage, os_error
+from winnow.storage.s3.bucket import AT_ONCE, S3Bucket
 from winnow.storage.s3.change import read_record
-from winnow.storage.s3.client import ObjectChangedError
-from winnow.storage.s3.memory import Memory, Stored, parent, stamp_of
+from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
+from winnow.storage.s3.memory import Memory, Stored, inside, key_of, name_of, parent, stamp_of
 from winnow.storage.s3.record import Content, Copied
 from winnow.storage.size_limits import size_limit, too_large
 
@@ -42,19 +42,19 @@ _TRIES = 3
 
 def is_timed(key: str) -> bool:
     """Return whether the time of an object has a meaning."""
-    return _TIMED in key.rpartition("/")[2]
+    return _TIMED in name_of(key)
 
 
 def _is_segment(key: str) -> bool:
-    return any(suffix in key.rpartition("/")[2] for suffix in _SEGMENT)
+    return any(suffix in name_of(key) for suffix in _SEGMENT)
 
 
 def _most_whole(key: str) -> int:
     return _SMALL_LOG_BYTES if is_timed(key) else _SMALL_BYTES
 
 
-class Objects:
-    """The objects of one bucket, as this process knows them."""
+class Objects(Storage):
+    """The objects of one bucket, as this process knows them: the part of `Storage` that reads."""
 
     def __init__(self, bucket: S3Bucket) -> None:
         self.bucket = bucket
@@ -67,20 +67,20 @@ class Objects:
         objects, directories = self.bucket.list_top(directory)
         found: dict[str, Found] = {one.key: one for one in objects}
         if key_of(directory, COMMIT_RECORD) not in found:
-            self.memory.list_as(directory, {one.key: one for one in objects})
+            self.memory.list_as(directory, objects)
             return found, set(directories)
         self.memory.forget_below(directory)
         record = read_record(self.bucket, directory)
-        if record is not None:
-            found = {
-                at: one
-                for at, one in found.items()
-                if at.removeprefix(inside(directory)) not in record.deletes
-            }
-            found |= {
-                key_of(directory, name): _absolute(put, directory)
-                for name, put in record.puts.items()
-            }
+        if record is None:
+            return found, set(directories)
+        for key in record.deletes:
+            found.pop(key, None)
+        for key, put in record.puts.items():
+            name, is_deeper, _ = key.removeprefix(inside(directory)).partition("/")
+            if is_deeper:
+                directories.append(name)
+            else:
+                found[key] = put
         return found, set(directories)
 
     def find(self, key: str) -> Found:
@@ -90,7 +90,7 @@ class Objects:
             return known
         found = self.list_right_in(parent(key))[0].get(key)
         if found is None:
-            raise os_error(errno.ENOENT, f"s3://{self.bucket.name}/{key}")
+            raise os_error(errno.ENOENT, self.bucket.url(key))
         return found
 
     def read(self, key: str, start: int, length: int | None) -> bytes:
@@ -101,7 +101,7 @@ class Objects:
                 return self.read_found(key, found, start, length)
             except (FileNotFoundError, ObjectChangedError):
                 self.memory.forget_below(parent(key))
-        raise ObjectChangedError(f"s3://{self.bucket.name}/{key}: it is replaced again and again")
+        raise ObjectChangedError(f"{self.bucket.url(key)}: it is replaced again and again")
 
     def read_found(self, key: str, found: Found, start: int, length: int | None) -> bytes:
         """Do the same for a file that was found. ObjectChangedError or FileNotFoundError if the
@@ -109,7 +109,7 @@ class Objects:
         """
         if length is None:
             if found.size > size_limit(key):
-                raise too_large(f"s3://{self.bucket.name}/{key}", found.size, size_limit(key))
+                raise too_large(self.bucket.url(key), found.size, size_limit(key))
             length = found.size
         end = min(start + length, found.size)
         if isinstance(found, Content):
@@ -117,36 +117,41 @@ class Objects:
         if start >= end:
             return b""
         if isinstance(found, Copied):
-            return self._read_copied(key, found, start, end - start)
+            try:
+                return self.bucket.get_range(found.source, start, end - start, etag=found.etag)
+            except (FileNotFoundError, ObjectChangedError):
+                # The source is deleted or overwritten only when its copy is complete.
+                return self.bucket.get_range(key, start, end - start)
         # Other files than segments are replaced by reading, changing and writing them.
         beginning = self.memory.beginning_of(found, once=not _is_segment(found.key))
         if beginning is None and (found.size <= _most_whole(found.key) or end <= _HEAD_BYTES):
             beginning = self._read_beginning(found)
             if _is_segment(found.key):
-                self.memory.learn_beginning(found, beginning)
+                self.memory.learn_beginning(found.identity, beginning)
         if beginning is not None and end <= len(beginning):
             return beginning[start:end]
         data = self.bucket.get_range(found.key, start, end - start, etag=found.etag)
         if len(data) < end - start:
-            raise ObjectChangedError(f"s3://{self.bucket.name}/{found.key}: it is shorter")
+            raise ObjectChangedError(f"{self.bucket.url(found.key)}: it is shorter")
         return data
-
-    def _read_copied(self, key: str, copied: Copied, start: int, length: int) -> bytes:
-        try:
-            return self.bucket.get_range(copied.source, start, length, etag=copied.etag)
-        except (FileNotFoundError, ObjectChangedError):
-            # The source is deleted or overwritten only when its copy is complete.
-            return self.bucket.get_range(key, start, length)
 
     def _read_beginning(self, stored: Stored) -> bytes:
         whole = stored.size <= _most_whole(stored.key)
         data, mtime_ns = self.bucket.get_beginning(stored, stored.size if whole else _HEAD_BYTES)
-        self.memory.learn_time(stored, mtime_ns, listed=True)
+        self._learn_time(stored, mtime_ns)
         return data
 
-    def read_ahead(self, keys: Iterable[str]) -> None:
-        """Read small files at once. Directories that are not known are listed first."""
-        wanted = [*keys]
+    def _learn_time(self, stored: Stored, mtime_ns: int) -> None:
+        """Learn the time in the metadata. A listing told that of the upload, unless this process
+        has written the object.
+        """
+        known, is_sure = self.memory.time_of(stored)
+        written_ns = stored.modified_ns if known is None or is_sure else None
+        self.memory.learn_time(stored.identity, mtime_ns, written_ns)
+
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        """Directories that are not known are listed first."""
+        wanted = [*map(key_in, paths)]
         unknown = {parent(key) for key in wanted if self.memory.find(key) is None}
         self.bucket.each(self._try_listing, sorted(unknown))
         small, left = [], _AHEAD_BYTES
@@ -167,80 +172,84 @@ class Objects:
         """Return the time of an object. Without one, if it is gone, that of its upload."""
         try:
             if stored.size:
-                self.memory.learn_beginning(stored, self._read_beginning(stored))
+                self.memory.learn_beginning(stored.identity, self._read_beginning(stored))
             else:
-                mtime_ns = self.bucket.look(stored.key)[1]
-                self.memory.learn_time(stored, mtime_ns, listed=True)
+                self._learn_time(stored, self.bucket.look(stored.key)[1])
         except (FileNotFoundError, ObjectChangedError):
             return stored.modified_ns
-        known = self.memory.time_of(stored)
+        known, _ = self.memory.time_of(stored)
         return stored.modified_ns if known is None else known
+
+    def _known_time(self, stored: Stored) -> tuple[int | None, bool]:
+        """Return the time of an object, None if a request must tell it, and whether it is certain
+        to be that of this very upload.
+        """
+        return self.memory.time_of(stored) if is_timed(stored.key) else (stored.modified_ns, True)
 
     def times_of(self, objects: Iterable[Stored]) -> dict[Stored, int]:
         """Return the time of each object, in ns since the epoch."""
-        every = list(objects)
-        times = {one: one.modified_ns for one in every if not is_timed(one.key)}
-        times |= {
-            one: known
-            for one in every
-            if one not in times and (known := self.memory.time_of(one)) is not None
-        }
-        unknown = [one for one in every if one not in times]
-        return times | dict(
-            zip(unknown, self.bucket.each(self._try_beginning, unknown), strict=True)
-        )
-
-    def time_of(self, found: Found) -> int:
-        """Return the time of one file of any kind, as its metadata has it."""
-        if not isinstance(found, Stored):
-            return found.mtime_ns
-        known = self.memory.time_of(found)
-        return self.bucket.look(found.key)[1] if known is None else known
+        known = {one: self._known_time(one)[0] for one in objects}
+        unknown = [one for one, time in known.items() if time is None]
+        told = dict(zip(unknown, self.bucket.each(self._try_beginning, unknown), strict=True))
+        return {one: told[one] if time is None else time for one, time in known.items()}
 
     def entries(self, found: Mapping[str, Found]) -> list[Entry]:
-        """Return the entries of `found`, which is by name, in its order."""
+        """Return the entries of `found`, which is by key, in its order."""
         times = self.times_of(one for one in found.values() if isinstance(one, Stored))
         return [
-            _entry(name, one, times[one] if isinstance(one, Stored) else one.mtime_ns)
-            for name, one in found.items()
+            _entry(key, one, times[one] if isinstance(one, Stored) else one.mtime_ns)
+            for key, one in found.items()
         ]
 
+    def calls_at_once(self, path: str) -> int:
+        del path
+        return AT_ONCE
+
+    def forget(self) -> None:
+        """What is known of each object remains true."""
+        self.memory.forget()
+
     def listed_in(self, directory: str) -> tuple[Remembered, ...]:
-        """See `Remembers.listed_in`. Makes no request."""
-        found = []
-        for one in self.memory.known_in(directory):
-            timed = is_timed(one.key)
-            mtime_ns, sure = self.memory.known_time(one) if timed else (one.modified_ns, True)
-            if mtime_ns is not None:
-                entry = _entry(one.key.rpartition("/")[2], one, mtime_ns)
-                found.append(Remembered(entry, one.modified_ns if sure else None))
-        return tuple(found)
+        """Makes no request."""
+        known = [(one, *self._known_time(one)) for one in self.memory.known_in(key_in(directory))]
+        return tuple(
+            Remembered(_entry(one.key, one, mtime_ns), one.modified_ns if is_sure else None)
+            for one, mtime_ns, is_sure in known
+            if mtime_ns is not None
+        )
 
     def learn(self, directory: str, listed: Iterable[Remembered]) -> None:
-        """See `Remembers.learn`."""
         for one in listed:
-            key = key_of(directory, one.entry.name)
-            if is_timed(key) and one.entry.stamp:
-                self.memory.learn_time_of(key, one.entry, one.written_ns)
-            if one.data is not None and len(one.data) == one.entry.size:
-                self.memory.learn_data(key, one.entry.stamp[0], one.data)
+            entry, key = one.entry, key_of(key_in(directory), one.entry.name)
+            if not entry.stamp:
+                continue
+            identity = key, entry.size, entry.stamp[0]
+            if is_timed(key):
+                self.memory.learn_time(identity, entry.mtime_ns, one.written_ns)
+            if one.data is not None and len(one.data) == entry.size:
+                self.memory.learn_beginning(identity, one.data)
 
     def written(self, key: str, size: int, etag: str, mtime_ns: int | None) -> None:
         """Remember an object that this process has written."""
         stored = Stored(key, size, etag, time.time_ns())
-        self.memory.learn_time(stored, stored.modified_ns if mtime_ns is None else mtime_ns)
+        self.memory.learn_time(
+            stored.identity, stored.modified_ns if mtime_ns is None else mtime_ns
+        )
         self.memory.add(stored)
 
 
-def _absolute(put: Copied | Content, directory: str) -> Copied | Content:
-    if isinstance(put, Content):
-        return put
-    return Copied(key_of(directory, put.source), put.size, put.etag, put.mtime_ns)
+def key_in(url: str) -> str:
+    return bucket_and_key(url)[1]
 
 
-def _entry(name: str, found: Found, mtime_ns: int) -> Entry:
+def _entry(key: str, found: Found, mtime_ns: int) -> Entry:
     # The same bytes, written again, have the same tag.
     stamp = () if isinstance(found, Content) else (stamp_of(found.etag),)
     return Entry(
-        name=name, is_file=True, is_dir=False, size=found.size, mtime_ns=mtime_ns, stamp=stamp
+        name=name_of(key),
+        is_file=True,
+        is_dir=False,
+        size=found.size,
+        mtime_ns=mtime_ns,
+        stamp=stamp,
     )

@@ -12,12 +12,14 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, get_args
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.own_json import Value, parse_json
+from winnow.storage.s3.memory import inside, key_of
 
 _VERSION = 1
 _HINT = "Another version of Winnow may have written it: finish with that one (`recover`)."
@@ -27,9 +29,8 @@ State = Literal["prepared", "decided"]
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """New content of a name: bytes and time of an object as it was at the commit.
-
-    Names are relative to the directory, sizes in bytes, times in ns since the epoch.
+    """New content of a key: bytes and time of the object `source` as it was at the commit. Size in
+    bytes, time in ns since the epoch.
     """
 
     source: str
@@ -40,7 +41,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """New content of a name: these bytes."""
+    """New content of a key: these bytes."""
 
     data: bytes
     mtime_ns: int
@@ -50,27 +51,38 @@ class Content:
         return len(self.data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Record:
+    """Its names are keys. In the object they are relative to the directory."""
+
+    directory: str
     id: str
     """Identifies the change; unique."""
     state: State
-    puts: Mapping[str, Copied | Content]
-    """By name; none is in `deletes`."""
+    copies: Mapping[str, Copied]
+    """By key, like `contents`. No key is in two of the three."""
+    contents: Mapping[str, Content]
     deletes: tuple[str, ...]
-    """Names to delete, including sources of `puts`."""
+    """Keys to delete, including sources of `copies`."""
+
+    @property
+    def key(self) -> str:
+        return key_of(self.directory, COMMIT_RECORD)
+
+    @property
+    def puts(self) -> Mapping[str, Copied | Content]:
+        return {**self.copies, **self.contents}
 
     def in_order(self) -> list[list[str]]:
-        """Return the names that get a copy, in steps. No name of a step is a source in the same or
-        a later step.
+        """Return the keys that get a copy, in steps. No key of a step is a source in the same or a
+        later step.
 
         Raises CorruptLogError where there is no such order.
         """
-        sources = {name: put.source for name, put in self.puts.items() if isinstance(put, Copied)}
-        order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(sources, ()))
-        for name, source in sources.items():
-            if source in sources and source != name:
-                order.add(source, name)
+        order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.copies, ()))
+        for key, copied in self.copies.items():
+            if copied.source in self.copies and copied.source != key:
+                order.add(copied.source, key)
         try:
             order.prepare()
         except CycleError as error:
@@ -86,52 +98,54 @@ class Record:
 
 
 def encode(record: Record) -> bytes:
-    copies = {name: put for name, put in record.puts.items() if isinstance(put, Copied)}
-    contents = {name: put for name, put in record.puts.items() if isinstance(put, Content)}
+    def name(key: str) -> str:
+        return key.removeprefix(inside(record.directory))
+
     fields = {
         "version": _VERSION,
         "id": record.id,
         "state": record.state,
         "copies": [
-            [name, put.source, put.size, put.etag, put.mtime_ns] for name, put in copies.items()
+            [name(key), name(of.source), of.size, of.etag, of.mtime_ns]
+            for key, of in record.copies.items()
         ],
         "contents": [
-            [n, base64.b64encode(put.data).decode(), put.mtime_ns] for n, put in contents.items()
+            [name(key), base64.b64encode(of.data).decode(), of.mtime_ns]
+            for key, of in record.contents.items()
         ],
-        "deletes": record.deletes,
+        "deletes": [*map(name, record.deletes)],
     }
     return json.dumps(fields).encode()
 
 
-def decode(data: bytes, where: str) -> Record:
+def decode(data: bytes, directory: str, where: str) -> Record:
     """Parse a record. Raises CorruptLogError for anything that `encode` would not have written."""
     fields = parse_json(data, where, hint=_HINT).fields(
         ("version", "id", "state", "copies", "contents", "deletes")
     )
     fields["version"].version(_VERSION)
-    puts: dict[str, Copied | Content] = {}
-    for row in fields["copies"].items():
-        name, source, size, etag, mtime_ns = row.items(length=5)
-        puts[_name(name)] = Copied(
-            _name(source), size.integer(), etag.text(shortest=0), mtime_ns.integer()
-        )
-    for row in fields["contents"].items():
-        name, data_text, mtime_ns = row.items(length=3)
-        puts[_name(name)] = Content(data_text.base64(), mtime_ns.integer())
-    deletes = tuple(_name(name) for name in fields["deletes"].items())
-    if len({*puts, *deletes}) < len(fields["copies"].items()) + len(
-        fields["contents"].items()
-    ) + len(deletes):
-        raise fields["copies"].refused("each name once", "a name that appears twice")
-    state: State = (
-        "decided" if fields["state"].one_of(*get_args(State)) == "decided" else "prepared"
+    copies = [row.items(length=5) for row in fields["copies"].items()]
+    contents = [row.items(length=3) for row in fields["contents"].items()]
+    key = partial(_key, directory)
+    record = Record(
+        directory,
+        fields["id"].text(shortest=0),
+        "decided" if fields["state"].one_of(*get_args(State)) == "decided" else "prepared",
+        {
+            key(name): Copied(key(of), size.integer(), etag.text(shortest=0), time.integer())
+            for name, of, size, etag, time in copies
+        },
+        {key(name): Content(content.base64(), time.integer()) for name, content, time in contents},
+        tuple(map(key, fields["deletes"].items())),
     )
-    return Record(id=fields["id"].text(shortest=0), state=state, puts=puts, deletes=deletes)
+    if len({*record.puts, *record.deletes}) < len(copies) + len(contents) + len(record.deletes):
+        raise fields["copies"].refused("each name once", "a name that appears twice")
+    return record
 
 
-def _name(value: Value) -> str:
-    """Return a name. It becomes a key, so it must lie below the directory."""
+def _key(directory: str, value: Value) -> str:
+    """Return the key of a name. It must lie below the directory."""
     name = value.text()
     if name == COMMIT_RECORD or any(part in {"", ".", ".."} for part in name.split("/")):
         raise value.refused("a name below the directory")
-    return name
+    return key_of(directory, name)

@@ -12,8 +12,9 @@ from winnow.storage.creating import create_file
 from winnow.storage.file_tree import MOST_ON_TOP, FileTree, StoredFile, size_changed
 from winnow.storage.guarded import open_file
 from winnow.storage.local import LocalStorage
-from winnow.storage.s3.bucket import S3Bucket, inside, key_of
+from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.client import ObjectChangedError, bucket_and_key, mtime_of
+from winnow.storage.s3.memory import inside, key_of, name_of
 
 
 class S3Tree(FileTree):
@@ -40,7 +41,7 @@ class S3Tree(FileTree):
 
     def _top(self, prefix: str) -> list[str]:
         objects, directories = self._bucket.list_top(prefix)
-        names = (one.key.rpartition("/")[2] for one in objects)
+        names = (name_of(one.key) for one in objects)
         return sorted([*names, *(f"{name}/" for name in directories)])
 
     def neighbours(self) -> Iterable[str]:

@@ -21,9 +21,8 @@ PATHS = st.lists(
     NAMES.filter(lambda name: name not in {".", "..", ".winnow-commit"}), min_size=1, max_size=3
 )
 TIMES = st.integers(0, 2**63 - 1)
-PUTS = st.builds(Copied, PATHS.map("/".join), TIMES, st.text(max_size=4), TIMES) | st.builds(
-    Content, st.binary(max_size=8), TIMES
-)
+COPIES = st.builds(Copied, PATHS.map("/".join), TIMES, st.text(max_size=4), TIMES)
+CONTENTS = st.builds(Content, st.binary(max_size=8), TIMES)
 NUMBERS = st.integers(0, 2**24 - 1)
 EDITS = st.lists(
     st.builds(Edit, st.integers(0, len(Kind) - 1), NUMBERS, NUMBERS), min_size=1, max_size=4
@@ -38,15 +37,18 @@ ANY = st.recursive(
 
 @st.composite
 def records(draw: st.DrawFn) -> Record:
-    puts = draw(st.dictionaries(PATHS.map("/".join), PUTS, max_size=4))
-    deletes = draw(
-        st.lists(PATHS.map("/".join).filter(lambda name: name not in puts), unique=True, max_size=3)
-    )
+    names = PATHS.map("/".join)
+    copies = draw(st.dictionaries(names, COPIES, max_size=3))
+    contents = draw(st.dictionaries(names.filter(lambda n: n not in copies), CONTENTS, max_size=3))
+    others = names.filter(lambda name: name not in {*copies, *contents})
+    deletes = draw(st.lists(others, unique=True, max_size=3))
     state = draw(st.sampled_from(["prepared", "decided"]))
     return Record(
+        directory="",
         id=draw(st.text(max_size=4)),
         state="decided" if state == "decided" else "prepared",
-        puts=puts,
+        copies=copies,
+        contents=contents,
         deletes=tuple(deletes),
     )
 
@@ -68,20 +70,19 @@ def accepts(data: bytes) -> bool:
     order holds every copy.
     """
     try:
-        record = decode(data, "here")
+        record = decode(data, "", "here")
         steps = record.in_order()
     except CorruptLogError:
         return False
-    assert decode(encode(record), "here") == record
-    copies = {name for name, put in record.puts.items() if isinstance(put, Copied)}
-    assert sorted(name for step in steps for name in step) == sorted(copies)
+    assert decode(encode(record), "", "here") == record
+    assert sorted(name for step in steps for name in step) == sorted(record.copies)
     return True
 
 
 @settings(max_examples=60)
 @given(record=records())
 def test_record_reads_back_as_written(record: Record) -> None:
-    assert decode(encode(record), "here") == record
+    assert decode(encode(record), "", "here") == record
 
 
 @settings(max_examples=60)
@@ -131,6 +132,6 @@ def test_impossible_record_is_refused(data: bytes) -> None:
 
 @pytest.mark.timeout(20)
 def test_long_chain_of_copies_is_ordered_in_linear_time() -> None:
-    puts = {str(n): Copied(str(n + 1), 0, "", 0) for n in range(50_000)}
-    record = Record(id="x", state="decided", puts=puts, deletes=())
-    assert record.in_order() == [[name] for name in puts]
+    copies = {str(n): Copied(str(n + 1), 0, "", 0) for n in range(50_000)}
+    record = Record("", "x", "decided", copies, {}, ())
+    assert record.in_order() == [[name] for name in copies]
