@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from winnow.runtime.meter import StageCounts, TaskCounts, metering
+from winnow.runtime.meter import StageCounts, metering
 from winnow.runtime.packing import ITEM_BYTES
 from winnow.runtime.profile import jobs_with_tag
 
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 class StageWork:
     """Of one stage, in each task; `work` and `counts` in an order of their own."""
 
-    counts: tuple[TaskCounts, ...]
+    counts: tuple[Counter[str], ...]
     shuffled: tuple[int, ...]
     """Bytes, read and written."""
 
     @property
     def work(self) -> tuple[int, ...]:
         """Bytes, with those that the files cost."""
-        return tuple(one.read + one.written + one.files * ITEM_BYTES for one in self.counts)
+        return tuple(
+            one["read"] + one["written"] + one["files"] * ITEM_BYTES for one in self.counts
+        )
 
 
 class _EachTask:
@@ -54,7 +56,7 @@ def work_of(spark: SparkSession, work: Callable[[], object]) -> list[StageWork]:
     finally:
         sc.removeJobTag(tag)
     _, stages = jobs_with_tag(sc, tag)
-    counted: dict[int, list[TaskCounts]] = defaultdict(list)
+    counted: dict[int, list[Counter[str]]] = defaultdict(list)
     for term in each.value:
         for stage, counts in term.items():
             counted[stage].append(counts)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from py4j.protocol import Py4JError
@@ -16,6 +14,8 @@ from pyspark.errors import PySparkException
 from winnow.errors import StoppedError
 from winnow.runtime.failed_job import failed_job
 from winnow.runtime.failure import Failure, failure
+from winnow.runtime.session import tagged
+from winnow.runtime.side_by_side import repeating
 from winnow.runtime.stop import Stop
 
 _R = TypeVar("_R")
@@ -32,32 +32,16 @@ def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
 
     Raises StoppedError if the block failed because of that.
     """
-    tag = f"winnow-{uuid.uuid4().hex}"
-    finished = threading.Event()
+    with tagged(sc) as tag:
 
-    def watch() -> None:
-        while not finished.wait(_EVERY_S):
+        def cancel() -> None:
+            # Repeatedly: Spark may not know yet of a job that was just submitted.
             if stop.reason is not None:
-                try:
-                    # Repeatedly: Spark may not know yet of a job that was just submitted.
+                with suppress(Py4JError, OSError):  # the JVM is shutting down, and its jobs with it
                     sc.cancelJobsWithTag(tag)
-                except (Py4JError, OSError):  # the JVM is shutting down, and its jobs end with it
-                    _log.debug("could not cancel jobs", exc_info=True)
-                    return
 
-    sc.addJobTag(tag)
-    watcher = threading.Thread(target=watch, name="winnow-stop", daemon=True)
-    watcher.start()
-    try:
-        with _stoppable(stop):
+        with repeating(cancel, every_s=_EVERY_S), _stoppable(stop):
             yield
-    finally:
-        finished.set()
-        watcher.join()
-        try:
-            sc.removeJobTag(tag)
-        except (Py4JError, OSError):
-            _log.debug("could not remove a job tag", exc_info=True)
 
 
 @contextmanager

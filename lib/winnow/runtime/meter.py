@@ -7,10 +7,10 @@ Nothing is counted unless a job is built inside `metering`: its functions then c
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -19,29 +19,10 @@ from winnow.storage.io_counters import MOVED
 _P = ParamSpec("_P")
 _U = TypeVar("_U")
 
-
-@dataclass(frozen=True, slots=True)
-class TaskCounts:
-    """Sums over any number of tasks."""
-
-    read: int = 0
-    """Bytes of files, including mapped ones."""
-    written: int = 0
-    cpu_ns: int = 0
-    """Of the Python processes, user and system mode. Spark reports the JVM's."""
-    files: int = 0
-    """Files opened for I/O."""
-    read_back_ns: int = 0
-    """See `Moved.read_back_ns`."""
-
-    def __add__(self, other: TaskCounts) -> TaskCounts:
-        return TaskCounts(
-            *(getattr(self, name) + getattr(other, name) for name in TaskCounts.__slots__)
-        )
-
-
-StageCounts = Mapping[int, TaskCounts]
-"""Counts by Spark's stage number."""
+StageCounts = Mapping[int, Counter[str]]
+"""By Spark's stage number, sums over its tasks: of `MOVED`, and `cpu_ns` of the Python processes in
+user and system mode. Spark reports the JVM's.
+"""
 
 
 class Meter(Protocol):
@@ -74,26 +55,13 @@ def _counting(
 ) -> Iterator[_U]:
     from pyspark import TaskContext  # noqa: PLC0415 - importers need not have Spark
 
-    before = _counts(-1)
+    before = _counts()
     yield from function(*args, **kwargs)
     task = TaskContext.get()
     if task is not None:
-        meter.add({task.stageId(): before + _counts(1)})
+        meter.add({task.stageId(): _counts() - before})
 
 
-def _counts(sign: int) -> TaskCounts:
-    """Return what this process has done so far, to add (1) or to subtract (-1)."""
-    return TaskCounts(
-        read=sign * MOVED.read,
-        written=sign * MOVED.written,
-        cpu_ns=sign * time.process_time_ns(),
-        files=sign * MOVED.files,
-        read_back_ns=sign * MOVED.read_back_ns,
-    )
-
-
-def added(left: StageCounts, right: StageCounts) -> StageCounts:
-    return {
-        stage: left.get(stage, TaskCounts()) + right.get(stage, TaskCounts())
-        for stage in {*left, *right}
-    }
+def _counts() -> Counter[str]:
+    """Return what this process has done so far."""
+    return MOVED + Counter(cpu_ns=time.process_time_ns())

@@ -15,18 +15,18 @@ it needs no listener of ours, which would call back into Python.
 from __future__ import annotations
 
 import json
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from winnow.clock import ms_of, now_ms
-from winnow.runtime.meter import StageCounts, TaskCounts, added, metering
+from winnow.runtime.meter import StageCounts, metering
 from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.session import tagged
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
@@ -114,18 +114,18 @@ class _Sums:
         return {}
 
     def addInPlace(self, left: StageCounts, right: StageCounts) -> StageCounts:  # noqa: N802 - pyspark's name
-        return added(left, right)
+        none = Counter[str]()
+        return {n: left.get(n, none) + right.get(n, none) for n in {*left, *right}}
 
 
-class Profiler:
+class Profiler(Progress):
     """A Progress that records when each stage began and forwards to another Progress."""
 
-    def __init__(self, sc: SparkContext, *, earlier: Sequence[Mark] = ()) -> None:
-        """`earlier`: phases before Spark started."""
-        self._sc = sc
+    def __init__(self, sc: SparkContext, tag: str, *, earlier: Sequence[Mark] = ()) -> None:
+        """`tag`: of the jobs that count. `earlier`: phases before Spark started."""
+        self._sc, self._tag = sc, tag
         self._progress: Progress = Silence()
         self._marks = [*earlier]
-        self.tag = f"winnow-profile-{uuid.uuid4().hex}"
         self.counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # pyspark accepts it
 
     def stage(
@@ -147,7 +147,7 @@ class Profiler:
 
     def profile(self) -> Profile:
         now = now_ms()
-        jobs, stages = jobs_with_tag(self._sc, self.tag)
+        jobs, stages = jobs_with_tag(self._sc, self._tag)
         return profile_of([*self._marks, Mark("", now)], jobs, stages, self.counts.value)
 
 
@@ -193,16 +193,10 @@ def profiling(sc: SparkContext, *, earlier: Sequence[Mark] = ()) -> Iterator[Pro
     """Yield a Profiler: pass it to a run as `progress`, then ask it for the profile. The Spark jobs
     that this thread starts inside the block are those of the run.
     """
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - imported before Spark is needed
-
-    profiler = Profiler(sc, earlier=earlier)
-    sc.addJobTag(profiler.tag)
-    try:
+    with tagged(sc) as tag:
+        profiler = Profiler(sc, tag, earlier=earlier)
         with metering(profiler.counts):
             yield profiler
-    finally:
-        with suppress(Py4JError, OSError):  # the JVM is shutting down, and the tag ends with it
-            sc.removeJobTag(profiler.tag)
 
 
 def profile_of(
@@ -231,7 +225,7 @@ def profile_of(
 def _phase(
     mark: Mark, following: Mark, jobs: Sequence[Job], stages: Stages, counts: StageCounts
 ) -> Phase:
-    tasks = sum((counts.get(number, TaskCounts()) for number in stages), TaskCounts())
+    tasks = sum((counts.get(number, Counter()) for number in stages), Counter[str]())
     elapsed_ms = following.at_ms - mark.at_ms
     of_spark: dict[str, Any] = {
         name: total if unit == 1 else total / unit
@@ -244,10 +238,10 @@ def _phase(
         driver_seconds=(elapsed_ms - _covered(jobs, mark.at_ms, following.at_ms)) / 1000,
         jobs=len(jobs),
         stages=len(stages),
-        python_cpu_seconds=tasks.cpu_ns / 1e9,
-        read_back_seconds=tasks.read_back_ns / 1e9,
-        bytes_read=tasks.read,
-        bytes_written=tasks.written,
+        python_cpu_seconds=tasks["cpu_ns"] / 1e9,
+        read_back_seconds=tasks["read_back_ns"] / 1e9,
+        bytes_read=tasks["read"],
+        bytes_written=tasks["written"],
         **of_spark,
     )
 

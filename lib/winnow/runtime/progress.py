@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from winnow.runtime.session import forget_properties
+from winnow.runtime.side_by_side import repeating
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -22,25 +24,19 @@ class Progress(Protocol):
 
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
-    ) -> None: ...
-
-    def advance(self, amount: int) -> None:
-        """`amount` more bytes or tasks of the stage are done."""
-
-
-class Silence:
-    """A Progress that ignores everything."""
-
-    def stage(
-        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
     ) -> None:
         del name, total_bytes, total_tasks
 
     def advance(self, amount: int) -> None:
+        """`amount` more bytes or tasks of the stage are done."""
         del amount
 
 
-class Within:
+class Silence(Progress):
+    """A Progress that ignores everything."""
+
+
+class Within(Progress):
     """A Progress of a part of the work: its stages begin with how much of the whole is done."""
 
     def __init__(self, words: str, whole: Progress) -> None:
@@ -84,7 +80,6 @@ def watched(
         total = known or 0
         progress.stage(name, total_tasks=known)
     sc.setJobGroup(group, name)
-    finished = threading.Event()
     reported = 0
 
     def tell(done: int) -> None:
@@ -105,24 +100,14 @@ def watched(
             progress.stage(name, total_tasks=total)
         return done
 
-    def poll() -> None:
-        while not finished.wait(_EVERY_S):
-            tell(count())
-
-    watcher = threading.Thread(target=poll, name="winnow-watch", daemon=True)
-    watcher.start()
-    ended_well = False
     try:
-        yield
-        ended_well = True
+        with repeating(lambda: tell(count()), every_s=_EVERY_S):
+            yield
+        tell(total)
     finally:
-        finished.set()
-        watcher.join()
-        if ended_well:
-            tell(total)
         # The session belongs to the caller: leave no mark on its later jobs.
-        for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
-            sc.setLocalProperty(key, None)  # type: ignore[arg-type]  # None removes it
+        marks = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+        forget_properties(sc, *marks)
 
 
 def _tasks(sc: SparkContext, group: str) -> tuple[int, int]:

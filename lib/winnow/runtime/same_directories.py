@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from winnow.errors import WinnowError
+from winnow.runtime.session import telling_tasks
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
@@ -46,17 +47,15 @@ def same_directories(sc: SparkContext, log_dirs: Sequence[str]) -> Iterator[None
     from winnow.runtime.failed_job import cause_of  # noqa: PLC0415
 
     found = {path: digest for path in log_dirs if (digest := _digest(path)) is not None}
-    sc.setLocalProperty(_EXPECTED, json.dumps(found))
     try:
-        yield
+        with telling_tasks(sc, _EXPECTED, json.dumps(found)):
+            yield
     except (Py4JError, PySparkException) as error:
         prefix = f"{OtherDirectoryError.__module__}.{OtherDirectoryError.__qualname__}: "
         _, raised, message = cause_of(error).partition(prefix)
         if raised:
             raise OtherDirectoryError(message) from error
         raise
-    finally:
-        sc.setLocalProperty(_EXPECTED, None)  # type: ignore[arg-type]  # Java's null removes it
 
 
 def check_directories(task: TaskContext) -> None:

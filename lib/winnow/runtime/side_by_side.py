@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed, wait
-from contextlib import suppress
-from threading import Event
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -89,6 +89,24 @@ def in_background(
                 yield begun.popleft()[1].result()
         while begun:
             yield begun.popleft()[1].result()
+
+
+@contextmanager
+def repeating(call: Callable[[], object], *, every_s: float) -> Iterator[None]:
+    """Call it again and again in a thread, until the block ends."""
+    ended = Event()
+
+    def repeat() -> None:
+        while not ended.wait(every_s):
+            call()
+
+    thread = Thread(target=repeat, name="winnow-repeating", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _wait_for(futures: Sequence[Future[_T]]) -> None:

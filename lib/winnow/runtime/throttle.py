@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from winnow.runtime.freed_memory import give_back_freed_memory
 from winnow.runtime.meter import metered
 from winnow.runtime.same_directories import check_directories
+from winnow.runtime.session import telling_tasks
 from winnow.storage.places import Places
 from winnow.storage.throttle import Throttle, throttled
 
@@ -35,12 +36,9 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
     if bytes_per_second is None:
         yield
         return
-    sc.setLocalProperty(_SHARE, str(bytes_per_second / sc.defaultParallelism))
-    try:
-        with throttled(Throttle(bytes_per_second)):
-            yield
-    finally:
-        sc.setLocalProperty(_SHARE, None)  # type: ignore[arg-type]  # Java's null removes it
+    share = str(bytes_per_second / sc.defaultParallelism)
+    with telling_tasks(sc, _SHARE, share), throttled(Throttle(bytes_per_second)):
+        yield
 
 
 def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:

@@ -5,33 +5,20 @@ the time that it took to read back what it wrote.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-
-@dataclass(slots=True)
-class Moved:
-    """Sums that only grow: subtract two to measure the work between them, of one thread."""
-
-    read: int = 0
-    """Bytes. Mapped bytes count as read."""
-    written: int = 0
-    files: int = 0
-    """Files opened for reading or writing."""
-    read_back_ns: int = 0
-    """Nanoseconds in which segments were read back from the disk before their commit."""
-
-
-MOVED = Moved()
+MOVED: Counter[str] = Counter()
+"""`read` and `written`: bytes; mapped bytes count as read. `files`: opened for reading or writing.
+`read_back_ns`: the time in which segments were read back from the disk before their commit. These
+sums only grow: subtract two to measure the work between them, of one thread.
+"""
 
 
 def count_io(*, read: int = 0, written: int = 0, files: int = 0, read_back_ns: int = 0) -> None:
     """Add to `MOVED`. Nothing but reports depends on it."""
-    MOVED.read += read
-    MOVED.written += written
-    MOVED.files += files
-    MOVED.read_back_ns += read_back_ns
+    MOVED.update(read=read, written=written, files=files, read_back_ns=read_back_ns)
 
 
 @contextmanager

@@ -32,11 +32,11 @@ def directory(tmp_path: Path) -> Path:
 
 def both(directory: Path) -> tuple[SegmentListing | None, SegmentListing]:
     """Check that both listings agree, and that only the slow one describes what is wrong."""
-    before = MOVED.read, MOVED.files
+    before = MOVED["read"], MOVED["files"]
     sound = list_sound(str(directory))
-    between = MOVED.read, MOVED.files
+    between = MOVED["read"], MOVED["files"]
     listing = list_segments(LocalStorage(), str(directory))
-    after = MOVED.read, MOVED.files
+    after = MOVED["read"], MOVED["files"]
     if sound is not None:
         assert sound == listing
         assert [s.log_stamp for s in sound.segments] == [s.log_stamp for s in listing.segments]

@@ -2,7 +2,6 @@ from collections import Counter
 
 import pytest
 
-from winnow.runtime.meter import TaskCounts
 from winnow.runtime.profile import Job, Mark, Phase, Stages, profile_of
 
 
@@ -80,9 +79,9 @@ def test_counts_of_spark_and_tasks_are_converted_to_units() -> None:
         "shuffle_bytes_read": 13,
         "spilled_bytes": 17,
     }
-    of_others = {8: TaskCounts(5, 5, 5)}
+    of_others = {8: Counter(read=5, written=5, cpu_ns=5)}
     counts = {
-        7: TaskCounts(read=100, written=40, cpu_ns=1_250_000_000, read_back_ns=500_000_000)
+        7: Counter(read=100, written=40, cpu_ns=1_250_000_000, read_back_ns=500_000_000)
     } | of_others
     (phase,) = profile_of(
         [Mark("a", 0), Mark("end", 1000)], [Job(0, 900, (7,))], {7: counted}, counts

@@ -50,12 +50,12 @@ def test_released_pages_leave_memory_and_can_be_read_again(path: str, start: int
 def test_small_ranges_are_copied_and_others_mapped(
     path: str, size: int, *, gradually: bool
 ) -> None:
-    read, files = MOVED.read, MOVED.files
+    read, files = MOVED["read"], MOVED["files"]
     with map_range(path, 7, 7 + size, gradually=gradually) as buf:
         assert (path in Path("/proc/self/maps").read_text()) is (size > 64 * 2**10)
         assert bytes(buf) == Path(path).read_bytes()[7 : 7 + size]
         assert not buf.flags.writeable
-    assert (MOVED.read - read, MOVED.files - files) == (size, 1)
+    assert (MOVED["read"] - read, MOVED["files"] - files) == (size, 1)
 
 
 @pytest.mark.parametrize("start", [0, SIZE - 9])

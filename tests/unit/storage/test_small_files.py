@@ -33,12 +33,12 @@ def test_kernel_agrees_with_twin(
     for name, content in zip(names, files, strict=True):
         (tmp_path / name).write_bytes(content)
     room = np.zeros(1000, np.uint8)
-    read, opened = MOVED.read, MOVED.files
+    read, opened = MOVED["read"], MOVED["files"]
     bounds = read_small_files(descriptor, names, most, room)
     assert bounds is not None
     heads = [bytes(room[begin:end]) for begin, end in pairwise(bounds)]
     assert heads == read_small_files_plain(descriptor, names, most)
-    assert (MOVED.read - read, MOVED.files - opened) == (sum(map(len, heads)), len(files))
+    assert (MOVED["read"] - read, MOVED["files"] - opened) == (sum(map(len, heads)), len(files))
 
 
 def test_unreadable_files_are_left_to_the_slow_path(tmp_path: Path, descriptor: int) -> None:
