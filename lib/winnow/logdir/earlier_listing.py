@@ -34,7 +34,7 @@ from winnow.storage.private import (
     has_room,
     make_private,
     read_private,
-    replace_unsynced,
+    write_unsynced,
 )
 from winnow.wire.batch import MAX_OFFSET_SPAN, NO_TIMESTAMP
 
@@ -107,7 +107,7 @@ def write_earlier(place: str, listing: EarlierListing) -> None:
         make_private(os.path.dirname(place))
         make_private(place)
         if len(data) <= _MOST_BYTES and has_room(place, len(data)):
-            replace_unsynced(f"{place}/{_FILE}", data)
+            write_unsynced(f"{place}/{_FILE}", data)
     except OSError as error:
         _log.info("what was found in a partition is not kept: %s", error)
 

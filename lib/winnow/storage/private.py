@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from contextlib import suppress
 
 from winnow.storage.output_file import PRIVATE, read_output
@@ -39,29 +38,15 @@ def has_room(directory: str, size: int) -> bool:
     return space.f_bavail * space.f_frsize - size >= _LEAST_FREE
 
 
-def write_unsynced(directory: str, data: bytes, *, prefix: str, suffix: str) -> str:
-    """Write a file with a name of its own and return its path. It is not synced, unlike those of
+def write_unsynced(path: str, data: bytes) -> None:
+    """Write a file in place of whatever has its name. It is not synced, unlike those of
     `write_output`: its reader must find out whether it is whole. Raises OSError.
     """
-    descriptor, path = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=directory)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-    except OSError:
-        os.unlink(path)
-        raise
-    return path
-
-
-def replace_unsynced(path: str, data: bytes) -> None:
-    """Write a file at `path` instead of the one before, otherwise like `write_unsynced`."""
-    begun = f"{path}.tmp"
     with suppress(FileNotFoundError):
-        os.unlink(begun)  # a killed run left it; a pipe of this name would block
+        os.unlink(path)  # not opened: a pipe of this name would block
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with open(os.open(begun, flags, PRIVATE), "wb") as file:
+    with open(os.open(path, flags, PRIVATE), "wb") as file:
         file.write(data)
-    os.replace(begun, path)
 
 
 def read_private(path: str, most: int) -> bytes:

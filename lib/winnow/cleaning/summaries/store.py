@@ -140,11 +140,12 @@ def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
             return None
         data = packed(keys).tobytes()
         data = zlib.crc32(data).to_bytes(4, "big") + data
-        path = write_unsynced(place, data, prefix=f"{base_offset}-", suffix=".keys")
+        name = f"{base_offset}-{secrets.token_hex(8)}.keys"
+        write_unsynced(f"{place}/{name}", data)
     except OSError as error:
         _log.info("the keys of segment %d are not written: %s", base_offset, error)
         return None
-    return os.path.basename(path)
+    return name
 
 
 def read_keys(place: str, summary: SegmentSummary) -> Keys | None:
