@@ -11,10 +11,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TypeVar
+
+from winnow.runtime.side_by_side import in_background
 
 _T = TypeVar("_T")
 
@@ -78,25 +81,15 @@ def in_order(
     `size`: bytes of an item. The caller must drop each item before it asks for the next.
     """
     if cores is None:
-        for job in jobs:
-            yield from job
+        yield from chain.from_iterable(jobs)
         return
-    threads = min(cores.count, MOST_THREADS)
-    begun: deque[tuple[Future[deque[_T]], Iterator[_T]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for job in jobs:
-                begun.append((pool.submit(_begin, job, cores, size), job))
-                if len(begun) > threads:
-                    yield from _items(*begun.popleft())
-            while begun:
-                yield from _items(*begun.popleft())
-        finally:
-            for future, _ in begun:
-                future.cancel()
+    begun = ((0, partial(_begin, job, cores, size)) for job in jobs)
+    for items in in_background(begun, at_once=min(cores.count, MOST_THREADS), room=0):
+        yield from items
 
 
-def _begin(job: Iterator[_T], cores: Cores, size: Callable[[_T], int]) -> deque[_T]:
+def _begin(job: Iterator[_T], cores: Cores, size: Callable[[_T], int]) -> Iterator[_T]:
+    """Make the first items of a job. Return all of its items."""
     items: deque[_T] = deque()
     total = 0
     with cores.one():
@@ -105,12 +98,9 @@ def _begin(job: Iterator[_T], cores: Cores, size: Callable[[_T], int]) -> deque[
             total += size(item)
             if total >= cores.enough_bytes:
                 break
-    return items
+    return chain(_emptied(items), job)
 
 
-def _items(future: Future[deque[_T]], job: Iterator[_T]) -> Iterator[_T]:
-    items = future.result()
-    del future
+def _emptied(items: deque[_T]) -> Iterator[_T]:
     while items:
         yield items.popleft()
-    yield from job

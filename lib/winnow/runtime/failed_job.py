@@ -16,9 +16,8 @@ from typing import TypeVar
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from winnow.batch_memory import VARIABLE
 from winnow.errors import NoSpaceError, WinnowError
-from winnow.runtime.failure import Failure
+from winnow.runtime.failure import MORE_MEMORY, Failure
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -71,12 +70,10 @@ def cause_of(error: Exception) -> str:
 
 def killed_worker(error: Exception) -> bool:
     """Return whether a Py4JError or a PySparkException says that a worker died of its own work."""
-    text = str(error)
-    if isinstance(error, Py4JJavaError):
-        try:
-            text += str(error.java_exception.toString())
-        except (Py4JError, OSError):  # the JVM is gone, so nothing can run again
-            return False
+    try:
+        text = str(error)  # of a Java exception, with its stack trace
+    except (Py4JError, OSError):  # the JVM is gone, so nothing can run again
+        return False
     return any(words in text for words in _DEATHS)
 
 
@@ -112,9 +109,7 @@ def each_survived(
             if len(some) == 1:
                 words = (
                     "this partition killed its worker, even when it ran alone. The system may have "
-                    "killed the worker for lack of memory: give the machine or the executor more, "
-                    f"use fewer cores at once, or allow less in one batch with {VARIABLE} "
-                    f"({cause_of(error)})"
+                    f"killed the worker for lack of memory: give {MORE_MEMORY} ({cause_of(error)})"
                 )
                 return [Failure(words, WinnowError.exit_code)]
             if deaths > _MOST_DEATHS:

@@ -10,6 +10,10 @@ from winnow.batch_memory import VARIABLE
 from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError, failure_of
 
 _T = TypeVar("_T")
+MORE_MEMORY = (
+    "the machine or the executor more, use fewer cores at once, or allow less in one batch with "
+    f"{VARIABLE}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +27,8 @@ class Failure:
 def failure(error: Exception) -> Failure:
     """Return the Failure for any error that concerns one partition."""
     if isinstance(error, MemoryError):
-        return Failure(
-            f"not enough memory: {str(error) or 'an allocation failed'}. Give the machine or the "
-            f"executor more, use fewer cores at once, or allow less in one batch with {VARIABLE}",
-            WinnowError.exit_code,
-        )
+        what = f"not enough memory: {str(error) or 'an allocation failed'}. Give {MORE_MEMORY}"
+        return Failure(what, WinnowError.exit_code)
     if isinstance(error, WinnowError):
         return Failure(str(error), error.exit_code)
     if isinstance(error, OSError) and error.errno in NO_SPACE:

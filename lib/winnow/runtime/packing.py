@@ -22,18 +22,16 @@ _LATE = 1.1
 """Relative to the time in which all tasks would finish if no core had to wait."""
 
 
-def pack(weights: Sequence[int], *, tasks: int, each: int = 0) -> list[int]:
+def pack(weights: Sequence[int], *, tasks: int) -> list[int]:
     """Return the task, 0 to `tasks` - 1, of each item: heaviest first, each to the least loaded
     task.
-
-    `each`: the cost of an item besides its weight.
     """
     loads = [(0, task) for task in range(max(1, tasks))]
     placed = [0] * len(weights)
     for item in sorted(range(len(weights)), key=lambda i: -weights[i]):
         load, task = heapq.heappop(loads)
         placed[item] = task
-        heapq.heappush(loads, (load + weights[item] + each, task))
+        heapq.heappush(loads, (load + weights[item], task))
     return placed
 
 

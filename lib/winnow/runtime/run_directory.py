@@ -95,44 +95,21 @@ def keep(paths: Sequence[str], ended: int) -> None:
         os.close(lock)
 
 
-def remove_leftovers(parent: str, *, now: float | None = None) -> list[str]:
-    """Remove directories of this user's runs that were killed with their keeper. Return them."""
-    removed = []
-    with os.scandir(parent) as found:
-        names = [item.name for item in found if _NAME.fullmatch(item.name)]
-    for name in names:
-        path = f"{parent}/{name}"
-        try:
+def remove_leftovers(parent: str) -> None:
+    """Remove directories of this user's runs that were killed with their keeper."""
+    for name in os.listdir(parent):
+        path, named = f"{parent}/{name}", _NAME.fullmatch(name)
+        if named is None or os.path.exists(f"/proc/{named[1]}"):
+            continue
+        with suppress(OSError):
             status = os.lstat(path)
-        except OSError:
-            continue
-        age = (time.time() if now is None else now) - status.st_mtime
-        if (
-            not stat.S_ISDIR(status.st_mode)
-            or status.st_uid != os.geteuid()
-            or age < _YOUNG_S
-            or _is_alive(name)
-        ):
-            continue
-        lock = _lock(path)  # the id of another container's process means nothing here
-        if lock is not None:
-            _remove(path)
-            os.close(lock)
-            removed.append(path)
-    return removed
-
-
-def _is_alive(name: str) -> bool:
-    found = _NAME.fullmatch(name)
-    if found is None or len(found[1]) > 9:
-        return False
-    try:
-        os.kill(int(found[1]), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's process
-        return True
-    return True
+            is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            if not is_ours or time.time() - status.st_mtime < _YOUNG_S:
+                continue
+            lock = _lock(path)  # the id of another container's process means nothing here
+            if lock is not None:
+                _remove(path)
+                os.close(lock)
 
 
 def _lock(path: str) -> int | None:

@@ -157,22 +157,14 @@ def joined(blobs: Sequence[Blob], dtype: type[np.generic]) -> Array:
     for blob in blobs:
         part = view[at : at + len(blob)]
         at += len(blob)
-        if isinstance(blob, Spooled):
-            _read(blob, part)
-        else:
+        if isinstance(blob, bytes):
             part[:] = blob
+            continue
+        with open(blob.path, "rb") as file:
+            file.seek(blob.start)
+            missing = len(blob) - file.readinto(part)
+        if missing:
+            end = blob.start + blob.size
+            raise OSError(f"{blob.path}: {missing} bytes are missing before byte {end}")
     array.flags.writeable = False
     return array
-
-
-def _read(blob: Spooled, into: memoryview) -> None:
-    with open(blob.path, "rb", buffering=0) as file:
-        file.seek(blob.start)
-        while into:
-            count = file.readinto(into)
-            if not count:
-                raise OSError(
-                    f"{blob.path}: {len(into)} bytes are missing before byte "
-                    f"{blob.start + blob.size}"
-                )
-            into = into[count:]

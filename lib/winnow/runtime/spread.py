@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark import SparkContext
 
@@ -63,28 +63,14 @@ def spread_grouped(
     groups: Sequence[Sequence[_Item]],
     *,
     weight: Callable[[_Item], int] | None = None,
-    each: int = 0,
-    per_task: int = 2**30,
-    name: str,
-    progress: Progress,
+    **how: Any,  # noqa: ANN401 - see `spread`
 ) -> list[list[_Done | Failure]]:
     """As `spread`, but return the results of each group together. `weight` returns the bytes of an
     item; None if all items take as long.
     """
     items = [item for group in groups for item in group]
     weights = None if weight is None else [weight(item) for item in items]
-    done = iter(
-        spread(
-            sc,
-            do,
-            items,
-            weights=weights,
-            each=each,
-            per_task=per_task,
-            name=name,
-            progress=progress,
-        )
-    )
+    done = iter(spread(sc, do, items, weights=weights, **how))
     return [list(islice(done, len(group))) for group in groups]
 
 

@@ -71,25 +71,23 @@ class OutputFile:
     @contextmanager
     def replacing(self) -> Iterator[BinaryIO]:
         """Like the function `replacing`, but raises WinnowError in place of OSError."""
-        try:
-            with replacing(self.path, mode=self.mode) as file:
-                yield file
-        except OSError as error:
-            raise self._failed(error) from error
+        with self._reporting(), replacing(self.path, mode=self.mode) as file:
+            yield file
 
     def append(self, data: bytes) -> None:
         """Append all of the data or nothing. Raises WinnowError."""
-        try:
+        with self._reporting():
             append_output(self.path, data)
-        except OSError as error:
-            raise self._failed(error) from error
 
     def remove(self) -> None:
         """Remove an older file of this name, if there is one. Raises WinnowError."""
-        try:
+        with self._reporting(), suppress(FileNotFoundError):
             os.unlink(self.path)
-        except FileNotFoundError:
-            pass
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise self._failed(error) from error
 

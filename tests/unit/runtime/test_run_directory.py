@@ -19,13 +19,13 @@ from winnow.runtime.run_directory import begin_run_directory, remove_leftovers, 
 
 DEAD = 999_999_999
 """No process has such an id."""
-LATER = time.time() + 86_400
 
 
 def leftover(parent: Path, pid: int = DEAD, name: str = "x") -> Path:
     path = parent / f"winnow-run-{pid}-{name}"
     (path / "blockmgr").mkdir(parents=True)
     (path / "blockmgr" / "shuffle").write_bytes(b"key")
+    os.utime(path, (1, 1))
     return path
 
 
@@ -59,8 +59,8 @@ def test_directories_are_removed_when_the_run_ends_despite_signals(tmp_path: Pat
 
 
 def test_directory_of_a_killed_run_is_removed_by_the_next(tmp_path: Path) -> None:
-    killed = leftover(tmp_path)
-    assert remove_leftovers(str(tmp_path), now=LATER) == [str(killed)]
+    leftover(tmp_path)
+    remove_leftovers(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -68,14 +68,17 @@ def test_directory_that_may_be_in_use_is_kept(tmp_path: Path) -> None:
     """A live process may use it, one of another container, or one that has just started."""
     alive = leftover(tmp_path, os.getppid())
     young = leftover(tmp_path, name="young")
-    assert remove_leftovers(str(tmp_path)) == []
+    os.utime(young)
     locked = leftover(tmp_path, name="locked")
     process = keeper(locked)
     try:
         wait_until_locked(locked)
-        assert remove_leftovers(str(tmp_path), now=LATER) == [str(young)]
-        assert alive.exists()
-        assert locked.exists()
+        os.utime(locked, (1, 1))
+        remove_leftovers(str(tmp_path))
+        assert all(path.exists() for path in (alive, young, locked))
+        os.utime(young, (1, 1))
+        remove_leftovers(str(tmp_path))
+        assert [path.exists() for path in (alive, young, locked)] == [True, False, True]
     finally:
         process.communicate(timeout=20)
 
@@ -89,7 +92,11 @@ def test_files_of_others_are_kept(tmp_path: Path) -> None:
     (tmp_path / "winnow-runs").mkdir()
     if os.geteuid() == 0:
         os.chown(leftover(tmp_path, name="theirs"), 1234, 1234)
-    assert remove_leftovers(str(tmp_path), now=LATER) == []
+    foreign = sorted(tmp_path.iterdir())
+    for path in foreign:
+        os.utime(path, (1, 1), follow_symlinks=False)
+    remove_leftovers(str(tmp_path))
+    assert sorted(tmp_path.iterdir()) == foreign
     assert (target / "file").exists()
 
 
