@@ -28,7 +28,7 @@ from winnow.logdir.lock import locked
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
-from winnow.runtime.spool import spooling, temporary_directory
+from winnow.runtime.spool import spooling
 from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
 from winnow.storage.places import Places
@@ -52,10 +52,7 @@ def learn_segments(
     local = [path for path in log_dirs if not is_remote(path)]
     if not local:
         return 0
-    with (
-        locked(local, to_change=False) as dirs,
-        spooling(sc.master, beside=temporary_directory(sc)) as spool,
-    ):
+    with locked(local, to_change=False) as dirs, spooling(sc) as spool:
         found, _ = with_metadata(settings or Settings(), Places(), dirs)
         options |= {"settings": found, "now": now_ms(), "spool": spool}
         request = with_summaries(Request.of(options, touch=False), dirs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from winnow.cleaning.carry_out import CarriedOut, carry_out_with_quarantine, damaged_first
@@ -24,7 +24,7 @@ from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
-from winnow.runtime.spool import spooling, temporary_directory
+from winnow.runtime.spool import spooling
 from winnow.runtime.throttle import limiting_io
 from winnow.storage.places import Places
 from winnow.words import counted, first_few
@@ -69,7 +69,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             seldom_collecting(),
             cancelling_jobs(sc, request.stop),
             limiting_io(sc, throttle),
-            spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
+            spooling(sc) if scanning else nullcontext() as spool,
         ):
             request = with_summaries(replace(completed, spool=spool), dirs)
             prepared = decide_without_walk(sc, dirs, request)

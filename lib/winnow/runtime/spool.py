@@ -63,18 +63,16 @@ class StoredKeys:
     """
 
 
-def temporary_directory(sc: SparkContext) -> str | None:
-    """Return Spark's directory for shuffle files. Spark always removes it."""
-    directory: str | None = sc._temp_dir  # noqa: SLF001 - no public way to ask
-    return directory
-
-
 @contextmanager
-def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
-    """Yield a directory in `beside` for blobs; None if tasks run on other machines."""
-    if master is None or not (master == "local" or master.startswith("local[")):
+def spooling(sc: SparkContext) -> Iterator[str | None]:
+    """Yield a directory for blobs beside Spark's shuffle files; None if tasks run on other
+    machines.
+    """
+    master = sc.master or ""
+    if not (master == "local" or master.startswith("local[")):
         yield None
         return
+    beside: str | None = sc._temp_dir  # noqa: SLF001 - no public way to ask
     directory = tempfile.mkdtemp(prefix="winnow-spool-", dir=beside or run_directory())
     try:
         yield directory

@@ -29,12 +29,9 @@ class Stop:
 
     @property
     def reason(self) -> str | None:
-        if (
-            self._requested is None
-            and self._deadline is not None
-            and self._clock() >= self._deadline
-        ):
-            self._requested = f"its time limit of {self._timeout_s:g} s has passed"
+        left = self.seconds_left
+        if left is not None and left <= 0:
+            self.request(f"its time limit of {self._timeout_s:g} s has passed")
         return self._requested
 
     @property

@@ -101,8 +101,9 @@ class Storage(Protocol):
     Raises CorruptLogError where a path leads through a symbolic link or to anything but a regular
     file.
 
-    What has a body here is right for a store whose changes are durable at once and that asks no
-    server again for what it knows. A disk and a store with other needs replace it.
+    What has a body here is right for a store whose changes are durable at once, that has neither
+    attributes nor empty directories, and that asks no server again for what it knows. Others
+    replace it.
     """
 
     def canonical(self, path: str) -> str:
@@ -158,15 +159,18 @@ class Storage(Protocol):
         """Make earlier changes of names in the directory survive a power failure."""
         del path
 
-    def mkdir(self, path: str) -> None: ...
+    def mkdir(self, path: str) -> None:
+        del path
 
     def ensure_dir(self, path: str) -> None:
         """Like `mkdir`, but accepts an existing directory."""
+        del path
 
     def rmdir(self, path: str) -> None: ...
 
     def copy_attributes(self, source: str, target: str) -> None:
         """Give `target` the owner, group and permission bits of `source` (S8.5)."""
+        del source, target
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None: ...
 

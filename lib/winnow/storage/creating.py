@@ -62,21 +62,24 @@ def create_directory(path: str) -> None:
             os.close(fd)
 
 
-def ensure_directories(path: str) -> None:
-    """Create this directory and all missing parents. NotADirectoryError if a file is in the way."""
-    if is_directory(path):
-        return
+def ensure_directories(path: str) -> list[str]:
+    """Create this directory and all missing parents. Return what was created, from the top.
+    NotADirectoryError if a file is in the way.
+    """
+    if _is_dir(path):
+        return []
     above = os.path.dirname(path.rstrip("/"))
-    if above and above != path:
-        ensure_directories(above)
+    made = ensure_directories(above) if above and above != path else []
     try:
         create_directory(path)
     except FileExistsError:  # made by another thread, or a file
-        if not is_directory(path):
+        if not _is_dir(path):
             raise
+        return made
+    return [*made, path]
 
 
-def is_directory(path: str) -> bool:
+def _is_dir(path: str) -> bool:
     """Return whether it is a directory. Errors of the file system are raised."""
     try:
         return stat.S_ISDIR(status_of(path).st_mode)

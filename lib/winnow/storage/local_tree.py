@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 
 from winnow.storage.contract import write_whole
-from winnow.storage.creating import create_directory, create_file, ensure_directories, is_directory
+from winnow.storage.creating import create_file, ensure_directories
 from winnow.storage.file_tree import StorageTree, StoredFile, size_changed
 from winnow.storage.guarded import held, open_dir, open_file, status_of
 from winnow.storage.local import LocalStorage, NewLocalFile
@@ -59,23 +59,16 @@ class LocalTree(StorageTree):
         self._changed.add(os.path.dirname(path))
 
     def _make_directory(self, directory: str, *, like: str | None) -> None:
-        if is_directory(directory):
-            return
-        parent = os.path.dirname(directory)
-        self._make_directory(parent, like=None if like is None else os.path.dirname(like))
-        with suppress(FileExistsError):  # made by another thread
-            create_directory(directory)
-        if like is not None:
-            _give_directory(directory, like=like)
-        self._changed |= {parent, directory}
+        for made in ensure_directories(directory):
+            if like is not None:
+                _give_directory(made, like=like.removesuffix(directory.removeprefix(made)))
+            self._changed |= {os.path.dirname(made), made}
 
 
 def make_directory(path: str, *, like: str | None) -> None:
     """Create a directory and its parents. `like`: whose owner and mode a new one gets."""
-    if not is_directory(path):
-        ensure_directories(path)
-        if like is not None:
-            _give_directory(path, like=like)
+    if ensure_directories(path) and like is not None:
+        _give_directory(path, like=like)
 
 
 def remove_empty_directories(path: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable
+from contextlib import suppress
 
 from winnow.storage.guarded import status_of
 from winnow.storage.urls import is_remote
@@ -40,16 +41,15 @@ def why_not_replaceable(directory: str, names: Iterable[str]) -> str | None:
         return None
     for name in names:
         path = f"{directory}/{name}"
-        try:
+        with suppress(FileNotFoundError):
             status = status_of(path)
-        except FileNotFoundError:
-            continue
-        if not may_stand_in(path, status):
-            owner = user_name(status.st_uid)
-            return (
-                f"{path} belongs to user {owner}, and a new file of user "
-                f"{user_name(os.geteuid())} can't take its place. Run as user {owner}, or as root"
-            )
+            if not may_stand_in(path, status):
+                owner = user_name(status.st_uid)
+                return (
+                    f"{path} belongs to user {owner}, and a new file of user "
+                    f"{user_name(os.geteuid())} can't take its place. Run as user {owner}, or as "
+                    "root"
+                )
     return None
 
 

@@ -56,14 +56,13 @@ def waiting() -> Iterator[None]:
     """Let another thread run while this one waits in the block. Outside of `in_turn` it does
     nothing.
     """
-    if not _mine.turn:
-        yield
-        return
+    had_turn = _mine.turn
     _mine.give()
     try:
         yield
     finally:
-        _mine.take()
+        if had_turn:
+            _mine.take()
 
 
 def sync(fd: int) -> None:

@@ -8,6 +8,8 @@ import resource
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,9 +104,13 @@ def test_removed_file_is_followed_by_another(tmp_path: Path) -> None:
     assert np.array_equal(joined([blob], np.int64), np.arange(4))
 
 
+def context(master: str | None, directory: Path) -> Any:
+    return SimpleNamespace(master=master, _temp_dir=str(directory))
+
+
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*,4]"])
 def test_tasks_on_one_machine_share_a_directory_during_the_job(tmp_path: Path, master: str) -> None:
-    with spooling(master, beside=str(tmp_path)) as directory:
+    with spooling(context(master, tmp_path)) as directory:
         assert directory is not None
         stored(directory, np.arange(3), [0, 3])
         assert [path.parent.parent for path in tmp_path.glob("*/*")] == [tmp_path]
@@ -113,7 +119,7 @@ def test_tasks_on_one_machine_share_a_directory_during_the_job(tmp_path: Path, m
 
 @pytest.mark.parametrize("master", [None, "local-cluster[2,1,1024]", "spark://host:7077", "yarn"])
 def test_tasks_on_several_machines_have_no_directory(tmp_path: Path, master: str | None) -> None:
-    with spooling(master, beside=str(tmp_path)) as directory:
+    with spooling(context(master, tmp_path)) as directory:
         assert directory is None
     assert not [*tmp_path.iterdir()]
 

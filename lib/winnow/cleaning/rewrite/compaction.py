@@ -35,7 +35,7 @@ from winnow.runtime.failure import Failure, all_or_failure, failure
 from winnow.runtime.packing import ITEM_BYTES, TASKS_PER_CORE, left_over, packed, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.side_by_side import in_background
-from winnow.runtime.spool import spooling, temporary_directory
+from winnow.runtime.spool import spooling
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
 from winnow.scan.job import BUCKET_RECORDS, CompactionJob, PartitionJob
@@ -101,7 +101,7 @@ def run_compaction(
     """
     with (
         TickSheet(_halves(job)) as sheet,
-        spooling(sc.master, beside=temporary_directory(sc)) as spool,
+        spooling(sc) as spool,
     ):
         job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
         assignment = _assign(job, sc.defaultParallelism, spool)

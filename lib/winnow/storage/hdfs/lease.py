@@ -21,8 +21,8 @@ from winnow.storage.lease_file import LEASE, LeaseFile, Seen
 _MS = 10**6
 
 
-class HdfsLeaseFile:
-    """Implements `LeaseFile`. A version is a name and a modification time in ns."""
+class HdfsLeaseFile(LeaseFile):
+    """A version is a name and a modification time in ns."""
 
     def __init__(self, log_dir: str) -> None:
         self._directory = log_dir

@@ -140,7 +140,6 @@ class _NewFile(NewFile):
     def __init__(self, path: str, file: FileWriter) -> None:
         self._path = path
         self._file = file
-        self._is_open = True
 
     def write(self, data: memoryview) -> int:
         with hdfs_errors(self._path):
@@ -155,14 +154,11 @@ class _NewFile(NewFile):
                 # closing is the only sync that erasure-coded files have
                 if _ERASURE_CODED not in str(error):
                     raise
-            self._is_open = False
             self._file.close()
 
     def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            with suppress(OSError), hdfs_errors(self._path):
-                self._file.close()
+        with suppress(OSError), hdfs_errors(self._path):
+            self._file.close()
 
 
 def _entry(status: FileStatus) -> Entry:

@@ -129,6 +129,24 @@ class S3Bucket:
         except FileNotFoundError:
             raise ObjectChangedError(f"{self.url(key)}: it was removed since it was read") from None
 
+    def write(self, key: str, data: bytes, *, over: str | None, mtime_ns: int | None = None) -> str:
+        """Create an object, or overwrite the one with the tag `over`, and return its tag.
+        ObjectChangedError if there is another one.
+
+        The client repeats a request whose answer is late. S3 refuses the repeat, because the object
+        has these bytes already.
+        """
+        try:
+            if over is None:
+                return self.create(key, data, mtime_ns=mtime_ns)
+            return self.replace(key, data, etag=over, mtime_ns=mtime_ns)
+        except (FileExistsError, ObjectChangedError):
+            with suppress(FileNotFoundError):
+                found, stored = self.get(key)
+                if found == data:
+                    return stored.etag
+            raise ObjectChangedError(f"{self.url(key)}: somebody else has written it") from None
+
     def download(self, key: str, into: IO[bytes], *, etag: str = "") -> Mapping[Any, str]:
         """Write an object to a file and return its metadata. ObjectChangedError for another tag."""
         with self._request(key):
@@ -204,27 +222,17 @@ class S3Bucket:
 
 
 class S3NewFile(NewFile):
-    """An unnamed local file until it is complete."""
+    """An unnamed local file until it is complete. Then `upload` makes an object of it."""
 
-    def __init__(
-        self,
-        bucket: S3Bucket,
-        key: str,
-        mtime_ns: int | None,
-        written: Callable[[str, int, str, int | None], None],
-    ) -> None:
-        """`written` is called with key, size, tag and `mtime_ns` when the object exists."""
-        self._bucket, self._key, self._mtime_ns = bucket, key, mtime_ns
-        self._written = written
+    def __init__(self, upload: Callable[[IO[bytes]], None]) -> None:
+        self._upload = upload
         self._file = tempfile.TemporaryFile(prefix="winnow-")  # noqa: SIM115 - closed by close()
 
     def write(self, data: memoryview) -> int:
         return self._file.write(data)
 
     def finish(self) -> None:
-        size = self._file.tell()
-        etag = self._bucket.upload(self._key, self._file, mtime_ns=self._mtime_ns)
-        self._written(self._key, size, etag, self._mtime_ns)
+        self._upload(self._file)
 
     def close(self) -> None:
         self._file.close()

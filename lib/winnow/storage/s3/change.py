@@ -129,7 +129,7 @@ class Change:
         if only is not None and isinstance(content := effects[only], Content):
             # The write is the commit.
             before = self._before.get(only)
-            return [(_write(self._bucket, only, content, before=before), content.mtime_ns)]
+            return [(_write(self._bucket, only, content, before), content.mtime_ns)]
         record = self._record(effects)
         etag = self._prepare(record)
         involved = {*effects, *(put.source for put in record.copies.values())}
@@ -140,10 +140,9 @@ class Change:
                 raise _changed(self._bucket, key)
         record = replace(record, state="decided")
         try:
-            self._bucket.replace(record.key, encode(record), etag=etag)
+            self._bucket.write(record.key, encode(record), over=etag)
         except ObjectChangedError:
-            if read_record(self._bucket, self.directory) != record:
-                raise _changed(self._bucket, record.key) from None
+            raise _changed(self._bucket, record.key) from None
         placed = roll_forward(self._bucket, record, now)
         return [(placed[key], copied.mtime_ns) for key, copied in record.copies.items()]
 
@@ -171,17 +170,15 @@ class Change:
         """Write the prepared record and return its tag. From here on, nobody else can decide."""
         data = encode(record)
         try:
-            return self._bucket.create(record.key, data)
-        except FileExistsError:
+            return self._bucket.write(record.key, data, over=None)
+        except ObjectChangedError:
             found, etag = _found(self._bucket, self.directory)
-            if found == record:
-                return etag
             if found.state == "decided":
                 raise _changed(self._bucket, record.key) from None
-            try:
-                return self._bucket.replace(record.key, data, etag=etag)
-            except ObjectChangedError:
-                raise _changed(self._bucket, record.key) from None
+        try:
+            return self._bucket.replace(record.key, data, etag=etag)
+        except ObjectChangedError:
+            raise _changed(self._bucket, record.key) from None
 
 
 def read_record(bucket: S3Bucket, directory: str) -> Record | None:
@@ -237,7 +234,7 @@ def roll_forward(
                 raise _lost(bucket, copied.source, copied)
         bucket.each(lambda pair: bucket.copy(*pair), pairs)
     for key, content in record.contents.items():
-        _write(bucket, key, content, before=found.get(key))
+        _write(bucket, key, content, found.get(key))
     now = bucket.list_right_in(map(parent, record.puts))
     for key, put in record.puts.items():
         target = now.get(key)
@@ -249,19 +246,13 @@ def roll_forward(
     return now
 
 
-def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | None) -> Stored:
+def _write(bucket: S3Bucket, key: str, content: Content, before: Stored | None) -> Stored:
     """Write one object. CorruptLogError if the existing object is not `before`."""
+    over = None if before is None else before.etag
     try:
-        if before is None:
-            etag = bucket.create(key, content.data, mtime_ns=content.mtime_ns)
-        else:
-            etag = bucket.replace(key, content.data, etag=before.etag, mtime_ns=content.mtime_ns)
-    except (FileExistsError, ObjectChangedError):
-        # The client repeats a request whose answer is late, and then finds its own object.
-        data, stored = bucket.get(key)
-        if data != content.data:
-            raise _changed(bucket, key) from None
-        return stored
+        etag = bucket.write(key, content.data, over=over, mtime_ns=content.mtime_ns)
+    except ObjectChangedError:
+        raise _changed(bucket, key) from None
     return Stored(key, content.size, etag, content.mtime_ns)
 
 

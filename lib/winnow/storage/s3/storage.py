@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import IO
 
 from winnow.storage.contract import Entry, NewFile, Storage, Volume, os_error
 from winnow.storage.s3.bucket import S3Bucket, S3NewFile
@@ -89,7 +90,12 @@ class S3Storage(Objects):
         key = key_in(path)
         if self._change_of(key) is not None:
             raise _unsupported("large files inside a change", path)
-        return S3NewFile(self.bucket, key, mtime_ns, self.written)
+
+        def upload(file: IO[bytes]) -> None:
+            size = file.tell()
+            self.written(key, size, self.bucket.upload(key, file, mtime_ns=mtime_ns), mtime_ns)
+
+        return S3NewFile(upload)
 
     def rename(self, source: str, target: str) -> None:
         """Rename. Outside of a change: files only, and not atomic, so the source may remain."""
@@ -123,19 +129,10 @@ class S3Storage(Objects):
             change.file(key)
             change.put(key, None)
 
-    def mkdir(self, path: str) -> None:
-        """Nothing to do: a directory exists when it contains something."""
-
-    def ensure_dir(self, path: str) -> None:
-        """Nothing to do: a directory exists when it contains something."""
-
     def rmdir(self, path: str) -> None:
         """Raise OSError if it is not empty. It disappears with its last object."""
         if self.list_dir(path):
             raise os_error(errno.ENOTEMPTY, path)
-
-    def copy_attributes(self, source: str, target: str) -> None:
-        """Nothing to do: S3 has no attributes."""
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
         """Set the time. Rewrites the object if it differs: metadata can't be changed."""
