@@ -89,21 +89,25 @@ class Job:
     """Includes skipped stages, whose output an earlier job had left."""
 
 
-Stages = Mapping[int, Mapping[str, int]]
-"""By number, ascending, the sums over all attempts of a stage: by field of `Phase`, in units of
-_OF_STAGES.
-"""
-_OF_STAGES: Mapping[str, tuple[int, tuple[str, ...]]] = {
+Stages = Mapping[int, Counter[str]]
+"""By number, ascending, the sums over all attempts of a stage: by the names in _COUNTED."""
+_COUNTED: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "tasks": (1, ("numCompleteTasks", "numFailedTasks", "numKilledTasks")),
     "task_seconds": (1000, ("executorRunTime",)),
+    "python_cpu_seconds": (10**9, ("cpu_ns",)),
+    "read_back_seconds": (10**9, ("read_back_ns",)),
     "jvm_cpu_seconds": (10**9, ("executorCpuTime",)),
     "gc_seconds": (1000, ("jvmGcTime",)),
+    "bytes_read": (1, ("read",)),
+    "bytes_written": (1, ("written",)),
     "shuffle_bytes_written": (1, ("shuffleWriteBytes",)),
     "shuffle_records_written": (1, ("shuffleWriteRecords",)),
     "shuffle_bytes_read": (1, ("shuffleReadBytes",)),
     "spilled_bytes": (1, ("diskBytesSpilled",)),
 }
-"""How often the unit is in that of `Phase`, and Spark's names of what is added up."""
+"""By field of `Phase`: how often the unit is in that of `Phase`, and the names of what is added up,
+Spark's or those of `winnow.runtime.meter`.
+"""
 
 
 class _Sums:
@@ -148,10 +152,12 @@ class Profiler(Progress):
     def profile(self) -> Profile:
         now = now_ms()
         jobs, stages = jobs_with_tag(self._sc, self._tag)
-        return profile_of([*self._marks, Mark("", now)], jobs, stages, self.counts.value)
+        for stage in stages.keys() & self.counts.value.keys():
+            stages[stage].update(self.counts.value[stage])
+        return profile_of([*self._marks, Mark("", now)], jobs, stages)
 
 
-def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], Stages]:
+def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], dict[int, Counter[str]]]:
     """Return the jobs and stages that Spark remembers (`spark.ui.retainedJobs`,
     `spark.ui.retainedStages`: a thousand each).
     """
@@ -175,11 +181,10 @@ def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], Stages]:
         mapper.writeValueAsString(store.stageList(None, False, False, no_quantiles, None))
     )
     stages: dict[int, Counter[str]] = {stage: Counter() for job in jobs for stage in job.stages}
+    counted = [name for _, names in _COUNTED.values() for name in names]
     for attempt in attempts:
         if attempt["stageId"] in stages and attempt["status"] != "SKIPPED":
-            stages[attempt["stageId"]].update(
-                {name: sum(map(attempt.get, names)) for name, (_, names) in _OF_STAGES.items()}
-            )
+            stages[attempt["stageId"]].update({name: attempt.get(name, 0) for name in counted})
     return jobs, {number: stages[number] for number in sorted(stages) if stages[number]}
 
 
@@ -199,12 +204,10 @@ def profiling(sc: SparkContext, *, earlier: Sequence[Mark] = ()) -> Iterator[Pro
             yield profiler
 
 
-def profile_of(
-    marks: Sequence[Mark], jobs: Sequence[Job], stages: Stages, counts: StageCounts
-) -> Profile:
+def profile_of(marks: Sequence[Mark], jobs: Sequence[Job], stages: Stages) -> Profile:
     """Build the profile. The last mark is the end. Phases without time and jobs are left out."""
     left = dict(stages)
-    phases: dict[str, Phase] = {}
+    phases: dict[str, list[Phase]] = {}
     for number, (mark, following) in enumerate(pairwise(marks)):
         last = number == len(marks) - 2
         own = [
@@ -213,36 +216,29 @@ def profile_of(
             if mark.at_ms <= job.submitted_ms and (last or job.submitted_ms < following.at_ms)
         ]
         # A stage belongs to the first job that names it.
-        of_own = {stage: left.pop(stage) for job in own for stage in job.stages if stage in left}
-        phase = _phase(mark, following, own, of_own, counts)
+        of_own = [left.pop(stage) for job in own for stage in job.stages if stage in left]
+        phase = _phase(mark, following, own, of_own)
         if phase.seconds or phase.jobs:
-            same = [phases[mark.name]] if mark.name in phases else []
-            phases[mark.name] = together(mark.name, [*same, phase])
+            phases.setdefault(mark.name, []).append(phase)
     seconds = (marks[-1].at_ms - marks[0].at_ms) / 1000 if marks else 0.0
-    return Profile(seconds, tuple(phases.values()))
+    return Profile(seconds, tuple(together(name, some) for name, some in phases.items()))
 
 
 def _phase(
-    mark: Mark, following: Mark, jobs: Sequence[Job], stages: Stages, counts: StageCounts
+    mark: Mark, following: Mark, jobs: Sequence[Job], stages: Sequence[Counter[str]]
 ) -> Phase:
-    tasks = sum((counts.get(number, Counter()) for number in stages), Counter[str]())
     elapsed_ms = following.at_ms - mark.at_ms
-    of_spark: dict[str, Any] = {
-        name: total if unit == 1 else total / unit
-        for name, (unit, _) in _OF_STAGES.items()
-        for total in [sum(stage[name] for stage in stages.values())]
-    }
+    amounts: dict[str, Any] = {}
+    for field, (unit, names) in _COUNTED.items():
+        amount = sum(stage[name] for stage in stages for name in names)
+        amounts[field] = amount if unit == 1 else amount / unit
     return Phase(
         name=mark.name,
         seconds=elapsed_ms / 1000,
         driver_seconds=(elapsed_ms - _covered(jobs, mark.at_ms, following.at_ms)) / 1000,
         jobs=len(jobs),
         stages=len(stages),
-        python_cpu_seconds=tasks["cpu_ns"] / 1e9,
-        read_back_seconds=tasks["read_back_ns"] / 1e9,
-        bytes_read=tasks["read"],
-        bytes_written=tasks["written"],
-        **of_spark,
+        **amounts,
     )
 
 

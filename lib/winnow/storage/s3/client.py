@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -103,9 +102,7 @@ def _what_failed(error: Exception) -> str:
 
 def modified_ns(meta: Any) -> int:  # noqa: ANN401 - obstore's ObjectMeta is a mapping
     """Return when an object was written."""
-    modified: datetime = meta["last_modified"]
-    since = modified - datetime(1970, 1, 1, tzinfo=modified.tzinfo)
-    return since // timedelta(microseconds=1) * 1000
+    return round(meta["last_modified"].timestamp() * 10**6) * 1000
 
 
 def with_mtime(mtime_ns: int | None) -> Any:  # noqa: ANN401 - obstore's Attributes
