@@ -112,7 +112,7 @@ class LosingLease(TakingTurns):
                 file = lease_file_of(self._url)
                 seen = file.look()
                 assert seen is not None
-                self.taken = file.take_over(seen, b"{}")
+                self.taken = file.take(b"{}", seen)
                 with suppress(LogDirInUseError):
                     while True:
                         check_fences(self._url)

@@ -60,7 +60,7 @@ def take(log_dir: str, *, length_s: float = LENGTH_S) -> Lease:
 def dead(log_dir: str, file: LeaseFile) -> Seen:
     """The lease of one that does not renew it."""
     assert log_dir
-    return file.create(json.dumps({"seconds": LENGTH_S, "token": "dead"}).encode())
+    return file.take(json.dumps({"seconds": LENGTH_S, "token": "dead"}).encode(), None)
 
 
 def names(log_dir: str) -> list[str]:
@@ -156,15 +156,15 @@ def test_lease_renewed_at_the_last_moment_is_restored(
     renewed = file.renew(dead, dead.data)
     assert renewed.version != dead.version
     with pytest.raises(FileExistsError):
-        file.take_over(dead, b"{}")
+        file.take(b"{}", dead)
     assert file.look() == renewed
     assert names(log_dir) == [LEASE]
 
 
 def test_late_writer_takes_nothing_over(log_dir: str, file: LeaseFile, dead: Seen) -> None:
-    other = file.take_over(dead, b'{"token": "other"}')
+    other = file.take(b'{"token": "other"}', dead)
     with pytest.raises(FileExistsError):
-        file.take_over(dead, b"{}")
+        file.take(b"{}", dead)
     assert file.look() == other
     with pytest.raises(FileNotFoundError):
         file.renew(dead, dead.data)
@@ -173,7 +173,7 @@ def test_late_writer_takes_nothing_over(log_dir: str, file: LeaseFile, dead: See
     file.remove(other)
     assert names(log_dir) == []
     with pytest.raises(FileExistsError):
-        file.take_over(dead, b"{}")
+        file.take(b"{}", dead)
     with pytest.raises(FileNotFoundError):
         file.renew(dead, dead.data)
 
@@ -209,7 +209,7 @@ def test_writer_whose_lease_was_taken_changes_nothing_more(
     lease = Lease(log_dir, file, length_s=3600, clock=clock)
     seen = file.look()
     assert seen is not None
-    file.take_over(seen, b"{}")
+    file.take(b"{}", seen)
     assert not lease.renew()
     with pytest.raises(LogDirInUseError, match="somebody else holds it"):
         Places().create(f"{log_dir}/c", b"")

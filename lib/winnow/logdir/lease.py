@@ -67,9 +67,9 @@ class Lease:
         }
         while True:
             expired = refuse_leased(log_dir, file, clock=clock)
-            began, data = clock(), self._content(renewals=0)
+            began = clock()
             with suppress(FileExistsError):  # another process was faster: the next look shows which
-                self._seen = file.create(data) if expired is None else file.take_over(expired, data)
+                self._seen = file.take(self._content(renewals=0), expired)
                 break
         self._good_until = began + self._length_s * 3 / 4
         self._why_lost: str | None = None

@@ -32,10 +32,10 @@ class Entry:
     """
 
     name: str
-    is_file: bool
-    is_dir: bool
-    size: int
-    mtime_ns: int
+    is_file: bool = False
+    is_dir: bool = False
+    size: int = 0
+    mtime_ns: int = 0
     is_link: bool = False
     leads_to_dir: bool = False
     """True for a link to a directory, which Kafka would follow. Only `list_dir` sets it."""

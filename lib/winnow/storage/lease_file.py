@@ -26,21 +26,16 @@ class LeaseFile(Protocol):
     def look(self) -> Seen | None:
         """Return the current lease, or None if nobody holds it."""
 
-    def create(self, data: bytes) -> Seen:
-        """Create the lease. FileExistsError if there is one; of several callers, one succeeds."""
+    def take(self, data: bytes, expired: Seen | None) -> Seen:
+        """Create the lease, or replace an expired one that has not changed since it was seen.
+        FileExistsError if there is another one. Of several callers, one succeeds.
+        """
 
     def renew(self, mine: Seen, data: bytes) -> Seen:
         """Give the lease another version. FileNotFoundError if somebody else holds it by now.
 
         `data`: content for stores that write the file anew. Other stores may leave the content
         unchanged.
-        """
-
-    def take_over(self, expired: Seen, data: bytes) -> Seen:
-        """Replace an expired lease that has not changed since it was seen. Of several callers, one
-        succeeds.
-
-        FileExistsError if it was renewed or somebody was faster.
         """
 
     def remove(self, mine: Seen) -> None:

@@ -31,23 +31,8 @@ class LocalStorage(Storage):
         return os.path.realpath(path)
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
-        entries = []
         with held(open_dir(path), path) as directory, os.scandir(directory) as found:
-            for item in found:
-                try:
-                    status = item.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    # Removed since it was listed. A broker would see no file either.
-                    entries.append(
-                        Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0)
-                    )
-                    continue
-                entries.append(
-                    _entry(
-                        item.name, status, leads_to_dir=item.is_symlink() and _leads_to_dir(item)
-                    )
-                )
-        return tuple(sorted(entries, key=lambda entry: entry.name))
+            return tuple(sorted(map(_listed, found), key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
         return _entry(os.path.basename(path), status_of(path))
@@ -191,11 +176,16 @@ def _entry(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -> 
     )
 
 
-def _leads_to_dir(item: os.DirEntry[str]) -> bool:
+def _listed(item: os.DirEntry[str]) -> Entry:
     try:
-        return item.is_dir()
+        status = item.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return Entry(item.name)  # removed since it was listed: a broker would see no file either
+    try:
+        leads_to_dir = item.is_symlink() and item.is_dir()
     except OSError:  # a link to itself, or to a target that can't be read
-        return False
+        leads_to_dir = False
+    return _entry(item.name, status, leads_to_dir=leads_to_dir)
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:

@@ -21,6 +21,11 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _LOCAL = LocalStorage()
+_CLASSES = {
+    "hdfs": {"storage": "HdfsStorage", "lease": "HdfsLeaseFile", "tree": "HdfsTree"},
+    "s3": {"storage": "S3Storage", "lease": "S3LeaseFile", "tree": "S3Tree"},
+}
+"""By folder and module. Each is made from a URL."""
 _OPENED: list[Storage] = []
 """Those with a server."""
 _FENCES: dict[str, Callable[[], None]] = {}
@@ -51,33 +56,30 @@ def storage_of(path: str) -> Storage:
     """
     if not is_remote(path):
         return _LOCAL
-    return _remote(_scheme(path), path.partition("://")[2].partition("/")[0])
-
-
-def _scheme(url: str) -> str:
-    return url.partition(":")[0].lower()
+    scheme, authority = path.partition(":")[0].lower(), path.partition("://")[2].partition("/")[0]
+    return _remote("s3" if scheme == "s3a" else scheme, authority)
 
 
 @cache
 def _remote(scheme: str, authority: str) -> Storage:
-    if scheme == "s3a":
-        return _remote("s3", authority)  # the same storage: it knows the open changes
-    opened: Storage = _part_of(scheme, "storage").open_storage(f"{scheme}://{authority}")
+    opened: Storage = _open(f"{scheme}://{authority}", "storage")
     _OPENED.append(opened)
     return opened
 
 
-def _part_of(scheme: str, part: str) -> Any:  # noqa: ANN401 - modules have no common type
-    """Import a module of a storage: only who uses it must have the packages that it needs."""
-    room = {"hdfs": "hdfs", "s3": "s3", "s3a": "s3"}.get(scheme)
-    if room is None:
+def _open(url: str, part: str) -> Any:  # noqa: ANN401 - the parts have no common type
+    """Only who uses a storage must have the packages that it needs."""
+    scheme = url.partition(":")[0].lower()
+    room = "s3" if scheme == "s3a" else scheme
+    if room not in _CLASSES:
         raise UsageError(
             "unsupported URL scheme", expected="a directory, s3:// or hdfs://", found=f"{scheme}://"
         )
     try:
-        return import_module(f"winnow.storage.{room}.{part}")
+        module = import_module(f"winnow.storage.{room}.{part}")
     except ImportError as missing:
         raise not_installed(scheme, missing) from None
+    return getattr(module, _CLASSES[room][part])(url)
 
 
 def not_installed(scheme: str, missing: ImportError) -> UsageError:
@@ -90,7 +92,7 @@ def not_installed(scheme: str, missing: ImportError) -> UsageError:
 
 def lease_file_of(log_dir: str) -> LeaseFile:
     """Return the lease file of a canonical URL. UsageError like `storage_of`."""
-    lease: LeaseFile = _part_of(_scheme(log_dir), "lease").open_lease(log_dir)
+    lease: LeaseFile = _open(log_dir, "lease")
     return lease
 
 
@@ -172,5 +174,5 @@ def open_tree(path: str) -> FileTree:
     """Return the file tree of a path or URL. UsageError for a scheme without one."""
     if not is_remote(path):
         return LocalTree(local_path(path))
-    tree: FileTree = _part_of(_scheme(path), "tree").open_tree(path)
+    tree: FileTree = _open(path, "tree")
     return tree

@@ -52,14 +52,11 @@ class Renewed:
         self._looks += 1
         return Seen(self._data, str(self._looks))
 
-    def create(self, data: bytes) -> Seen:
-        raise FileExistsError(data)
+    def take(self, data: bytes, expired: Seen | None) -> Seen:
+        raise FileExistsError(expired, data)
 
     def renew(self, mine: Seen, data: bytes) -> Seen:
         raise FileNotFoundError(mine, data)
-
-    def take_over(self, expired: Seen, data: bytes) -> Seen:
-        raise FileExistsError(expired, data)
 
     def remove(self, mine: Seen) -> None:
         del mine

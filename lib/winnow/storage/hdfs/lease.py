@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from winnow.storage.contract import os_error
@@ -34,9 +33,6 @@ class HdfsLeaseFile(LeaseFile):
                 return self._look_at(name)
         return None
 
-    def create(self, data: bytes) -> Seen:
-        return self._create(data, displaced=None)
-
     def renew(self, mine: Seen, data: bytes) -> Seen:
         del data
         later = max(time.time_ns(), _mtime_ns(mine) + _MS)
@@ -49,7 +45,9 @@ class HdfsLeaseFile(LeaseFile):
             raise FileNotFoundError(errno.ENOENT, "somebody else holds the lease", self._at(LEASE))
         return seen
 
-    def take_over(self, expired: Seen, data: bytes) -> Seen:
+    def take(self, data: bytes, expired: Seen | None) -> Seen:
+        if expired is None:
+            return self._create(data, displaced=None)
         name, lease = expired.version.rpartition(" ")[0], self._at(LEASE)
         if name == LEASE:
             name = f"{LEASE}.{secrets.token_hex(8)}"
@@ -104,7 +102,3 @@ class HdfsLeaseFile(LeaseFile):
 
 def _mtime_ns(seen: Seen) -> int:
     return int(seen.version.rpartition(" ")[2])
-
-
-open_lease: Callable[[str], LeaseFile] = HdfsLeaseFile
-"""For `winnow.storage.places`."""

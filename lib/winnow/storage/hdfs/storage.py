@@ -9,7 +9,6 @@ neither hard nor symbolic links.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from contextlib import suppress
 
 from hdfs_native import FileStatus, FileWriter, WriteOptions
@@ -169,7 +168,3 @@ def _entry(status: FileStatus) -> Entry:
         size=status.length,
         mtime_ns=status.modification_time * _NS,
     )
-
-
-open_storage: Callable[[str], Storage] = HdfsStorage
-"""For `winnow.storage.places`."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import PurePosixPath
 
 from winnow.storage.creating import create_file
 from winnow.storage.file_tree import (
     PIECE_BYTES,
-    FileTree,
     StorageTree,
     StoredFile,
     names_of,
@@ -71,7 +70,3 @@ class HdfsTree(StorageTree):
         with hdfs_errors(target) as at:
             self._hdfs.client.set_permission(at, stat.S_IMODE(status.st_mode) & 0o777)
         self._hdfs.set_mtime_ns(target, status.st_mtime_ns)
-
-
-open_tree: Callable[[str], FileTree] = HdfsTree
-"""For `winnow.storage.places`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 
 from winnow.storage.contract import os_error
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
@@ -27,32 +26,23 @@ class S3LeaseFile(LeaseFile):
             return None
         return Seen(data, stored.etag)
 
-    def create(self, data: bytes) -> Seen:
-        return self._write(data, None)
+    def take(self, data: bytes, expired: Seen | None) -> Seen:
+        """`data` has the token of its holder, so nobody else writes the same."""
+        over = None if expired is None else expired.version
+        try:
+            return Seen(data, self._bucket.write(self._key, data, over=over))
+        except ObjectChangedError:
+            raise os_error(errno.EEXIST, self._key) from None
 
     def renew(self, mine: Seen, data: bytes) -> Seen:
         try:
-            return self._write(data + b"\n" if data == mine.data else data, mine.version)
+            return self.take(data + b"\n" if data == mine.data else data, mine)
         except FileExistsError:
             raise FileNotFoundError(
                 errno.ENOENT, "somebody else holds the lease", self._key
             ) from None
 
-    def take_over(self, expired: Seen, data: bytes) -> Seen:
-        return self._write(data, expired.version)
-
     def remove(self, mine: Seen) -> None:
         seen = self.look()
         if seen is not None and seen.version == mine.version:
             self._bucket.delete([self._key])
-
-    def _write(self, data: bytes, version: str | None) -> Seen:
-        """`data` has the token of its holder, so nobody else writes the same."""
-        try:
-            return Seen(data, self._bucket.write(self._key, data, over=version))
-        except ObjectChangedError:
-            raise os_error(errno.EEXIST, self._key) from None
-
-
-open_lease: Callable[[str], LeaseFile] = S3LeaseFile
-"""For `winnow.storage.places`."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO
 
-from winnow.storage.contract import Entry, NewFile, Storage, Volume, os_error
+from winnow.storage.contract import Entry, NewFile, Volume, os_error
 from winnow.storage.s3.bucket import S3Bucket, S3NewFile
 from winnow.storage.s3.change import Change, settle
 from winnow.storage.s3.client import bucket_and_key
@@ -36,8 +36,9 @@ class S3Storage(Objects):
     several directories at the same time.
     """
 
-    def __init__(self, bucket: S3Bucket) -> None:
-        super().__init__(bucket)
+    def __init__(self, bucket: S3Bucket | str) -> None:
+        """`bucket`: or its URL. UsageError if that is not the plain name of a bucket."""
+        super().__init__(S3Bucket(bucket_and_key(bucket)[0]) if isinstance(bucket, str) else bucket)
         self._changes = _Changes()
         self._locks: dict[str, threading.Lock] = {}
         """By directory; one thread at a time changes it."""
@@ -50,13 +51,13 @@ class S3Storage(Objects):
         change = self._change_of(key)
         found: Mapping[str, Found]
         found, directories = self.list_right_in(key) if change is None else change.right_in(key)
-        entries = [*self.entries(found), *map(_directory, directories)]
+        entries = [*self.entries(found), *(Entry(name, is_dir=True) for name in directories)]
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
         key = key_in(path)
         found = self._find(key)
-        return _directory(name_of(key)) if found is None else self.entries({key: found})[0]
+        return Entry(name_of(key), is_dir=True) if found is None else self.entries({key: found})[0]
 
     def exists(self, path: str) -> bool:
         try:
@@ -213,14 +214,5 @@ class S3Storage(Objects):
         return None if files or directories or not key else self.find(key)
 
 
-def _directory(name: str) -> Entry:
-    return Entry(name=name, is_file=False, is_dir=True, size=0, mtime_ns=0)
-
-
 def _unsupported(what: str, path: str) -> OSError:
     return OSError(errno.EOPNOTSUPP, f"S3 does not support {what}", path)
-
-
-def open_storage(url: str) -> Storage:
-    """Return the storage of a bucket. UsageError if it is not the plain name of a bucket."""
-    return S3Storage(S3Bucket(bucket_and_key(url)[0]))

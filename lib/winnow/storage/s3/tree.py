@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import PurePosixPath
@@ -80,7 +80,3 @@ class S3Tree(FileTree):
 
     def _key(self, name: str) -> str:
         return key_of(self._prefix, name)
-
-
-open_tree: Callable[[str], FileTree] = S3Tree
-"""For `winnow.storage.places`."""
