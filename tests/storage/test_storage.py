@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from winnow.errors import UsageError
+from winnow.errors import CorruptLogError, UsageError
 from winnow.storage.hdfs.client import connect, split_url
 from winnow.storage.places import Places, storage_of
 from winnow.storage.segment_io import SegmentWriter, map_range
@@ -61,6 +61,14 @@ def test_created_file_is_complete_and_exists_once(root: str) -> None:
         False,
     )
     assert [e for e in STORAGE.list_dir(root) if e.name == "a"] == [entry]
+
+
+def test_file_that_is_too_large_for_its_kind_is_not_read_whole(root: str) -> None:
+    path = f"{root}/partition.metadata"
+    STORAGE.create(path, bytes(2**20 + 1))
+    with pytest.raises(CorruptLogError, match=f"at most {2**20} bytes, found {2**20 + 1} bytes"):
+        STORAGE.read_bytes(path)
+    assert STORAGE.read_range(path, 2**20, 5) == bytes(1)
 
 
 def test_only_one_of_several_concurrent_creators_succeeds(root: str) -> None:

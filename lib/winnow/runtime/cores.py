@@ -57,11 +57,10 @@ class Cores:
             )
             try:
                 fcntl.flock(core, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            except OSError as error:
                 os.close(core)
-            except OSError:
-                os.close(core)
-                raise
+                if not isinstance(error, BlockingIOError):
+                    raise
             else:
                 return core
         return None

@@ -20,7 +20,7 @@ from winnow.storage.guarded import (
     status_of,
 )
 from winnow.storage.io_counters import count_io
-from winnow.storage.size_limits import size_limit, too_large
+from winnow.storage.size_limits import check_size
 from winnow.storage.turns import sync
 
 
@@ -41,10 +41,9 @@ class LocalStorage(Storage):
         # Not open(): a survey reads a million small files, and its buffer costs twice as much as
         # the file.
         with held(open_file(path), path) as fd:
-            size, most = os.fstat(fd).st_size, size_limit(path)
-            data = _read(fd, 0, most + 1, at_once=size + 1) if size <= most else b""
-        if max(size, len(data)) > most:  # perhaps because it grew while it was read
-            raise too_large(path, max(size, len(data)), most)
+            size = os.fstat(fd).st_size
+            data = _read(fd, 0, check_size(path, size) + 1, at_once=size + 1)
+        check_size(path, len(data))  # it may have grown while it was read
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:

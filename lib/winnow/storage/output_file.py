@@ -65,14 +65,8 @@ class OutputFile:
 
     def write(self, data: bytes) -> None:
         """Write the whole file. Raises WinnowError; then what was there before is still there."""
-        with self.replacing() as file:
-            file.write(data)
-
-    @contextmanager
-    def replacing(self) -> Iterator[BinaryIO]:
-        """Like the function `replacing`, but raises WinnowError in place of OSError."""
         with self._reporting(), replacing(self.path, mode=self.mode) as file:
-            yield file
+            file.write(data)
 
     def append(self, data: bytes) -> None:
         """Append all of the data or nothing. Raises WinnowError."""

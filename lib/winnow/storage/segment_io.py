@@ -16,7 +16,7 @@ from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.storage.guarded import held, open_file
 from winnow.storage.io_counters import count_io
 from winnow.storage.places import Places
-from winnow.storage.size_limits import LOG_SUFFIX, size_limit, too_large
+from winnow.storage.size_limits import LOG_SUFFIX, check_size
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
 from winnow.storage.urls import is_remote
 
@@ -197,8 +197,8 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
         size = os.fstat(fd).st_size
         if size < end:
             raise _shorter(path, end, size)
-        if path.endswith(LOG_SUFFIX) and size > size_limit(path):
-            raise too_large(path, size, size_limit(path))
+        if path.endswith(LOG_SUFFIX):
+            check_size(path, size)
         # Doubles the read-ahead, for a map, too: data that is not in memory arrives an eighth
         # sooner.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)

@@ -27,17 +27,19 @@ _LIMITS = (
 _OTHERS = 64 * _MIB
 
 
-def size_limit(path: str) -> int:
-    """Return the maximum bytes of a file of this name, staged, deleted or neither."""
+def check_size(path: str, size: int) -> int:
+    """Return the maximum bytes of a file of this name, staged, deleted or neither. Raise
+    CorruptLogError if it has more.
+    """
     name = path.rpartition("/")[2]
-    return next((limit for part, limit in _LIMITS if part in name), _OTHERS)
-
-
-def too_large(path: str, size: int, limit: int) -> CorruptLogError:
-    return CorruptLogError(
-        "a file is too large for its kind",
-        expected=f"at most {limit} bytes",
-        found=f"{size} bytes",
-        where=path,
-        hint="No broker writes such a large file. Find out who made it, then restore or remove it.",
-    )
+    limit = next((limit for part, limit in _LIMITS if part in name), _OTHERS)
+    if size > limit:
+        raise CorruptLogError(
+            "a file is too large for its kind",
+            expected=f"at most {limit} bytes",
+            found=f"{size} bytes",
+            where=path,
+            hint="No broker writes such a large file. Find out who made it, then restore or "
+            "remove it.",
+        )
+    return limit

@@ -23,6 +23,7 @@ from winnow.storage.hdfs.client import (
     split_url,
 )
 from winnow.storage.io_counters import count_io
+from winnow.storage.size_limits import check_size
 
 _NS = 10**6
 _ERASURE_CODED = "hsync is not supported"
@@ -51,15 +52,13 @@ class HdfsStorage(Storage):
             return _entry(self.client.get_file_info(at))
 
     def read_bytes(self, path: str) -> bytes:
-        with hdfs_errors(path) as at:
-            data: bytes = self.client.read(at).read()
-        count_io(read=len(data), files=1)
-        return data
+        return self.read_range(path, 0, None)
 
-    def read_range(self, path: str, start: int, length: int) -> bytes:
+    def read_range(self, path: str, start: int, length: int | None) -> bytes:
         with hdfs_errors(path) as at:
             file = self.client.read(at)
-            length = min(length, len(file) - start)
+            size = check_size(path, len(file)) if length is None else start + length
+            length = min(size, len(file)) - start
             data: bytes = file.read_range(start, length) if length > 0 else b""
         count_io(read=len(data), files=1)
         return data

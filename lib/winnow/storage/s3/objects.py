@@ -19,7 +19,7 @@ from winnow.storage.s3.change import read_record
 from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 from winnow.storage.s3.memory import Memory, Stored, inside, key_of, name_of, parent, stamp_of
 from winnow.storage.s3.record import Content, Copied
-from winnow.storage.size_limits import size_limit, too_large
+from winnow.storage.size_limits import check_size
 
 Found = Stored | Copied | Content
 """What a key stands for. The source of a `Copied` is a key."""
@@ -108,8 +108,7 @@ class Objects(Storage):
         object is not the same any more.
         """
         if length is None:
-            if found.size > size_limit(key):
-                raise too_large(self.bucket.url(key), found.size, size_limit(key))
+            check_size(self.bucket.url(key), found.size)
             length = found.size
         end = min(start + length, found.size)
         if isinstance(found, Content):
