@@ -23,8 +23,8 @@ _T = TypeVar("_T")
 
 _LOOK_AGAIN_S = 0.001
 """Poll interval per core: with more cores, each one matters less."""
-MOST_THREADS = 4
-"""Threads of one task. The results of this many chunks, and one more, wait in memory."""
+MOST_AHEAD = 4
+"""Chunks of one task that others make while it writes one. They wait in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def in_order(
         yield from chain.from_iterable(jobs)
         return
     begun = ((0, partial(_begin, job, cores, size)) for job in jobs)
-    for items in in_background(begun, at_once=min(cores.count, MOST_THREADS), room=0):
+    for items in in_background(begun, at_once=min(cores.count, MOST_AHEAD), room=0):
         yield from items
 
 

@@ -192,11 +192,6 @@ class Storage(Protocol):
         """Complete a group of changes that has taken effect already. The caller holds the lock."""
         del directory
 
-    def calls_at_once(self, path: str) -> int:
-        """Return how many calls for files there may overlap usefully."""
-        del path
-        return 1
-
     def read_ahead(self, paths: Iterable[str]) -> None:
         """Read these files at once, as far as they are small, where reading them one by one takes a
         request each. Raises nothing for files that are gone.

@@ -136,7 +136,6 @@ class Places(Storage):
     set_mtime_ns = _by_place(Storage.set_mtime_ns, changes=0)
     volume = _by_place(Storage.volume)
     settle = _by_place(Storage.settle, changes=0)
-    calls_at_once = _by_place(Storage.calls_at_once)
     listed_in = _by_place(Storage.listed_in)
     learn = _by_place(Storage.learn)
 

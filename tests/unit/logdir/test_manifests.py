@@ -183,14 +183,13 @@ def test_bad_journal_reads_as_none(root: Path) -> None:
 
 def test_bad_commit_records_are_refused(tmp_path: Path) -> None:
     record = Record(
+        directory="t-0",
         id="1",
         state="decided",
-        puts={
-            "a": Copied(source="b", size=1, etag="e", mtime_ns=2),
-            "c": Content(data=b"d", mtime_ns=3),
-        },
-        deletes=("e",),
+        copies={"t-0/a": Copied(source="t-0/b", size=1, etag="e", mtime_ns=2)},
+        contents={"t-0/c": Content(data=b"d", mtime_ns=3)},
+        deletes=("t-0/e",),
     )
     path = tmp_path / "record"
     path.write_bytes(encode(record))
-    check(path, lambda: decode(path.read_bytes(), str(path)))
+    check(path, lambda: decode(path.read_bytes(), "t-0", str(path)))

@@ -16,6 +16,7 @@ from winnow.runtime.side_by_side import side_by_side
 from winnow.storage.contract import Entry, Storage
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
+from winnow.storage.urls import is_remote
 
 _COMPARED_BYTES = 16 * 2**20
 
@@ -65,7 +66,7 @@ class StagedSegment:
             partial(self._storage.create, self._new(suffix), data, mtime_ns=times[suffix])
             for suffix, data in self._indexes.items()
         ]
-        side_by_side(creations, at_once=self._storage.calls_at_once(self._staging))
+        side_by_side(creations, at_once=len(creations) if is_remote(self._staging) else 1)
 
     def take_over_attributes(self, owner: str, mtime_ns: int, *, txnindex: bool) -> None:
         """Give all files the owner and mode of the file `owner`, and the modification time. The

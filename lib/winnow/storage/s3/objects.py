@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD, Entry, Remembered, Storage, os_error
-from winnow.storage.s3.bucket import AT_ONCE, S3Bucket
+from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.change import read_record
 from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 from winnow.storage.s3.memory import Memory, Stored, inside, key_of, name_of, parent, stamp_of
@@ -200,10 +200,6 @@ class Objects(Storage):
             for key, one in found.items()
         ]
 
-    def calls_at_once(self, path: str) -> int:
-        del path
-        return AT_ONCE
-
     def forget(self) -> None:
         """What is known of each object remains true."""
         self.memory.forget()
@@ -244,11 +240,4 @@ def key_in(url: str) -> str:
 def _entry(key: str, found: Found, mtime_ns: int) -> Entry:
     # The same bytes, written again, have the same tag.
     stamp = () if isinstance(found, Content) else (stamp_of(found.etag),)
-    return Entry(
-        name=name_of(key),
-        is_file=True,
-        is_dir=False,
-        size=found.size,
-        mtime_ns=mtime_ns,
-        stamp=stamp,
-    )
+    return Entry(name_of(key), is_file=True, size=found.size, mtime_ns=mtime_ns, stamp=stamp)
