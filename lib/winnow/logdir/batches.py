@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.storage.segment_io import Ranges, load, release
+from winnow.storage.contract import Storage
+from winnow.storage.segment_io import load, release
 from winnow.wire.batch import (
     BATCH,
     FRAME,
@@ -170,7 +171,7 @@ class TornLogError(CorruptLogError):
 
 
 def read_batches(
-    storage: Ranges,
+    storage: Storage,
     path: str,
     *,
     size: int,
@@ -204,7 +205,7 @@ def read_batches(
 
 
 def read_to_stop(
-    storage: Ranges,
+    storage: Storage,
     path: str,
     *,
     size: int,
@@ -239,7 +240,7 @@ def read_to_stop(
 
 
 def find_next(
-    storage: Ranges, path: str, position: int, size: int, least_offset: int, end_offset: int
+    storage: Storage, path: str, position: int, size: int, least_offset: int, end_offset: int
 ) -> tuple[int, int] | None:
     """Return position and base offset (v0, v1: its offset) of the first sound batch behind byte
     `position` of a file of `size` bytes, with an offset in [least_offset, end_offset). None if

@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -59,60 +59,13 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
         raise
 
 
-class Ranges(Protocol):
-    """What reads a file piece by piece."""
+class PacedPlaces(Places):
+    """Reads at the rate of the throttle."""
 
-    def read_range(self, path: str, start: int, length: int) -> Bytes | bytes:
-        """See `Storage.read_range`. The next call may overwrite what this one returned."""
-
-
-@contextmanager
-def opened(path: str, size: int) -> Iterator[Ranges]:
-    """Open a file of `size` bytes, to read all of it once, in ascending order.
-
-    The system reads ahead of a file that stays open. Bytes that are copied to a small buffer are
-    still in the processor's cache when they are looked at. So this is faster than a map of a file
-    that is not in memory (benchmarks/NOTES.md).
-    """
-    if is_remote(path):
-        with map_range(path, 0, size) as buf:
-            yield _Fetched(buf)
-    else:
-        with held(open_file(path), path) as fd:
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-            count_io(files=1)
-            yield _Opened(fd)
-
-
-class _Fetched:
-    def __init__(self, buf: Bytes) -> None:
-        self._buf = buf
-
-    def read_range(self, path: str, start: int, length: int) -> Bytes:
-        del path
-        return self._buf[start : start + length]
-
-
-class _Opened:
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._room = np.empty(0, np.uint8)
-        self._throttle = current_throttle()
-
-    def read_range(self, path: str, start: int, length: int) -> Bytes:
-        del path
-        if len(self._room) < length:
-            self._room = np.empty(length, np.uint8)
-        found = 0
-        while found < length:
-            if self._throttle is not None:
-                self._throttle.take(length - found)
-            piece = memoryview(self._room[found:length].data)
-            if not (count := os.preadv(self._fd, [piece], start + found)):
-                break
-            count_io(read=count)
-            found += count
-        return self._room[:found]
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        if (throttle := current_throttle()) is not None:
+            throttle.take(length)
+        return super().read_range(path, start, length)
 
 
 def load(buf: Bytes, start: int, end: int) -> None:

@@ -18,8 +18,10 @@ from winnow.logdir.batches import end_of, read_batches
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
+from winnow.storage.file_tree import PIECE_BYTES
 from winnow.storage.places import Places
-from winnow.storage.segment_io import drop_cached, opened
+from winnow.storage.segment_io import PacedPlaces, drop_cached
+from winnow.storage.urls import is_remote
 from winnow.survey.gather import Array, aborted_rows, control_columns
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
@@ -73,9 +75,11 @@ def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
     )
     found, checksum, last_offset = 0, 0, meant.base_offset - 1
     markers = [np.empty(0, BATCH)]
-    with _as_verification(path), opened(path, size) as log:
+    # Read from a server, each piece costs a request.
+    piece_bytes = PIECE_BYTES if is_remote(path) else _PIECE_BYTES
+    with _as_verification(path):
         for piece in read_batches(
-            log, path, size=size, least_offset=meant.base_offset, piece_bytes=_PIECE_BYTES
+            PacedPlaces(), path, size=size, least_offset=meant.base_offset, piece_bytes=piece_bytes
         ):
             data, rows = piece.data, piece.rows
             wrong = first_bad_crc(data, rows)
