@@ -132,11 +132,9 @@ class Profiler(Progress):
         self._marks = [*earlier]
         self.counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # pyspark accepts it
 
-    def stage(
-        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
-    ) -> None:
+    def stage(self, name: str, **total: int | None) -> None:
         self.mark(name)
-        self._progress.stage(name, total_bytes=total_bytes, total_tasks=total_tasks)
+        self._progress.stage(name, **total)
 
     def advance(self, amount: int) -> None:
         self._progress.advance(amount)

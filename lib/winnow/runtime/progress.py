@@ -42,12 +42,8 @@ class Within(Progress):
     def __init__(self, words: str, whole: Progress) -> None:
         self._words, self._whole = words, whole
 
-    def stage(
-        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
-    ) -> None:
-        self._whole.stage(
-            f"{self._words}; {name}", total_bytes=total_bytes, total_tasks=total_tasks
-        )
+    def stage(self, name: str, **total: int | None) -> None:
+        self._whole.stage(f"{self._words}; {name}", **total)
 
     def advance(self, amount: int) -> None:
         self._whole.advance(amount)

@@ -69,9 +69,13 @@ class OutputFile:
             file.write(data)
 
     def append(self, data: bytes) -> None:
-        """Append all of the data or nothing. Raises WinnowError."""
-        with self._reporting():
-            append_output(self.path, data)
+        """Append all of the data to a regular file, or nothing; create a missing one. Raises
+        WinnowError, also for a file of any other kind.
+        """
+        flags = _FLAGS | os.O_APPEND | os.O_NONBLOCK
+        with self._reporting(), held(os.open(self.path, flags, PRIVATE), self.path) as fd:
+            _check_regular(fd, self.path)
+            append_whole(fd, data)
 
     def remove(self) -> None:
         """Remove an older file of this name, if there is one. Raises WinnowError."""
@@ -129,7 +133,6 @@ def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[
     directory, a pipe or a device.
     """
     target = os.fspath(path)
-    directory, name = os.path.split(target)
     _check_replaceable(target)
     begun = _beside(target)
     fd = os.open(begun, _FLAGS | os.O_EXCL, mode)
@@ -139,27 +142,15 @@ def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[
             file.flush()
             sync(fd)
         _check_replaceable(target)
-        os.rename(begun, os.path.join(directory, name))
+        os.rename(begun, target)
     except BaseException:
         with suppress(OSError):
             os.unlink(begun)
         raise
     # The content is there. Whether its name survives a power failure is not worth an error.
-    flags, place = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, directory or "."
+    flags, place = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, os.path.dirname(target) or "."
     with suppress(OSError), held(os.open(place, flags), place) as above:
         sync(above)
-
-
-def append_output(path: str | os.PathLike[str], data: bytes) -> None:
-    """Append all of the data to a regular file, or nothing; create a missing one. Raises OSError
-    for any other kind.
-    """
-    fd = os.open(path, _FLAGS | os.O_APPEND | os.O_NONBLOCK, PRIVATE)
-    try:
-        _check_regular(fd, path)
-        append_whole(fd, data)
-    finally:
-        os.close(fd)
 
 
 def append_whole(fd: int, data: bytes) -> None:

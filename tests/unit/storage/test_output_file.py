@@ -24,7 +24,7 @@ from winnow.ledger.append import LOCK, _alone
 from winnow.metrics.lineage import Lineage
 from winnow.metrics.prometheus import tell_prometheus
 from winnow.report.write import write_report
-from winnow.storage.output_file import OutputFile, append_output, replacing, write_output
+from winnow.storage.output_file import OutputFile, replacing, write_output
 
 
 def write_result(result: RunResult, path: str) -> None:
@@ -86,8 +86,8 @@ def test_links_are_not_appended_to(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     (tmp_path / "events").symlink_to(secret)
-    with pytest.raises(OSError, match="symbolic link"):
-        append_output(tmp_path / "events", b"x")
+    with pytest.raises(WinnowError, match="symbolic link"):
+        OutputFile(str(tmp_path / "events"), "--openlineage", "an event").append(b"x")
     (tmp_path / LOCK).symlink_to(tmp_path / "new")
     with pytest.raises(WinnowError, match="can't write the ledger"), _alone(str(tmp_path)):
         pass
@@ -97,8 +97,8 @@ def test_links_are_not_appended_to(tmp_path: Path) -> None:
 
 def test_fifo_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(OSError, match=r"No such device|not a regular file"):
-        append_output(tmp_path / "fifo", b"x")
+    with pytest.raises(WinnowError, match=r"No such device|not a regular file"):
+        OutputFile(str(tmp_path / "fifo"), "--openlineage", "an event").append(b"x")
     with pytest.raises(OSError, match="this is a named pipe"):
         write_output(tmp_path / "fifo", b"x")
     assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
