@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -102,7 +103,8 @@ def _what_failed(error: Exception) -> str:
 
 def modified_ns(meta: Any) -> int:  # noqa: ANN401 - obstore's ObjectMeta is a mapping
     """Return when an object was written."""
-    return round(meta["last_modified"].timestamp() * 10**6) * 1000
+    written: datetime = meta["last_modified"]
+    return round(written.timestamp() * 10**6) * 1000
 
 
 def with_mtime(mtime_ns: int | None) -> Any:  # noqa: ANN401 - obstore's Attributes
