@@ -24,7 +24,7 @@ from winnow.logdir.files import files_in, log_bases
 from winnow.logdir.names import LOG, METADATA_SNAPSHOT, segment_file
 from winnow.storage.contract import Storage
 from winnow.storage.segment_io import map_range
-from winnow.storage.size_limits import size_limit, too_large
+from winnow.storage.size_limits import check_size
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType, control_type
@@ -111,9 +111,8 @@ def read_log(
 
 def _mapped(storage: Storage, path: str) -> AbstractContextManager[Bytes]:
     """Map a whole file: a sparse one of the largest size that is allowed would fill the memory."""
-    size, limit = storage.entry(path).size, size_limit(path)
-    if size > limit:
-        raise too_large(path, size, limit)
+    size = storage.entry(path).size
+    check_size(path, size)
     return map_range(path, 0, size)
 
 
