@@ -12,6 +12,5 @@ import winnow.cli.main  # noqa: F401 - loads what is to be patched
 def verbs_use(spark: SparkSession, patch: pytest.MonkeyPatch) -> None:
     """Every verb runs in this session, and leaves it open."""
     for name, module in list(sys.modules.items()):
-        for attribute in ("spark_context", "spark_session"):
-            if name.startswith("winnow.cli.") and hasattr(module, attribute):
-                patch.setattr(module, attribute, lambda **_: nullcontext(spark))
+        if name.startswith("winnow.cli.") and hasattr(module, "started_spark"):
+            patch.setattr(module, "started_spark", lambda **_: nullcontext(spark))

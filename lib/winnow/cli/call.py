@@ -14,7 +14,7 @@ from winnow.cli.options import CommandLine
 from winnow.cli.out import Errors, Line, complain, tell_json, tell_page
 from winnow.cli.outlets import Outlets
 from winnow.cli.profile import Clock
-from winnow.cli.session import end_of_jvm, spark_context, spark_session
+from winnow.cli.session import end_of_jvm, started_spark
 from winnow.cli.signals import Ended, Signals
 from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import NO_SPACE, NoSpaceError, WinnowError, failure_of
@@ -39,8 +39,7 @@ class Call:
 
     def spark(self, *, sql: bool = False) -> AbstractContextManager[Any]:
         """Start Spark. For use when all checks that need no Spark are done."""
-        start: Any = spark_session if sql else spark_context
-        return self.clock.with_spark(start(quiet=self.request.quiet))
+        return self.clock.with_spark(started_spark(sql=sql, quiet=self.request.quiet))
 
     def progress(self) -> AbstractContextManager[Progress]:
         return self.clock.progress(quiet=self.request.quiet)

@@ -87,16 +87,13 @@ def _unreadable(file: str, option: str, found: str | None) -> UsageError:
 
 def parse_settings(request: CommandLine) -> Settings:
     """Parse all settings. Raises UsageError for anything that can't be understood."""
-    sets = tuple(map(parse_set, request.sets))
-    topic_sets = tuple(map(parse_topic_set, request.topic_sets))
-    if "sets" in request.origins:
-        sets = tuple(_in_file(one, request.origins["sets"]) for one in sets)
-    if "topic_sets" in request.origins:
-        where = request.origins["topic_sets"]
-        topic_sets = tuple(replace(one, entry=_in_file(one.entry, where)) for one in topic_sets)
+    of_sets, of_topic_sets = map(request.origins.get, ("sets", "topic_sets"))
+    topic_sets = map(parse_topic_set, request.topic_sets)
     return Settings(
-        sets=sets,
-        topic_sets=topic_sets,
+        sets=tuple(_in_file(parse_set(one), of_sets) for one in request.sets),
+        topic_sets=tuple(
+            replace(one, entry=_in_file(one.entry, of_topic_sets)) for one in topic_sets
+        ),
         topic_configs=None
         if request.topic_configs is None
         else parse_topic_configs_file(
@@ -111,8 +108,8 @@ def parse_settings(request: CommandLine) -> Settings:
     )
 
 
-def _in_file(entry: Entry, file: str) -> Entry:
-    return replace(entry, where=f"{entry.where}, in {file}")
+def _in_file(entry: Entry, file: str | None) -> Entry:
+    return entry if file is None else replace(entry, where=f"{entry.where}, in {file}")
 
 
 def check_log_dirs(log_dirs: Sequence[str]) -> None:

@@ -7,13 +7,13 @@ import pwd
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from winnow import runtime
 from winnow.cli.out import complain
@@ -26,11 +26,8 @@ from winnow.worker import standby
 from winnow.worker.warm_up import ensure_compiled
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark import SparkConf
 
-
-_Spark = TypeVar("_Spark", "SparkContext", "SparkSession")
 _SOCKETS = "spark.python.unix.domain.socket"
 _SOCKET_BYTES = standby.LONGEST_PATH - len("/.") - 36 - len(".sock")
 """Most bytes in the directory's path. Spark names sockets by UUIDs."""
@@ -38,62 +35,28 @@ _PARENT = os.getppid()
 """The JVM, if spark-submit started this process."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextOnly:
-    """Replaces a session where no verb needs Spark SQL, which would take a second to start."""
-
-    sparkContext: SparkContext  # noqa: N815 - Spark's name
-
-
 @contextmanager
-def spark_context(*, quiet: bool = False) -> Iterator[ContextOnly]:
-    """Start Spark for verbs that only run RDDs. Their modules are imported while the JVM starts
-    Spark. `quiet`: show no progress.
-    """
-    from pyspark import SparkContext  # noqa: PLC0415 - a mistyped command must not wait for Spark
-    from pyspark.errors.exceptions.captured import install_exception_handler  # noqa: PLC0415
-
-    load = Thread(target=_load, name="winnow-load", daemon=True)
-    load.start()
-    with _started(SparkContext.getOrCreate, load, quiet=quiet) as context:
-        # It would print a trace if the JVM is killed.
-        context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001
-        # as a session does, so that an error in a worker has its own traceback
-        install_exception_handler()
-        yield ContextOnly(context)
-
-
-def _load() -> None:
-    import_module("winnow.api")
-    ensure_compiled()
-
-
-def spark_session(*, quiet: bool = False) -> AbstractContextManager[SparkSession]:
-    """Start Spark for verbs that read tables. `quiet`: show no progress."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    builder = SparkSession.builder
-    return _started(lambda conf: builder.config(conf=conf).getOrCreate(), quiet=quiet)
-
-
-@contextmanager
-def _started(
-    start: Callable[[SparkConf], _Spark], load: Thread | None = None, *, quiet: bool
-) -> Iterator[_Spark]:
+def started_spark(*, sql: bool, quiet: bool) -> Iterator[Any]:
     """Start Spark, and stop it after the block. Turn the error of a Spark that does not start into
-    a WinnowError. `load`: what has to end before Spark is used.
+    a WinnowError. `quiet`: show no progress.
+
+    `sql`: for verbs that read tables. The others only run RDDs; their modules are imported while
+    the JVM starts Spark.
     """
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - as pyspark
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - a mistyped command must not wait for Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     from winnow.runtime.failed_job import cause_of  # noqa: PLC0415 - it knows Spark
 
+    load = Thread(target=_load, name="winnow-load", daemon=True)
+    if not sql:
+        load.start()
     with progress_on_stderr(quiet=quiet) as progress:
         progress.stage("starting Spark")
         settings = _settings()
         try:
             with held_back():
-                spark = start(settings)
+                spark = (_session if sql else _context)(settings)
         except (Py4JError, PySparkException) as error:
             if ended := end_of_jvm(error):
                 raise ended from error
@@ -102,13 +65,37 @@ def _started(
             if "native thread" in cause:
                 hint = "Allow this user or container more processes: ulimit -u, pids.max."
             raise WinnowError("Spark did not start", found=cause, hint=hint) from error
-        if load is not None:
+        if not sql:
             load.join()  # otherwise the first worker would compile kernels too
     try:
         yield spark
     finally:
         if not _submitted():
             spark.stop()
+
+
+def _load() -> None:
+    import_module("winnow.api")
+    ensure_compiled()
+
+
+def _session(settings: SparkConf) -> Any:  # noqa: ANN401 - as `_context`
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    return SparkSession.builder.config(conf=settings).getOrCreate()
+
+
+def _context(settings: SparkConf) -> Any:  # noqa: ANN401 - what is used of a session
+    """Start Spark without Spark SQL, which would take a second."""
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.errors.exceptions.captured import install_exception_handler  # noqa: PLC0415
+
+    context = SparkContext.getOrCreate(settings)
+    # It would print a trace if the JVM is killed.
+    context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001
+    # as a session does, so that an error in a worker has its own traceback
+    install_exception_handler()
+    return SimpleNamespace(sparkContext=context, stop=context.stop)
 
 
 def _submitted() -> bool:

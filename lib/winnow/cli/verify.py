@@ -12,6 +12,9 @@ from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, key_summaries_of, ledger_of
 from winnow.cli.options import OTHER, CommandLine
 from winnow.cli.out import page_width, tell_notes
+from winnow.cli.text import compare as text_of_compare
+from winnow.cli.text import key_hashes as text_of_hashes
+from winnow.cli.text import verify as text_of_sweep
 from winnow.errors import UsageError, WinnowError
 
 if TYPE_CHECKING:
@@ -38,10 +41,9 @@ class VerifyOptions:
 def run_verify(call: Call, check: VerifyOptions) -> int:
     check_log_dirs(call.request.log_dirs)
     _refuse_mixed(check)
-    text = _text(check)
     with call.spark(sql=check.key_hash is not None) as spark:
         with call.progress() as progress:
-            result = _read(spark, call.request, check, progress)
+            text, result = _read(spark, call.request, check, progress)
         tell_notes(result.notes)
         call.answer(lambda: text.to_json(result), text.page(result, page_width()))
     return int(result.exit_code)
@@ -54,42 +56,27 @@ def _refuse_mixed(check: VerifyOptions) -> None:
         raise UsageError("--hash-key alone", expected="--key-hash FILE|RUN_ID with it")
 
 
-def _text(check: VerifyOptions) -> Any:  # noqa: ANN401 - a module with `to_json` and `page`
-    if check.compare:
-        from winnow.cli.text import compare as text  # noqa: PLC0415 - only what is needed
-    elif check.key_hash is not None:
-        from winnow.cli.text import key_hashes as text  # type: ignore[no-redef]  # noqa: PLC0415
-    else:
-        from winnow.cli.text import verify as text  # type: ignore[no-redef]  # noqa: PLC0415
-    return text
-
-
 def _read(
     spark: Any,  # noqa: ANN401
     request: CommandLine,
     check: VerifyOptions,
     progress: Progress,
-) -> Any:  # noqa: ANN401
+) -> tuple[Any, Any]:
+    """Return the module that shows the result, and the result."""
     from winnow import api  # noqa: PLC0415 - it loads numba
 
+    shared: Any = {"topics": request.topics, "progress": progress}
     if check.key_hash is not None:
-        return api.verify_key_hashes(
-            spark,
-            request.log_dirs,
-            key_hash=check.key_hash,
-            hash_key=check.hash_key,
-            ledger=ledger_of(request),
-            topics=request.topics,
-            progress=progress,
-        )
+        hashes = {"key_hash": check.key_hash, "hash_key": check.hash_key}
+        ledger = ledger_of(request)
+        found = api.verify_key_hashes(spark, request.log_dirs, ledger=ledger, **hashes, **shared)
+        return text_of_hashes, found
     if check.compare:
-        return api.compare_replicas(
-            spark, request.log_dirs, topics=request.topics, progress=progress
-        )
-    swept = api.verify(spark, request.log_dirs, topics=request.topics, progress=progress)
+        return text_of_compare, api.compare_replicas(spark, request.log_dirs, **shared)
+    swept = api.verify(spark, request.log_dirs, **shared)
     if not swept.findings:
         _learn(spark, request, progress)
-    return swept
+    return text_of_sweep, swept
 
 
 def _learn(spark: Any, request: CommandLine, progress: Progress) -> None:  # noqa: ANN401

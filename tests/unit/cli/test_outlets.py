@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ import winnow
 from tests.unit.cli.results import idle, run_of
 from winnow.cli.options import CommandLine
 from winnow.cli.outlets import Outlets, check_outlets
-from winnow.cli.session import ContextOnly
 from winnow.errors import UsageError, WinnowError
 
 
@@ -27,7 +27,7 @@ class Context:
         return {"spark.app.name": "x"}
 
 
-SPARK: Any = ContextOnly(Context())  # type: ignore[arg-type]
+SPARK: Any = SimpleNamespace(sparkContext=Context())
 
 
 def request(tmp_path: Path, **targets: str) -> CommandLine:

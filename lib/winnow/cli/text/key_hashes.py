@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from winnow.cli.out import aligned, picked
-from winnow.verbs.verify.key_hashes import KeyHashResult
 from winnow.words import counted, printable
+
+if TYPE_CHECKING:
+    from winnow.verbs.verify.key_hashes import KeyHashResult
 
 MOST = 50
 """Segments that get their own lines. --json has all."""
