@@ -45,7 +45,9 @@ class Call:
         return self.clock.progress(quiet=self.request.quiet)
 
     def answer(self, to_json: Callable[[], Mapping[str, Any]], page: Iterable[Line]) -> None:
-        """Print one JSON object or, for people, a page."""
+        """Print one JSON object or, for people, a page. Scripts depend on the keys of the object:
+        do not remove or rename any.
+        """
         self.clock.begins("printing the result")
         if self.request.json:
             tell_json({**to_json(), **self.clock.json()})

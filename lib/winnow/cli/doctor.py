@@ -76,7 +76,6 @@ def run_doctor(call: Call, own: DoctorOptions) -> int:
 
 
 def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
-    """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
     advice = [
         {"command": command(item.arguments, request), "why": item.why} for item in found.advice
     ]

@@ -127,7 +127,6 @@ def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
 
 
 def to_json(result: EraseResult) -> dict[str, Any]:
-    """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
     return {
         **picked(result, "run_id", "status", "dry_run", "proven", "keys", "keys_found"),
         "partitions": [fields_of(partition, "error_code") for partition in result.partitions],

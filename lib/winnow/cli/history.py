@@ -61,10 +61,7 @@ def run_history(call: Call, own: HistoryOptions) -> int:
 
 
 def to_json(history: History) -> dict[str, Any]:
-    """Return the JSON object. Scripts depend on its keys: do not remove or rename any.
-
-    Times are in ms since the epoch.
-    """
+    """Return the JSON object. Times are in ms since the epoch."""
     return {"freed_bytes": history.freed_bytes, **fields_of(history)}
 
 

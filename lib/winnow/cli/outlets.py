@@ -96,9 +96,9 @@ class Outlets:
 
     def end_file(self, value: Mapping[str, Any]) -> None:
         """Write the JSON object of the run. An error is printed and changes no exit code."""
-        file, times = self._file, {"started_at": self._started, "ended_at": now_ms()}
-        if file is not None and self._file_begun:
-            self._tell(lambda: file.write(as_json({**value, **times}).encode()))
+        times = {"started_at": self._started, "ended_at": now_ms()}
+        if self._file is not None and self._file_begun:
+            self._tell(self._file.write, as_json({**value, **times}).encode())
 
     def began(self) -> None:
         """Report that a clean has begun. The targets are valid."""
@@ -122,16 +122,15 @@ class Outlets:
         try:
             yield
         except BaseException as error:
-            message, lineage = str(error) or type(error).__name__, self._lineage
-            if lineage is not None and not self._ended:
-                self._tell(lambda: lineage.fail(message))
+            if self._lineage is not None and not self._ended:
+                self._tell(self._lineage.fail, str(error) or type(error).__name__)
             raise
 
     def ended(self, result: RunResult, exit_code: int) -> None:
         """Report the result. `exit_code`: of the process."""
-        self._ended, lineage = True, self._lineage
-        if lineage is not None:
-            self._tell(lambda: lineage.complete(result))
+        self._ended = True
+        if self._lineage is not None:
+            self._tell(self._lineage.complete, result)
         times = {"started": self._started, "ended": now_ms()}
         self._tell_metrics(lambda gauges: gauges.gauges_of(result, exit_code, **times))
 
@@ -152,9 +151,9 @@ class Outlets:
 
             self._tell(lambda: tell_prometheus(made(gauges), target))
 
-    def _tell(self, tell: Callable[[], None]) -> None:
+    def _tell(self, tell: Callable[..., None], *what: Any) -> None:  # noqa: ANN401
         try:
-            tell()
+            tell(*what)
         except WinnowError as error:
             complain(str(error))
 

@@ -154,7 +154,6 @@ def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
 
 
 def to_json(result: RecoverResult, of_broker: TruncateResult | None) -> dict[str, Any]:
-    """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
     value = picked(result, "status", "dry_run", "partitions")
     return value if of_broker is None else value | {"unclean": cuts_to_json(of_broker)}
 

@@ -165,8 +165,8 @@ def _typed(name: str, value: Value) -> Any:  # noqa: ANN401 - as the field has i
         fits = isinstance(raw, list) and all(isinstance(one, str) for one in raw)
         expected = "a list of texts"
     else:
-        choices = [one for part in get_args(kind) for one in get_args(part) or ()]
-        choices = choices or [one for one in get_args(kind) if isinstance(one, str)]
+        parts = (kind, *get_args(kind))  # one of them may be a Literal
+        choices = [one for part in parts for one in get_args(part) if isinstance(one, str)]
         fits = isinstance(raw, str) and (not choices or raw in choices)
         expected = " or ".join(choices) or "a text"
     if not fits:

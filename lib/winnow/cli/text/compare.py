@@ -33,7 +33,6 @@ def page(result: CompareResult, _width: int) -> Iterator[Line]:
 
 
 def to_json(result: CompareResult) -> dict[str, Any]:
-    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any."""
     partitions = [_partition(one) for one in result.comparisons]
     return {"status": result.status, "partitions": partitions, "notes": result.notes}
 

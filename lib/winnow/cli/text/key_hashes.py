@@ -16,7 +16,6 @@ MOST = 50
 
 
 def to_json(result: KeyHashResult) -> dict[str, Any]:
-    """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
     return picked(
         result,
         *("status", "run_id", "keys", "topics", "records", "found", "problems"),

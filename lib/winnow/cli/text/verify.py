@@ -42,7 +42,6 @@ def _meanings(findings: Iterable[Finding]) -> Iterator[Line]:
 
 
 def to_json(result: SweepResult) -> dict[str, Any]:
-    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any."""
     findings = [
         {**fields_of(finding), "damage": finding.is_damage, "meaning": finding.meaning}
         for finding in result.findings
