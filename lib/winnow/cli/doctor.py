@@ -84,14 +84,11 @@ def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
 
 def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     for disk in found.disks:
-        share = (
-            f" ({100 * disk.free_bytes / disk.total_bytes:.0f} %)" if disk.total_bytes else " (?)"
-        )
-        free = (
-            "no limit known"
-            if disk.free_bytes == sys.maxsize
-            else f"{size(disk.free_bytes)} free{share}"
-        )
+        total = disk.total_bytes
+        share = f"{100 * disk.free_bytes / total:.0f} %" if total else "?"
+        free = f"{size(disk.free_bytes)} free ({share})"
+        if disk.free_bytes == sys.maxsize:
+            free = "no limit known"
         state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
         yield Styled(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}", "bold")
         yield f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"

@@ -86,12 +86,8 @@ def options_of_file(
     if not isinstance(environments, dict) or not all(
         isinstance(one, dict) for one in environments.values()
     ):
-        raise UsageError(
-            "environments can't be understood",
-            expected=f"tables [{ENVIRONMENT}.NAME]",
-            found="something else",
-            where=path,
-        )
+        expected = f"tables [{ENVIRONMENT}.NAME]"
+        raise _unclear("environments", expected, "something else", path)
     if environment is not None and environment not in environments:
         raise UsageError(
             "the environment is not in the configuration",
@@ -118,12 +114,7 @@ def _given(
 ) -> Iterator[tuple[str, Given]]:
     """Yield each option of one table for each verb that takes it, and check all of them."""
     if not isinstance(table, dict):
-        raise UsageError(
-            "the options of a verb can't be understood",
-            expected="a table",
-            found=_shown(table),
-            where=where,
-        )
+        raise _unclear("the options of a verb", "a table", _shown(table), where)
     others = {} if of_verb is not None else dict.fromkeys((*verbs, *([ENVIRONMENT] if top else [])))
     for key, value in table.items():
         if key in others:
@@ -218,12 +209,11 @@ def _typed(
         if isinstance(value, str | int) and not isinstance(value, bool):
             return str(value)
         expected = "a text"
-    raise UsageError(
-        f"the value of {key} can't be understood",
-        expected=expected,
-        found=_shown(value),
-        where=where,
-    )
+    raise _unclear(f"the value of {key}", expected, _shown(value), where)
+
+
+def _unclear(what: str, expected: str, found: str, where: str) -> UsageError:
+    return UsageError(f"{what} can't be understood", expected=expected, found=found, where=where)
 
 
 def _shown(value: object) -> str:
