@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, ledger_of, parse_settings, stop_of
-from winnow.cli.line.units import parse_key
-from winnow.cli.options import KEY, OTHER, SAFETY, dashed
+from winnow.cli.options import KEY, OTHER, SAFETY
 from winnow.cli.out import complain, fields_of, picked, tell_notes, version_keys
 from winnow.errors import CorruptLogError, UsageError, WinnowError
-from winnow.words import counted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from winnow.verbs.erase.values import EraseResult
 
 
@@ -50,7 +46,9 @@ def run_erase(call: Call, own: EraseOptions) -> int:
     stop = stop_of(request)
     settings = parse_settings(request)
     check_log_dirs(request.log_dirs)
-    given = _given(own)
+    from winnow.cli.keys import given_keys  # noqa: PLC0415 - it loads Arrow
+
+    keys = given_keys(own)
     if certificate is not None and own.dry_run:
         raise UsageError(
             "--certificate and --dry-run together",
@@ -69,7 +67,7 @@ def run_erase(call: Call, own: EraseOptions) -> int:
             result = api.erase(
                 spark,
                 list(request.log_dirs),
-                keys=given(spark),
+                keys=keys(spark),
                 settings=settings,
                 topics=tuple(request.topics),
                 dry_run=own.dry_run,
@@ -87,43 +85,6 @@ def run_erase(call: Call, own: EraseOptions) -> int:
         if written is None or Path(written).parent != Path(certificate).resolve():
             return WinnowError.exit_code
     return result.exit_code
-
-
-def _given(keys: EraseOptions) -> Callable[[SparkSession], Any]:
-    """Return a function that reads the keys once Spark has started. A file is read at once, so its
-    errors are found without Spark.
-    """
-    ways = ("key", "keys", "keys_hex", "keys_delta")
-    named = [name for name in ways if getattr(keys, name)]
-    if len(named) != 1:
-        raise UsageError(
-            "give the keys in one way",
-            expected="one of --key KEY, --keys FILE, --keys-hex FILE and --keys-delta URL",
-            found=" and ".join(map(dashed, named)) or "none",
-        )
-    from winnow.cli.keys import (  # noqa: PLC0415 - it loads Arrow
-        delta_keys,
-        read_hex_keys,
-        read_keys,
-        with_blanks,
-    )
-
-    if keys.keys_delta is not None:
-        url = keys.keys_delta
-        return lambda spark: delta_keys(spark, url)
-    if keys.key:
-        typed = [parse_key(text, option="--key") for text in keys.key]
-        return lambda _: typed
-    if keys.keys is None:
-        found = read_hex_keys(keys.keys_hex or "")
-    else:
-        found = read_keys(keys.keys)
-        if blanks := with_blanks(found):
-            complain(
-                f"note: {counted(blanks, 'key')} of {keys.keys} with a blank at the beginning or "
-                "the end, which is part of the key"
-            )
-    return lambda _: found
 
 
 def to_json(result: EraseResult) -> dict[str, Any]:

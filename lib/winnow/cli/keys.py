@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from winnow.cli.inputs import read_bytes
+from winnow.cli.line.units import parse_key
+from winnow.cli.options import dashed
+from winnow.cli.out import complain
 from winnow.errors import UsageError
 from winnow.ledger.place import local_path
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from winnow.cli.erase import EraseOptions
+
 _BOM = b"\xef\xbb\xbf"
+
+
+def given_keys(own: EraseOptions) -> Callable[[SparkSession], Any]:
+    """Return a function that reads the keys once Spark has started. A file is read at once, so its
+    errors are found without Spark.
+    """
+    ways = ("key", "keys", "keys_hex", "keys_delta")
+    named = [name for name in ways if getattr(own, name)]
+    if len(named) != 1:
+        raise UsageError(
+            "give the keys in one way",
+            expected="one of --key KEY, --keys FILE, --keys-hex FILE and --keys-delta URL",
+            found=" and ".join(map(dashed, named)) or "none",
+        )
+    if own.keys_delta is not None:
+        return partial(delta_keys, url=own.keys_delta)
+    if own.key:
+        found: Any = [parse_key(text, option="--key") for text in own.key]
+    elif own.keys is not None:
+        found = read_keys(own.keys)
+    else:
+        found = read_hex_keys(own.keys_hex or "")
+    return lambda _: found
 
 
 def read_keys(file: str) -> Any:  # noqa: ANN401 - Arrow has no types
@@ -33,13 +64,13 @@ def read_keys(file: str) -> Any:  # noqa: ANN401 - Arrow has no types
             where=file,
             hint="Give such keys in hexadecimal: --keys-hex.",
         ) from error
+    bare = pc.utf8_trim_whitespace(lines)
+    if blanks := pc.sum(pc.not_equal(bare, lines)).as_py():
+        complain(
+            f"note: {counted(blanks, 'key')} of {file} with a blank at the beginning or the end, "
+            "which is part of the key"
+        )
     return lines.cast(pa.large_binary())
-
-
-def with_blanks(keys: Any) -> int:  # noqa: ANN401
-    """Return how many of the keys of `read_keys` begin or end with a blank."""
-    texts = keys.cast(pa.large_string())
-    return int(pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py())
 
 
 def read_hex_keys(file: str) -> Any:  # noqa: ANN401
