@@ -25,7 +25,7 @@ from winnow.cli.out import (
 from winnow.cli.text.alike import alike
 from winnow.cli.text.next_command import command, typed
 from winnow.verbs.erase.values import Amount
-from winnow.words import counted, duration, instant, moment, roughly, size
+from winnow.words import counted, duration, first_few, instant, moment, roughly, size
 
 if TYPE_CHECKING:
     from winnow.verbs.doctor.values import Census, Diagnosis, Overdue
@@ -120,7 +120,7 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     )
     yield from listed(
         "Can't be cleaned in their current state",
-        (f"{group.named(_FEW)}: {group.words('--json')}" for group in groups),
+        (f"{first_few(group.names, _FEW)}: {group.words('--json')}" for group in groups),
     )
     yield from listed(
         "Topics by bytes",

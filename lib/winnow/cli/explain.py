@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 DECIDING = {
     "compact": (
-        *(
-            "min.cleanable.dirty.ratio",
-            "min.compaction.lag.ms",
-            "max.compaction.lag.ms",
-            "delete.retention.ms",
-        ),
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "max.compaction.lag.ms",
+        "delete.retention.ms",
         "log.cleaner.enable",
     ),
     "delete": ("retention.ms", "retention.bytes"),

@@ -24,7 +24,7 @@ from winnow.cli.text.alike import Alike, alike
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
-from winnow.words import counted, duration, moment, printable, size
+from winnow.words import counted, duration, first_few, moment, printable, size
 
 if TYPE_CHECKING:
     from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
@@ -171,6 +171,6 @@ def _more(count: int, noun: str) -> Iterator[Line]:
 
 def _left_alone(groups: Sequence[Alike]) -> Iterator[Line]:
     for group in groups[:MOST_REASONS]:
-        words = f"{group.named(MOST_NAMES)}: {group.words('--json')}"
+        words = f"{first_few(group.names, MOST_NAMES)}: {group.words('--json')}"
         yield Paragraph(words, style="yellow", indent=2, hang=2)
     yield from _more(len(groups) - MOST_REASONS, "reason")

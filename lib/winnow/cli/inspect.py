@@ -10,13 +10,11 @@ from winnow.cli.call import Call
 from winnow.cli.options import OTHER, TIME, argument, value_of
 from winnow.cli.out import is_terminal, tell_contents
 from winnow.cli.text.progress import progress_on_stderr
+from winnow.errors import CorruptLogError
 
 if TYPE_CHECKING:
     from winnow.runtime.progress import Progress
     from winnow.verbs.inspect.values import FileDescription, Line, Problem
-
-SOUND, DAMAGED = 0, 3
-"""Exit codes: everything that was read is sound, or something is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,7 @@ def run_inspect(call: Call, own: InspectOptions) -> int:
             tell_contents(inspect_json.pieces(watched, positions, problems))
         else:
             tell_contents(inspect_text.pieces(watched, positions, problems, in_full=in_full))
-    return DAMAGED if problems else SOUND
+    return CorruptLogError.exit_code if problems else 0
 
 
 def _watched(

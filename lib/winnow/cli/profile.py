@@ -44,10 +44,13 @@ class Clock:
                 self._profiler = profiled.enter_context(jobs)
             yield spark
 
-    def progress(self, *, quiet: bool) -> AbstractContextManager[Progress]:
-        """Return the progress display, through the profiler if there is one."""
-        display = progress_on_stderr(quiet=quiet)
-        return display if self._profiler is None else _through(self._profiler, display)
+    @contextmanager
+    def progress(self, *, quiet: bool) -> Iterator[Progress]:
+        """Show progress, through the profiler if there is one."""
+        with progress_on_stderr(quiet=quiet) as display:
+            if self._profiler is not None:
+                self._profiler.tell(display)
+            yield self._profiler or display
 
     def begins(self, phase: str) -> None:
         """Begin a phase after the run itself."""
@@ -74,13 +77,6 @@ class Clock:
         profile = self.profile()
         if profile is not None:
             Errors().lines(table(profile))
-
-
-@contextmanager
-def _through(profiler: Profiler, display: AbstractContextManager[Progress]) -> Iterator[Progress]:
-    with display as progress:
-        profiler.tell(progress)
-        yield profiler
 
 
 def table(profile: Profile) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from winnow.cli.profile import Clock, began_ms, table
 from winnow.runtime.profile import Phase, Profile
+from winnow.runtime.progress import Silence
 
 PROFILE = Profile(
     4.0,
@@ -60,7 +61,8 @@ def test_clock_prints_nothing_unless_asked(capsys: pytest.CaptureFixture[str]) -
     nothing: Any = None  # it has no use for Spark
     with clock.with_spark(nullcontext(nothing)):
         clock.begins("anything")
-        assert isinstance(clock.progress(quiet=True), nullcontext)
+        with clock.progress(quiet=True) as progress:
+            assert isinstance(progress, Silence)
     assert (clock.profile(), clock.json()) == (None, {})
     clock.tell()
     assert capsys.readouterr() == ("", "")

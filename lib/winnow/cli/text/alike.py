@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from winnow.words import first_few
-
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -19,10 +17,6 @@ class Alike:
     """The reason of the first partition."""
     names: list[str] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
-
-    def named(self, most: int) -> str:
-        """See `first_few`."""
-        return first_few(self.names, most)
 
     def words(self, option: str) -> str:
         """Return the reason, and how many are like it. `option` shows each of them."""

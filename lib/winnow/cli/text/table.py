@@ -14,7 +14,7 @@ from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, by_the_rules, 
 from winnow.cli.text.alike import alike
 from winnow.cli.text.json_output import summed, totals
 from winnow.wire.internal_topics import TRANSACTION_STATE
-from winnow.words import counted, moment, one_line, size
+from winnow.words import counted, first_few, moment, one_line, size
 
 FEW = 8
 """Partitions that need nothing get a line each up to this number. If there are more, they share
@@ -119,7 +119,7 @@ def _left_alone(result: RunResult, width: int, *, everything: bool) -> Iterator[
     shown = groups if everything else groups[:FEW]
     for group in shown:
         many = f"{len(group.names):,} partitions: " if len(group.names) > FEW else ""
-        names = f"{many}{group.named(FEW)}"
+        names = f"{many}{first_few(group.names, FEW)}"
         for part in textwrap.wrap(names, width - 2, break_on_hyphens=False):
             yield Styled(f"  {part}", "yellow")
         yield Paragraph(group.words("--all"), break_on_hyphens=True)
