@@ -67,10 +67,14 @@ def _read(
 
     shared: Any = {"topics": request.topics, "progress": progress}
     if check.key_hash is not None:
-        hashes = {"key_hash": check.key_hash, "hash_key": check.hash_key}
-        ledger = ledger_of(request)
-        found = api.verify_key_hashes(spark, request.log_dirs, ledger=ledger, **hashes, **shared)
-        return text_of_hashes, found
+        return text_of_hashes, api.verify_key_hashes(
+            spark,
+            request.log_dirs,
+            key_hash=check.key_hash,
+            hash_key=check.hash_key,
+            ledger=ledger_of(request),
+            **shared,
+        )
     if check.compare:
         return text_of_compare, api.compare_replicas(spark, request.log_dirs, **shared)
     swept = api.verify(spark, request.log_dirs, **shared)
