@@ -8,7 +8,7 @@ import pytest
 
 from tests.reference import sections
 from winnow.kafka_log.options import OPTIONS, parse_options
-from winnow.policy.keys import KEYS
+from winnow.policy.config import KEYS
 
 
 def test_generated_pages_are_up_to_date() -> None:

@@ -13,9 +13,9 @@ from winnow.kafka_log.schema import SCHEMA
 from winnow.ledger.erasures import LEDGER_OF_ERASURES
 from winnow.ledger.place import ERASURES, TABLE
 from winnow.ledger.schema import LEDGER
+from winnow.policy.config import INT_MAX, KEYS, LONG_MAX, Key, Value
 from winnow.policy.ignored_settings import CLEANER_TUNING
-from winnow.policy.keys import INT_MAX, KEYS, LONG_MAX, Allowed, Key, Value
-from winnow.policy.versions import RULES
+from winnow.policy.versions import ANY, RULES, Range
 from winnow.verbs.verify.kinds import Kind
 
 _UNITS = {1: "", 60_000: " (minutes)", 3_600_000: " (hours)"}
@@ -70,8 +70,8 @@ def _setting(key: Key) -> tuple[str, str, str]:
     return key.kind.value + _range(key.allowed), _value(key.default), key.doc
 
 
-def _range(allowed: Allowed) -> str:
-    return "" if allowed.words == "any" else f", {allowed.words}"
+def _range(allowed: Range) -> str:
+    return "" if allowed == ANY else f", {allowed}"
 
 
 def _value(value: Value | None) -> str:

@@ -7,7 +7,7 @@ does not crash the reader. It reads every byte, and walks each piece with a `Hea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,8 +50,7 @@ class HeaderWalk:
 
     `end`, `least_offset` and `status` describe the walk up to the end of the last block: the
     position of the next entry, the lowest offset it may have, and why the walk stopped there. The
-    rows of a block are invalid once the next one is requested, unless `room` returns other rows
-    each time.
+    rows of a block are invalid once the next one is requested.
     """
 
     def __init__(
@@ -61,14 +60,12 @@ class HeaderWalk:
         *,
         start: int = 0,
         most: int | None = None,
-        room: Callable[[int], Rows] | None = None,
         gradually: bool = False,
         passes: bool = False,
     ) -> None:
         """`start`: byte of `buf` at which the first batch begins. `most`: batches in a block,
-        BLOCK_ROWS if None. `room`: returns as many rows, to fill with the next block.
-        `gradually`: `buf` is mapped so (`map_range`). Loads headers, and all of each batch up to
-        1 MiB. `passes`: release the pages of a mapped `buf` after each block.
+        BLOCK_ROWS if None. `gradually`: `buf` is mapped so (`map_range`). Loads headers, and all of
+        each batch up to 1 MiB. `passes`: release the pages of a mapped `buf` after each block.
 
         Iterating raises OSError if the disk can't read a page of a `buf` that is mapped gradually.
         """
@@ -77,14 +74,12 @@ class HeaderWalk:
         self.status = WalkStatus.FULL
         self._buf = buf
         self._most = BLOCK_ROWS if most is None else most
-        self._room = room
         self._walk = _load_and_walk if gradually else walk_batches
         self._passes = passes
 
     def __iter__(self) -> Iterator[Rows]:
-        rows = np.empty(0 if self._room else self._most, BATCH)
+        rows = np.empty(self._most, BATCH)
         while self.status is WalkStatus.FULL:
-            rows = self._room(self._most) if self._room else rows
             count, self.end, self.status = self._walk(self._buf, self.end, self.least_offset, rows)
             if count:
                 self.least_offset = int(rows["last_offset"][count - 1]) + 1

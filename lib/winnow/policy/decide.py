@@ -9,6 +9,7 @@ from winnow.policy.cleanable import CleanableRange, cleanable_range
 from winnow.policy.config import TopicConfig
 from winnow.policy.grouping import group_segments
 from winnow.policy.plan import CompactionPlan, PartitionPlan, Reason, RetentionPlan
+from winnow.policy.producers import Transaction
 from winnow.policy.retention import retention_plan, why_kept
 from winnow.state import PartitionState
 from winnow.words import counted, duration, size
@@ -23,12 +24,12 @@ def decide(
     now: int,
     only: str | None = None,
     last_stable_offset: int | None = None,
-    undecided: str = "",
+    undecided: Transaction | None = None,
 ) -> PartitionPlan:
     """Apply `config` to `state` at `now` (ms), as a broker's cleaner and retention would.
 
     `last_stable_offset` (S3.2) defaults to the high watermark, which is right without transactions.
-    `undecided`: describes the transaction that makes it lower. `only`, one of ONLY, skips the other
+    `undecided`: the transaction that makes it lower. `only`, one of ONLY, skips the other
     half. The plan's `reason` is never empty.
     """
     if only is not None and only not in ONLY:
@@ -41,19 +42,15 @@ def decide(
     if not config.cleanup_compact and only == "compaction":
         words = f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact"
         return plan(rule="S3.1", reason=words)
+    retention, of_retention = retention_of(state, config, now, only)
     if not config.cleanup_compact or only == "retention":
-        retention = retention_plan(state, config, now)
-        reason = retention_reason(state, config, now, retention)
-        return plan(rule=reason.rule, reason=reason.words, retention=retention)
+        return plan(rule=of_retention.rule, reason=of_retention.words, retention=retention)
     lso = state.high_watermark if last_stable_offset is None else last_stable_offset
     cleanable = cleanable_range(state, config, now, last_stable_offset=lso, undecided=undecided)
     compaction, decided = _compaction(state, config, cleanable)
-    rule, why = decided.rule, decided.words
-    retention = None if only == "compaction" else retention_plan(state, config, now)
-    afterwards = ""
+    rule, why, afterwards = decided.rule, decided.words, ""
     if retention is not None or (config.cleanup_delete and only is None):
-        kept_or_taken = retention_reason(state, config, now, retention)
-        words = kept_or_taken.words
+        words = of_retention.words
         limited = config.retention_bytes >= 0 or config.retention_ms >= 0
         if compaction is not None and (retention is not None or limited):
             words = afterwards = (
@@ -62,7 +59,7 @@ def decide(
             )
         why += f"; {words}"
         if compaction is None and retention is not None:
-            rule = kept_or_taken.rule
+            rule = of_retention.rule
     if cleanable.checkpoint_reset is not None:
         why += (
             f"; the cleaner checkpoint {state.cleaner_checkpoint} lies outside the log "
@@ -99,14 +96,15 @@ def after_retention(
     return None if following.compaction is None else following
 
 
-def retention_reason(
-    state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None
-) -> Reason:
-    """Return why retention deletes what `plan` lists, or nothing."""
+def retention_of(
+    state: PartitionState, config: TopicConfig, now: int, only: str | None
+) -> tuple[RetentionPlan | None, Reason]:
+    """Return what retention deletes, and why it deletes that or nothing."""
+    plan = None if only == "compaction" else retention_plan(state, config, now)
     if plan is None:
-        return why_kept(state, config, now)
+        return None, why_kept(state, config, now)
     rolled = f"; an empty segment follows at {state.log_end_offset}" if plan.roll else ""
-    return Reason("S7.3", plan.words + rolled)
+    return plan, Reason("S7.3", plan.words + rolled)
 
 
 def _compaction(
@@ -129,13 +127,7 @@ def _compaction(
             "S3.4", f"dirty ratio {ratio} is not above min.cleanable.dirty.ratio {threshold:g}"
         )
     end = cleanable.first_uncleanable_offset
-    groups = group_segments(
-        [s for s in state.segments if s.base_offset < end],
-        max_log_bytes=config.segment_bytes,
-        max_index_bytes=config.segment_index_bytes,
-        end_offset=end,
-        empty_spans=config.rules.empty_segment_spans,
-    )
+    cleaned = [s for s in state.segments if s.base_offset < end]
     reason += (
         f" ({size(cleanable.cleanable_bytes)} dirty, {size(cleanable.clean_bytes)} clean; "
         f"{cleanable.why})"
@@ -144,7 +136,7 @@ def _compaction(
         first_dirty_offset=cleanable.first_dirty_offset,
         end_offset=end,
         cleanable_bytes=cleanable.cleanable_bytes,
-        groups=groups,
+        groups=group_segments(cleaned, config, end_offset=end),
     )
     return plan, Reason("S3.4", reason)
 

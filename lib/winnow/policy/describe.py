@@ -24,15 +24,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from winnow.errors import UsageError
+from winnow.policy.config import Value
 from winnow.policy.keys import (
     NOT_DYNAMIC,
+    STATIC,
     Ignored,
-    Value,
     Wrong,
-    broker_value,
-    is_dynamic,
-    topic_value,
+    parse_broker_value,
+    parse_topic_value,
     unknown_topic_key,
+    unless_wrong,
 )
 
 _ENTITY = r"(?P<entity>\S++(?:\s++\S++)*?)\s++are"  # word by word: takes linear time
@@ -52,6 +53,8 @@ _WARNINGS = (
 )
 _ALL_BROKERS = frozenset({"brokers in the cluster", "default brokers"})
 _TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
+_OTHER = ("other", "")
+_OPTION = "--topic-configs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +66,31 @@ class Entry:
     where: str
 
 
+Section = tuple[str, str]
+"""A kind and a name: a topic, a broker (its node id), or a cluster (no name): all of its brokers.
+Of kind `effective`: what a topic gets from its broker, from `--all`. Topic names of keys, but
+broker level.
+"""
+ALL_BROKERS: Section = ("cluster", "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConfigs:
-    """The contents of a file of configs, where every named topic is a key of `topics`, with or
-    without overrides; or the configs in a metadata log.
+    """The contents of a file of configs, where every named topic has a section, with or without
+    overrides; or the configs in a metadata log.
     """
 
-    topics: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
-    effective: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
-    """From `--all`: what a topic gets from its broker. Topic names of keys, but broker level."""
-    brokers: Mapping[int, tuple[Entry, ...]] = field(default_factory=dict)
-    """Node id -> the configs of that broker alone."""
-    all_brokers: tuple[Entry, ...] = ()
-    sections: frozenset[tuple[str, str]] = frozenset()
-    """The kind and name of each topic or broker that Kafka's tool described: all of its own
-    settings are here. The kind of all brokers is `cluster`.
-    """
+    entries: Mapping[Section, Mapping[str, Entry]] = field(default_factory=dict)
+    """By section and key."""
+    described: frozenset[Section] = frozenset()
+    """Those that Kafka's tool described: all of their own settings are here."""
     notes: tuple[str, ...] = ()
 
-    def of_broker(self, node_id: int | None) -> tuple[Entry, ...]:
-        return () if node_id is None else self.brokers.get(node_id, ())
+    def of(self, kind: str, name: object = "") -> Mapping[str, Entry]:
+        return self.entries.get((kind, str(name)), {})
 
 
-def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> DescribedConfigs:
+def parse_topic_configs(text: str) -> DescribedConfigs:
     """Parse both forms, which may be mixed.
 
     Raises UsageError, naming the line, for anything else. A key that a broker printed and Winnow
@@ -93,11 +98,15 @@ def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> Describe
     of one key, and an unknown key in a line `TOPIC KEY=VALUE` become `Wrong`: they affect the
     topics for which they count, not the run.
     """
-    reader = _Reader(file)
+    reader = _Reader()
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith(("#", *_WARNINGS)):
-            reader.read(line, f"{file} line {number}")
-    return reader.result()
+            reader.read(line, f"{_OPTION} line {number}")
+    return DescribedConfigs(
+        entries=reader.entries,
+        described=frozenset(reader.described),
+        notes=tuple(dict.fromkeys(reader.notes)),
+    )
 
 
 def parse_topic_configs_file(text: str, *, file: str) -> DescribedConfigs:
@@ -105,7 +114,7 @@ def parse_topic_configs_file(text: str, *, file: str) -> DescribedConfigs:
     broker: the command that was to write it has failed.
     """
     found = parse_topic_configs(text)
-    if not (found.topics or found.effective or found.brokers or found.all_brokers):
+    if not found.entries:
         raise UsageError(
             "the file of topic configs names no topic",
             expected="lines TOPIC KEY=VALUE, or what kafka-configs --describe prints",
@@ -116,91 +125,86 @@ def parse_topic_configs_file(text: str, *, file: str) -> DescribedConfigs:
     return found
 
 
+def told_entry(
+    section: Section, key: str, text: str, *, where: str, dynamic: bool = True
+) -> Entry | str | None:
+    """Return a setting that a broker or a controller told, or why it is ignored. None for an
+    unknown key of a broker: plug-ins have their own. `dynamic`: it does not come from a file.
+    """
+    of_topic = section[0] == "topic"
+    if dynamic and not of_topic and key in STATIC:
+        return f"{key} {NOT_DYNAMIC}"
+    parse = parse_topic_value if of_topic else parse_broker_value
+    value = unless_wrong(parse, key, text, where=where)
+    if value is None:
+        return f"{key} is unknown to Winnow and ignored" if of_topic else None
+    return Entry(key, value, where)
+
+
 class _Reader:
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._entity: tuple[str, str] | None = None
+    def __init__(self) -> None:
+        self._section: Section | None = None
         self._overrides_only = True
-        self._entries: dict[tuple[str, str], dict[str, Entry]] = {}
-        self._sections: set[tuple[str, str]] = set()
-        self._notes: list[str] = []
+        self.entries: dict[Section, dict[str, Entry]] = {}
+        self.described: set[Section] = set()
+        self.notes: list[str] = []
 
     def read(self, line: str, where: str) -> None:
-        if section := _SECTION.match(line.strip()):
+        text = line.strip()
+        if section := _SECTION.match(text):
             self._open(section["entity"], overrides_only=section["which"] != "All")
-        elif one_line := _ONE_LINE.match(line.strip()):
+        elif one_line := _ONE_LINE.match(text):
             self._open(one_line["entity"], overrides_only=True)
-            for pair in _NEXT_PAIR.split(one_line["pairs"].strip()):
-                if pair:
-                    key, _, value = pair.partition("=")
-                    self._printed(key, value, where)
-        elif entry := _ENTRY.match(line.strip()):
-            if self._entity is None:
+            for pair in filter(None, _NEXT_PAIR.split(one_line["pairs"].strip())):
+                key, _, value = pair.partition("=")
+                self._printed(key, value, where)
+        elif entry := _ENTRY.match(text):
+            if self._section is None:
                 raise UsageError(
                     "a config without a heading that names its topic or broker",
                     expected="`Dynamic configs for topic T are:`, as kafka-configs.sh prints it, "
                     "or `T key=value`",
-                    found=line.strip(),
+                    found=text,
                     where=where,
                 )
             self._printed(entry["key"], entry["value"], where, synonyms=entry["synonyms"])
-        elif self._entity is not None and line[0].isspace() and (pair := _BARE.match(line.strip())):
-            self._printed(pair["key"], pair["value"], where)
+        elif self._section and line[0].isspace() and (bare := _BARE.match(text)):
+            self._printed(bare["key"], bare["value"], where)
         else:
-            self._plain(line.strip(), where)
-
-    def result(self) -> DescribedConfigs:
-        def of(kind: str) -> dict[str, tuple[Entry, ...]]:
-            return {name: tuple(e.values()) for (k, name), e in self._entries.items() if k == kind}
-
-        return DescribedConfigs(
-            topics=of("topic"),
-            effective=of("effective"),
-            brokers={int(name): entries for name, entries in of("broker").items()},
-            all_brokers=of("cluster").get("", ()),
-            sections=frozenset(self._sections),
-            notes=tuple(dict.fromkeys(self._notes)),
-        )
+            self._plain(text, where)
 
     def _open(self, entity: str, *, overrides_only: bool) -> None:
         self._overrides_only = overrides_only
+        kind, _, name = entity.partition(" ")
+        name = name.strip("'\"")
         if entity in _ALL_BROKERS:
-            self._entity = ("cluster", "")
+            self._section = ALL_BROKERS
+        elif kind == "topic":
+            self._section = ("topic", name)
+        elif kind in {"broker", "brokers"} and _NODE_ID.match(name):
+            self._section = ("broker", str(int(name)))
         else:
-            kind, _, name = entity.partition(" ")
-            name = name.strip("'\"")
-            if kind == "topic":
-                self._entity = ("topic", name)
-            elif kind in {"broker", "brokers"} and _NODE_ID.match(name):
-                self._entity = ("broker", name)
-            else:
-                self._entity = ("other", entity)
-        self._entries.setdefault(self._entity, {})
-        self._sections.add(self._entity)
+            self._section = _OTHER
+        if self._section not in {ALL_BROKERS, _OTHER}:
+            self.entries.setdefault(self._section, {})
+        self.described.add(self._section)
 
     def _printed(self, key: str, value: str, where: str, *, synonyms: str = "") -> None:
         """Add an entry as a broker prints it. The broker prints `null` for "not set"."""
-        kind, name = self._entity or ("other", "")
-        if kind == "other" or value == "null":
+        section = self._section or _OTHER
+        if section == _OTHER or value == "null":
             return
-        if kind == "topic":
+        read = told_entry(section, key, value, where=where, dynamic=self._overrides_only)
+        if isinstance(read, str):
+            self.notes.append(f"{_OPTION}: {read}")
+        elif read is not None:
             sources = _SYNONYM_SOURCE.findall(synonyms)
             overridden = _TOPIC_OVERRIDE in sources or (not sources and self._overrides_only)
-            source = (
-                where if overridden else f"{where}, {sources[0] if sources else 'unknown source'}"
-            )
-            read = topic_value(key, value, where=where)
-            if read is None:
-                self._notes.append(f"{self._file}: {key} is unknown to Winnow and ignored")
-                return
-            self._add(Entry(key, read, source), ("topic" if overridden else "effective", name))
-        elif self._overrides_only and not is_dynamic(key):
-            self._notes.append(f"{self._file}: {key} {NOT_DYNAMIC}")
-        else:
-            of_broker = broker_value(key, value, where=where)
-            # A broker also prints unknown keys: plug-ins add their own.
-            if of_broker is not None:
-                self._add(Entry(key, of_broker, where), (kind, name))
+            if section[0] == "topic" and not overridden:
+                section = ("effective", section[1])
+                source = sources[0] if sources else "unknown source"
+                read = replace(read, where=f"{where}, {source}")
+            self._add(read, section)
 
     def _plain(self, line: str, where: str) -> None:
         topic, _, pair = line.partition(" ")
@@ -212,22 +216,22 @@ class _Reader:
                 found=repr(line),
                 where=where,
             )
-        self._entries.setdefault(("topic", topic), {})
+        self.entries.setdefault(("topic", topic), {})
         if equals:
             key = key.strip()
-            read = topic_value(key, value, where=where)
+            read = unless_wrong(parse_topic_value, key, value, where=where)
             if read is None:  # typed wrongly, perhaps: what was meant is unknown
                 read = Wrong(str(unknown_topic_key(key, where=where)))
             self._add(Entry(key, read, where), ("topic", topic))
 
-    def _add(self, entry: Entry, entity: tuple[str, str]) -> None:
-        known = self._entries.setdefault(entity, {})
+    def _add(self, entry: Entry, section: Section) -> None:
+        known = self.entries.setdefault(section, {})
         before = known.get(entry.key)
         if before is None or isinstance(entry.value, Wrong):
             known[entry.key] = entry
         elif not isinstance(before.value, Wrong) and before.value != entry.value:
             error = UsageError(
-                f"{' '.join(entity).strip()} has two values for {entry.key}",
+                f"{' '.join(section).strip()} has two values for {entry.key}",
                 expected=f"{before.value} as in {before.where}",
                 found=str(entry.value),
                 where=entry.where,

@@ -8,7 +8,7 @@ names the rule behind each answer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -56,27 +56,32 @@ class Fate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFacts:
-    """Facts about a whole round (S5.1). Times and spans in ms."""
+    """What a cleaning round decides by (S5.1), besides the log. Times and spans in ms."""
 
-    now: int
     first_dirty_offset: int
     end_offset: int
     """U' of S3.3."""
     delete_retention_ms: int
-    last_records: Mapping[int, tuple[int | None, int]]
-    """As returned by `winnow.policy.producers.last_records`."""
+    delete_horizons: bool
+    """False before Kafka 3.1: batches have no delete horizons (S5.8)."""
+    legacy_delete_horizon_ms: int
+    """Tombstones of v0 and v1 are kept in segments whose `.log` is younger (S5.1). Without delete
+    horizons, all tombstones and markers are.
+    """
+    converts: bool
+    """False before Kafka 4.0: what remains of v0 and v1 keeps its format (S2.5)."""
     emptied_end: int | None
     """As returned by `winnow.policy.survival.emptied_end`."""
-    delete_horizons: bool = True
-    """False before Kafka 3.1 (S5.8)."""
-    converts: bool = True
-    """False before Kafka 4.0: v0 and v1 keep their format (S2.5)."""
+    last_records: Mapping[int, tuple[int | None, int]]
+    """As returned by `winnow.policy.producers.last_records`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFacts:
     """One record below U'. `batch`: one row of dtype BATCH."""
 
+    now: int
+    """The clock of the run, ms."""
     offset: int
     batch: NDArray[np.void]
     null_key: bool
@@ -90,43 +95,18 @@ class RecordFacts:
     emptied: bool = False
     """For a marker: no batch of its transaction is left (S4.1)."""
     retain_legacy_deletes: bool = True
-    """For a tombstone in v0 or v1, and without delete horizons for all tombstones and markers: its
-    segment is younger than the horizon for those (S5.1).
-    """
+    """Its segment is younger than `RoundFacts.legacy_delete_horizon_ms` (S5.1)."""
 
 
 def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     """Return what the round does with a record in its range. Never UNDECIDED or ABSENT."""
-    if int(record.batch["attributes"][0]) & CONTROL:
-        return _marker_fate(record, of_round)
-    if record.aborted is not None:
-        first, marker = record.aborted
-        words = f"its transaction, which began at offset {first}, was aborted at {marker}"
-        facts = (Fact("transaction_first_offset", first), Fact("abort_marker_offset", marker))
-        return _goes("S5.4", words, record, of_round, *facts)
-    if record.null_key:
-        words = "it has no key; compaction deletes such records"
-        return _goes("S5.5", words, record, of_round)
-    if record.latest is not None and record.latest > record.offset:
-        words = f"offset {record.latest} is the last record of its key in the dirty range"
-        return _goes("S5.5", words, record, of_round, Fact("superseded_by", record.latest))
-    if record.null_value:
-        return _tombstone_fate(record, of_round)
-    if record.offset >= of_round.first_dirty_offset:
-        words = f"it is the last record of its key below offset {of_round.end_offset}"
-    else:
-        words = (
-            f"its key has no record in the dirty range [{of_round.first_dirty_offset}, "
-            f"{of_round.end_offset})"
-        )
-    return Fate(Verdict.STAYS, "S5.5", words)
-
-
-def _goes(rule: str, words: str, record: RecordFacts, of_round: RoundFacts, *facts: Fact) -> Fate:
-    why = header_stays(record.batch, of_round)
-    if why is not None:
-        words += f"; its batch keeps its header even without records (S5.4): {why}"
-    return Fate(Verdict.GOES, rule, words, facts)
+    control = bool(int(record.batch["attributes"][0]) & CONTROL)
+    fate = (_marker_fate if control else _data_fate)(record, of_round)
+    why = header_stays(record.batch, of_round) if fate.verdict is Verdict.GOES else None
+    if why is None:
+        return fate
+    even = "" if control and of_round.delete_horizons else " even without records"
+    return replace(fate, words=f"{fate.words}; its batch keeps its header{even} (S5.4): {why}")
 
 
 def delete_horizon(batch: NDArray[np.void]) -> int | None:
@@ -146,63 +126,75 @@ def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
     return f"a broker needs it to know producer {int(batch['producer_id'][0])}"
 
 
+def _data_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+    if record.aborted is not None:
+        first, marker = record.aborted
+        words = f"its transaction, which began at offset {first}, was aborted at {marker}"
+        facts = (Fact("transaction_first_offset", first), Fact("abort_marker_offset", marker))
+        return Fate(Verdict.GOES, "S5.4", words, facts)
+    if record.null_key:
+        return Fate(Verdict.GOES, "S5.5", "it has no key; compaction deletes such records")
+    if record.latest is not None and record.latest > record.offset:
+        words = f"offset {record.latest} is the last record of its key in the dirty range"
+        return Fate(Verdict.GOES, "S5.5", words, (Fact("superseded_by", record.latest),))
+    if record.null_value:
+        return _tombstone_fate(record, of_round)
+    if record.offset >= of_round.first_dirty_offset:
+        words = f"it is the last record of its key below offset {of_round.end_offset}"
+    else:
+        words = (
+            f"its key has no record in the dirty range [{of_round.first_dirty_offset}, "
+            f"{of_round.end_offset})"
+        )
+    return Fate(Verdict.STAYS, "S5.5", words)
+
+
 def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     what = f"{record.marker or 'control'} record"
     if not record.emptied:
         words = f"{what}: a batch of its transaction is still in the log"
         return Fate(Verdict.STAYS, "S5.8", words)
+    alone = f"{what} without a batch of its transaction"
     if not of_round.delete_horizons:
-        return _fate_by_age(f"{what} without a batch of its transaction", "S5.8", record, of_round)
-    horizon = delete_horizon(record.batch)
-    if horizon is None:
-        return _with_new_horizon(f"{what} without a batch of its transaction: ", "S5.8", of_round)
-    fact = Fact("delete_horizon", horizon, time=True)
-    if of_round.now < horizon:
-        words = f"{what}: its delete horizon has not passed: {_until(horizon, of_round)}"
-        return Fate(Verdict.STAYS, "S5.8", words, (fact,))
-    words = f"{what}: its delete horizon has passed: {iso(horizon)}"
-    why = header_stays(record.batch, of_round)
-    if why is not None:
-        words += f"; its batch keeps its header (S5.4): {why}"
-    return Fate(Verdict.GOES, "S5.8", words, (fact,))
-
-
-def _fate_by_age(what: str, rule: str, record: RecordFacts, of_round: RoundFacts) -> Fate:
-    """Decide as Kafka before 3.1 does: by the time of the segment (S5.1)."""
-    if record.retain_legacy_deletes:
-        words = f"{what}, in a segment younger than delete.retention.ms requires"
-        return Fate(Verdict.STAYS, rule, words)
-    words = f"{what}, in a segment older than delete.retention.ms allows"
-    return _goes(rule, words, record, of_round)
+        return _by_age("S5.8", f"{alone},", record)
+    return _by_horizon("S5.8", f"{alone}: ", f"{what}: its", record, of_round)
 
 
 def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
-    keeps_format = not of_round.converts and int(record.batch["magic"][0]) < MAX_MAGIC
-    if keeps_format or not of_round.delete_horizons:
-        what = "a tombstone, the last record of its key"
-        return _fate_by_age(what, "S5.5", record, of_round)
-    if int(record.batch["magic"][0]) < MAX_MAGIC:
-        if not record.retain_legacy_deletes:
-            words = (
-                "a tombstone of message format v0 or v1 in a segment older than "
-                "delete.retention.ms allows"
-            )
-            return _goes("S5.5", words, record, of_round)
-        what = "a tombstone, the last record of its key; converted to v2, "
-        return _with_new_horizon(what, "S5.5", of_round)
+    last = "a tombstone, the last record of its key"
+    legacy = int(record.batch["magic"][0]) < MAX_MAGIC
+    if not of_round.delete_horizons or (legacy and not of_round.converts):
+        return _by_age("S5.5", f"{last},", record)
+    if not legacy:
+        return _by_horizon("S5.5", f"{last}; ", "a tombstone whose", record, of_round)
+    if not record.retain_legacy_deletes:
+        return _by_age("S5.5", "a tombstone of message format v0 or v1", record)
+    return _with_new_horizon("S5.5", f"{last}; converted to v2, ", record, of_round)
+
+
+def _by_age(rule: str, what: str, record: RecordFacts) -> Fate:
+    """Decide by the time of the segment: as before Kafka 3.1, and for v0 and v1 (S5.1)."""
+    if record.retain_legacy_deletes:
+        words = f"{what} in a segment younger than delete.retention.ms requires"
+        return Fate(Verdict.STAYS, rule, words)
+    return Fate(Verdict.GOES, rule, f"{what} in a segment older than delete.retention.ms allows")
+
+
+def _by_horizon(rule: str, new: str, whose: str, record: RecordFacts, of_round: RoundFacts) -> Fate:
+    """Decide by the delete horizon of the batch (S5.8). `new`: begins the words if it has none."""
     horizon = delete_horizon(record.batch)
     if horizon is None:
-        return _with_new_horizon("a tombstone, the last record of its key; ", "S5.5", of_round)
-    fact = Fact("delete_horizon", horizon, time=True)
-    if of_round.now < horizon:
-        words = f"a tombstone whose delete horizon has not passed: {_until(horizon, of_round)}"
-        return Fate(Verdict.STAYS, "S5.5", words, (fact,))
-    words = f"a tombstone whose delete horizon has passed: {iso(horizon)}"
-    return _goes("S5.5", words, record, of_round, fact)
+        return _with_new_horizon(rule, new, record, of_round)
+    verdict, words = Verdict.GOES, f"{whose} delete horizon has passed: {iso(horizon)}"
+    if record.now < horizon:
+        left = duration(horizon - record.now)
+        words = f"{whose} delete horizon has not passed: {iso(horizon)}, in {left}"
+        verdict = Verdict.STAYS
+    return Fate(verdict, rule, words, (Fact("delete_horizon", horizon, time=True),))
 
 
-def _with_new_horizon(what: str, rule: str, of_round: RoundFacts) -> Fate:
-    horizon = java_long.delete_horizon(of_round.now, of_round.delete_retention_ms)
+def _with_new_horizon(rule: str, what: str, record: RecordFacts, of_round: RoundFacts) -> Fate:
+    horizon = java_long.delete_horizon(record.now, of_round.delete_retention_ms)
     if horizon is None:
         words = (
             f"delete.retention.ms {of_round.delete_retention_ms} is too long: "
@@ -215,7 +207,3 @@ def _with_new_horizon(what: str, rule: str, of_round: RoundFacts) -> Fate:
     )
     fact = Fact("delete_horizon_after", horizon, time=True)
     return Fate(Verdict.STAYS, rule, what + words, (fact,))
-
-
-def _until(horizon: int, of_round: RoundFacts) -> str:
-    return f"{iso(horizon)}, in {duration(horizon - of_round.now)}"

@@ -28,26 +28,19 @@ def oldest_first(
     deleted next, until the deleted files have `wanted` bytes or nothing more may be deleted.
     Deleting an active segment would require writing a new one.
     """
-    may_go = [_without_active(state, plan) for state, plan in plans]
-    taken = [0] * len(plans)
-    heap = [
-        (segments[0].largest_timestamp, which) for which, segments in enumerate(may_go) if segments
+    may_go = [
+        [(segment, which) for segment in plan.deleted[: len(state.segments) - 1]]
+        for which, (state, plan) in enumerate(plans)
+        if plan is not None
     ]
-    heapq.heapify(heap)
+    taken = [0] * len(plans)
     freed = 0
-    while heap and freed < wanted:
-        _, which = heapq.heappop(heap)
-        freed += file_bytes(may_go[which][taken[which]])
+    for segment, which in heapq.merge(*may_go, key=lambda item: item[0].largest_timestamp):
+        if freed >= wanted:
+            break
+        freed += file_bytes(segment)
         taken[which] += 1
-        if taken[which] < len(may_go[which]):
-            heapq.heappush(heap, (may_go[which][taken[which]].largest_timestamp, which))
     return [_first(state, plan, count) for (state, plan), count in zip(plans, taken, strict=True)]
-
-
-def _without_active(state: PartitionState, plan: RetentionPlan | None) -> tuple[Segment, ...]:
-    if plan is None:
-        return ()
-    return plan.deleted[:-1] if len(plan.deleted) == len(state.segments) else plan.deleted
 
 
 def _first(state: PartitionState, plan: RetentionPlan | None, count: int) -> RetentionPlan | None:

@@ -72,8 +72,8 @@ _BROKER_PREFIXES = tuple(
     leader.imbalance. leader.replication.throttled. listener.name. listener.security.
     max.connection max.incremental.fetch. max.request.partition. metadata. metric. metrics. num.
     offset.metadata. offsets. password.encoder. principal.builder. quota. quorum. quotas.
-    replica. replication.quota. sasl. share.coordinator. share.fetch. socket. ssl. telemetry.
-    transaction. transactional.id. zookeeper.
+    remote.fetch. remote.list. remote.log. replica. replication.quota. sasl. share.coordinator.
+    share.fetch. socket. ssl. telemetry. transaction. transactional.id. zookeeper.
     """.split()
 )
 
@@ -81,11 +81,7 @@ _BROKER_PREFIXES = tuple(
 def is_meaningless_broker_key(name: str) -> bool:
     if name.startswith("log."):
         return name in _LOG_KEYS or name in CLEANER_TUNING
-    if name.startswith("remote."):
-        # All but the switch in the table concern the upload of segments, which never happens
-        # offline.
-        return (
-            name.startswith(("remote.log.", "remote.fetch.", "remote.list."))
-            and name != "remote.log.copy.disable"
-        )
+    # `remote.*` concerns the upload of segments, which never happens offline. This is a topic's.
+    if name == "remote.log.copy.disable":
+        return False
     return name in _BROKER_KEYS or name.startswith(_BROKER_PREFIXES)

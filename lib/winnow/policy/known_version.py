@@ -20,10 +20,11 @@ LEVELS = (
 """The levels of `metadata.version`, from 1 on (Kafka's `MetadataVersion`)."""
 
 HIGHEST_LEVELS = {
-    "3.3": 7, "3.4": 8, "3.5": 11, "3.6": 14, "3.7": 19, "3.8": 20, "3.9": 21,
-    "4.0": 25, "4.1": 27, "4.2": 29, "4.3": 30, "4.4": 33,
-}  # fmt: skip
-"""The highest level that a broker of each version supports, without unstable levels."""
+    version: level
+    for level, name in enumerate(LEVELS, start=1)
+    if "3.3" <= (version := name.partition("-")[0]) <= str(NEWEST)
+}
+"""The highest level that a broker of each version supports. Brokers before 3.3 do not tell it."""
 
 HIGHEST_FEATURES = {
     "metadata.version": HIGHEST_LEVELS[str(NEWEST)],
@@ -51,8 +52,7 @@ def known_version(
     brokers = [_of_broker(highest) for highest in supported]
     found = [version for version in brokers if version is not None]
     if found and len(found) == len(brokers):
-        highest = [level_name(each) for each in supported if each is not None]
-        words = " or ".join(sorted(set(highest)))
+        words = " or ".join(sorted({level_name(each) for each in supported if each is not None}))
         return KnownVersion(
             min(found, key=lambda version: version.first),
             max(found, key=lambda version: version.last),
@@ -85,9 +85,7 @@ def newer_features(features: Mapping[str, int]) -> tuple[str, ...]:
 
 def _of_broker(highest: int | None) -> KafkaVersion | None:
     """Return the version that supports at most this level. None if there is none or unknown."""
-    if highest is None:
-        return None
-    if highest > HIGHEST_LEVELS[str(NEWEST)]:
+    if highest is not None and highest > HIGHEST_LEVELS[str(NEWEST)]:
         return NEWEST
-    by_level = {level: version for version, level in HIGHEST_LEVELS.items()}
-    return KafkaVersion.parse(by_level[highest]) if highest in by_level else None
+    names = (name for name, level in HIGHEST_LEVELS.items() if level == highest)
+    return next(map(KafkaVersion.parse, names), None)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from winnow.policy.describe import DescribedConfigs, Entry
-from winnow.policy.keys import NOT_DYNAMIC, broker_value, is_dynamic, topic_value
+from winnow.policy.describe import ALL_BROKERS, DescribedConfigs, Entry, Section, told_entry
 from winnow.state import TopicIdentity
 
 Texts = Mapping[str, tuple[str, str]]
@@ -64,67 +63,42 @@ class MetadataSettings:
                 "it aside as a stray"
             )
         if node_id is not None and replicas and node_id not in replicas:
+            nodes = "node" if len(replicas) == 1 else "nodes"
             return (
-                f"its replicas are on {_nodes(replicas)} ({self.log}), and this is node {node_id}, "
-                "which would set it aside as a stray"
+                f"its replicas are on {nodes} {', '.join(map(str, sorted(replicas)))} "
+                f"({self.log}), and this is node {node_id}, which would set it aside as a stray"
             )
         return None
-
-
-def _nodes(replicas: frozenset[int]) -> str:
-    words = "node" if len(replicas) == 1 else "nodes"
-    return f"{words} {', '.join(map(str, sorted(replicas)))}"
 
 
 def metadata_settings(
     *,
     log: str,
     topics: Mapping[str, TopicIdentity],
-    topic_configs: Mapping[str, Texts],
-    broker_configs: Mapping[int, Texts],
-    all_brokers: Texts,
+    sections: Mapping[Section, Texts],
     notes: tuple[str, ...] = (),
 ) -> MetadataSettings:
     """Parse the values. One that Winnow would refuse affects the topics for which it counts, not
     the run. An unknown topic key is noted: the controller that wrote it knew it.
     """
-    unknown: set[str] = set()
-    overrides = {topic: _topic_entries(texts, unknown) for topic, texts in topic_configs.items()}
-    ignored = [f"{log}: {key} is unknown to Winnow and ignored" for key in sorted(unknown)]
-    named = {key for texts in (all_brokers, *broker_configs.values()) for key in texts}
-    ignored += [f"{log}: {key} {NOT_DYNAMIC}" for key in sorted(named) if not is_dynamic(key)]
-    configs = DescribedConfigs(
-        topics=overrides,
-        brokers={
-            node: _broker_entries(texts, f"broker {node}") for node, texts in broker_configs.items()
-        },
-        all_brokers=_broker_entries(all_brokers, "all brokers"),
-        notes=(*notes, *ignored),
-    )
+    entries: dict[Section, dict[str, Entry]] = {section: {} for section in sections}
+    ignored: dict[bool, set[str]] = {True: set(), False: set()}
+    for section, texts in sections.items():
+        of_topic = section[0] == "topic"
+        for key, (text, where) in texts.items():
+            told = told_entry(section, key, text, where=where)
+            if isinstance(told, str):
+                ignored[of_topic].add(f"{log}: {told}")
+            elif told is not None:
+                place = where if of_topic else f"{where} ({_words(section)})"
+                entries[section][key] = replace(told, where=place)
+    found = (*notes, *sorted(ignored[True]), *sorted(ignored[False]))
+    configs = DescribedConfigs(entries=entries, notes=found)
     return MetadataSettings(log=log, topics=topics, configs=configs)
 
 
-def _topic_entries(texts: Texts, unknown: set[str]) -> tuple[Entry, ...]:
-    entries = []
-    for key, (text, where) in texts.items():
-        value = topic_value(key, text, where=where)
-        if value is None:
-            unknown.add(key)
-        else:
-            entries.append(Entry(key, value, where))
-    return tuple(entries)
-
-
-def _broker_entries(texts: Texts, of_whom: str) -> tuple[Entry, ...]:
-    read = (
-        (key, broker_value(key, text, where=where), where)
-        for key, (text, where) in texts.items()
-        if is_dynamic(key)
-    )
-    # Many of the rest are plug-ins' own keys.
-    return tuple(
-        Entry(key, value, f"{where} ({of_whom})") for key, value, where in read if value is not None
-    )
+def _words(section: Section) -> str:
+    return "all brokers" if section == ALL_BROKERS else " ".join(section)
 
 
 def why_doubtful(
@@ -140,16 +114,13 @@ def why_doubtful(
     The log ends where the broker stopped, so the setting may have been removed since. Or it was
     added after the section was printed. `used`: the settings that the topic would use.
     """
-    for section, whom, entries, option in (
-        (("topic", topic), f"topic {topic}", own.topics.get(topic, ()), f"--topic-set '{topic}:"),
-        (("broker", str(node_id)), f"broker {node_id}", own.of_broker(node_id), "--set '"),
-        (("cluster", ""), "all brokers", own.all_brokers, "--set '"),
-    ):
-        lacking = next((entry for entry in entries if entry in used), None)
-        if section in described.sections and lacking is not None:
+    for section in (("topic", topic), ("broker", str(node_id)), ALL_BROKERS):
+        lacking = next((entry for entry in own.of(*section).values() if entry in used), None)
+        if section in described.described and lacking is not None:
+            option = f"--topic-set '{topic}:" if section[0] == "topic" else "--set '"
             return (
-                f"{lacking.key} of {whom} is in the metadata log ({lacking.where}), and the "
-                "section in --topic-configs lacks it. One of them is older, and guessing which "
+                f"{lacking.key} of {_words(section)} is in the metadata log ({lacking.where}), and "
+                "the section in --topic-configs lacks it. One of them is older, and guessing which "
                 f"could destroy data: pass {option}{lacking.key}=...', or print the section anew, "
                 "or leave --topic-configs out"
             )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from winnow.policy.config import TopicConfig
+from winnow.policy.config import BY_TOPIC_NAME, TopicConfig
 from winnow.policy.retention import is_tiered
 from winnow.policy.sources import Settings, Unknown
 
@@ -28,25 +28,22 @@ def _stronger(topic: str, config: TopicConfig, own: TopicConfig) -> Iterator[str
     compacts, deletes = config.cleanup_compact, config.cleanup_delete
     gained = (compacts and not own.cleanup_compact) or (deletes and not own.cleanup_delete)
     if gained:
-        yield _words("cleanup.policy", config.policy or "none", own.policy or "none")
+        yield _words(
+            "cleanup.policy", config.cleanup_policy or "none", own.cleanup_policy or "none"
+        )
     if compacts and config.log_cleaner_enable and not own.log_cleaner_enable:
         yield _words("log.cleaner.enable", "true", "false")
     if is_tiered(topic, own) and not is_tiered(topic, config) and not gained:
         yield "the topic has no remote storage instead of remote storage"
-    if deletes:
-        for key, value, before in (
-            ("retention.ms", config.retention_ms, own.retention_ms),
-            ("retention.bytes", config.retention_bytes, own.retention_bytes),
-        ):
-            if _limit(value) < _limit(before):
-                yield _words(key, value, before)
-    if compacts:
-        for key, value, before in (
-            ("delete.retention.ms", config.delete_retention_ms, own.delete_retention_ms),
-            ("min.compaction.lag.ms", config.min_compaction_lag_ms, own.min_compaction_lag_ms),
-        ):
-            if value < before:
-                yield _words(key, value, before)
+    for applies, key in (
+        (deletes, "retention.ms"),
+        (deletes, "retention.bytes"),
+        (compacts, "delete.retention.ms"),
+        (compacts, "min.compaction.lag.ms"),
+    ):
+        value, before = (getattr(one, BY_TOPIC_NAME[key].attribute) for one in (config, own))
+        if applies and _limit(value) < _limit(before):
+            yield _words(key, value, before)
 
 
 def _limit(value: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from itertools import accumulate, takewhile
 
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import Reason, RetentionPlan
@@ -13,26 +13,58 @@ from winnow.words import counted, duration, size
 
 _NEVER_TIERED = {*INTERNAL_TOPICS, "__remote_log_metadata", "__cluster_metadata"}
 
-_Expired = Callable[[Segment, Segment | None], bool]
-"""Called with a segment and the next one (None for the active segment)."""
-
 
 def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> RetentionPlan | None:
-    """Return what to delete, or None. The rules apply in order: start offset, size, time. Each sees
-    what the previous one left (S7.1).
+    """Return what to delete, or None. The rules apply in order: start offset, size, time. Each goes
+    on where the previous one stopped, up to the first segment that fails (S7.1).
 
     The state is taken as it is: for `compact,delete` call it again after the compaction.
     """
     if is_tiered(state.topic_partition.topic, config):
         return None
-    left = _Left(state)
-    took = {f"log start offset {state.log_start_offset}: {{}}": left.by_start_offset()}
-    if config.cleanup_delete:
-        took[f"retention.bytes {size(config.retention_bytes)}: {{}}"] = left.by_size(config)
-        time_limit = duration(config.retention_ms)
-        took[f"retention.ms: {{}} older than {time_limit}"] = left.by_time(config, now)
-    words = [form.format(counted(count, "segment")) for form, count in took.items() if count]
-    return left.plan("; ".join(words)) if words else None
+    segments, start = state.segments, state.log_start_offset
+    ends = _ends(state)
+    deleted_bytes = list(accumulate(segment.log_bytes for segment in segments))
+    rules: dict[str, Callable[[int], bool]] = {
+        f"log start offset {start}: {{}}": lambda n: n + 1 < len(segments) and ends[n] <= start
+    }
+    if config.cleanup_delete and config.retention_bytes >= 0:
+        rules[f"retention.bytes {size(config.retention_bytes)}: {{}}"] = lambda n: (
+            state.whole_bytes - deleted_bytes[n] >= config.retention_bytes
+        )
+    if config.cleanup_delete and config.retention_ms >= 0:
+        rules[f"retention.ms: {{}} older than {duration(config.retention_ms)}"] = lambda n: (
+            now - segments[n].largest_timestamp > config.retention_ms
+        )
+    deletable, taken, words = _deletable(state), 0, []
+    for form, expired in rules.items():
+        before = taken
+        while taken < deletable and expired(taken):
+            taken += 1
+        if taken > before:
+            words.append(form.format(counted(taken - before, "segment")))
+    if not taken:
+        return None
+    return RetentionPlan(
+        deleted=segments[:taken],
+        roll=taken == len(segments),
+        log_start_offset=max(start, ends[taken - 1]),
+        words="; ".join(words),
+    )
+
+
+def _ends(state: PartitionState) -> list[int]:
+    """Return where each segment ends: at the next one, the last one at the log end."""
+    return [*(segment.base_offset for segment in state.segments[1:]), state.log_end_offset]
+
+
+def _deletable(state: PartitionState) -> int:
+    """Return how many segments may be deleted at all (S7.2): those below the high watermark. After
+    an unclean shutdown a broker must recover the active segment first (S8.2).
+    """
+    below = sum(1 for _ in takewhile(lambda end: end <= state.high_watermark, _ends(state)))
+    active_stays = state.active.log_bytes == 0 or state.recovered is not None
+    return min(below, len(state.segments) - active_stays)
 
 
 def has_remote_storage(topic: str, config: TopicConfig) -> bool:
@@ -70,8 +102,7 @@ def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
             f"{state.log_start_offset}"
         )
         return Reason("S7.1", words)
-    first = state.segments[0]
-    upper = state.segments[1].base_offset if len(state.segments) > 1 else state.log_end_offset
+    first, upper = state.segments[0], _ends(state)[0]
     if len(state.segments) == 1 and first.log_bytes == 0:
         return Reason("S7.2", "the log is empty")
     if len(state.segments) == 1 and state.recovered is not None:
@@ -113,66 +144,3 @@ def _why_not_too_old(first: Segment, config: TopicConfig, now: int) -> str:
         f"retention.ms {duration(config.retention_ms)}: segment {first.base_offset} is "
         f"{duration(age)} old"
     )
-
-
-@dataclass(slots=True)
-class _Left:
-    """The segments that remain while the rules are applied one after the other."""
-
-    state: PartitionState
-    taken: int = 0
-
-    def by_start_offset(self) -> int:
-        start = self.state.log_start_offset
-        return self._take(
-            lambda _, following: following is not None and following.base_offset <= start
-        )
-
-    def by_size(self, config: TopicConfig) -> int:
-        taken = sum(s.log_bytes for s in self.state.segments[: self.taken])
-        surplus = self.state.whole_bytes - taken - config.retention_bytes
-        if config.retention_bytes < 0 or surplus < 0:
-            return 0
-
-        def expired(segment: Segment, _following: Segment | None) -> bool:
-            nonlocal surplus
-            if surplus - segment.log_bytes < 0:
-                return False
-            surplus -= segment.log_bytes
-            return True
-
-        return self._take(expired)
-
-    def by_time(self, config: TopicConfig, now: int) -> int:
-        if config.retention_ms < 0:
-            return 0
-        return self._take(lambda segment, _: now - segment.largest_timestamp > config.retention_ms)
-
-    def plan(self, words: str) -> RetentionPlan:
-        left = self.state.segments[self.taken :]
-        first = left[0].base_offset if left else self.state.log_end_offset
-        return RetentionPlan(
-            deleted=self.state.segments[: self.taken],
-            roll=not left,
-            log_start_offset=max(self.state.log_start_offset, first),
-            words=words,
-        )
-
-    def _take(self, expired: _Expired) -> int:
-        """Kafka's `deletableSegments` (S7.2): from the oldest on, up to the first that fails.
-
-        After an unclean shutdown a broker must recover the active segment first (S8.2).
-        """
-        before = self.taken
-        segments = self.state.segments
-        while self.taken < len(segments):
-            segment = segments[self.taken]
-            following = segments[self.taken + 1] if self.taken + 1 < len(segments) else None
-            upper = self.state.log_end_offset if following is None else following.base_offset
-            kept_active = following is None and (
-                segment.log_bytes == 0 or self.state.recovered is not None
-            )
-            if self.state.high_watermark < upper or kept_active or not expired(segment, following):
-                break
-            self.taken += 1
-        return self.taken - before

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from winnow.errors import UsageError
+from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME
 from winnow.policy.describe import Entry
-from winnow.policy.keys import BY_BROKER_NAME, BY_TOPIC_NAME, broker_value, unknown_key
+from winnow.policy.keys import parse_broker_value, unknown_key, unless_wrong
 
-_OF_THE_BROKER = frozenset({"node.id", "broker.id", "log.dirs", "log.dir", "metadata.log.dir"})
-_OF_ANY_BROKER = _OF_THE_BROKER | {"process.roles", "zookeeper.connect", "listeners"}
 _NODE_ID = re.compile(r"\+?[0-9]{1,10}")
+_NO_PATH = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProperties:
-    entries: tuple[Entry, ...]
+    entries: Mapping[str, Entry]
+    """By key."""
     notes: tuple[str, ...] = ()
     metadata_log_dir: str | None = None
     """Where the broker keeps its `__cluster_metadata-0`, if not in the first directory of log.dirs.
@@ -27,8 +29,6 @@ class ServerProperties:
     """`node.id`, else `broker.id`. None if neither is set or the broker would choose one."""
     log_dirs: tuple[str, ...] = ()
     """`log.dirs`, else `log.dir`, as written in the file."""
-    is_of_a_broker: bool = True
-    """False if no line is a setting of a broker."""
 
 
 def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
@@ -43,7 +43,6 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     entries: dict[str, Entry] = {}
     notes: list[str] = []
     own: dict[str, str] = {}
-    of_a_broker = False
     line = 1
     try:
         for element in javaproperties.parse(text):
@@ -51,10 +50,8 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             line += len(element.source.splitlines())
             if not isinstance(element, javaproperties.KeyValue):
                 continue
-            if element.key in _OF_THE_BROKER:
-                own[element.key] = element.value.strip()
-            parsed = broker_value(element.key, element.value, where=where)
-            of_a_broker |= parsed is not None or element.key in _OF_ANY_BROKER
+            own[element.key] = element.value.strip()
+            parsed = unless_wrong(parse_broker_value, element.key, element.value, where=where)
             if parsed is not None:
                 entries[element.key] = Entry(element.key, parsed, where)
             elif element.key in BY_TOPIC_NAME:
@@ -75,7 +72,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         ) from error
     node_id = own.get("node.id") or own.get("broker.id") or ""
     places = own.get("log.dirs") or own.get("log.dir") or ""
-    if not _can_be_paths(places):
+    if _NO_PATH.search(places):
         raise UsageError(
             "log.dirs of server.properties can't name directories",
             expected="paths without zero bytes and lone surrogates",
@@ -84,13 +81,12 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             hint="A broker does not start with it either.",
         )
     return ServerProperties(
-        tuple(entries.values()),
+        entries,
         tuple(notes),
         metadata_log_dir=own.get("metadata.log.dir") or None,
         file=file,
         node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
         log_dirs=tuple(place.strip() for place in places.split(",") if place.strip()),
-        is_of_a_broker=of_a_broker,
     )
 
 
@@ -102,7 +98,7 @@ def parse_server_properties_file(data: bytes, *, file: str) -> ServerProperties:
     """
     text = data.removeprefix(codecs.BOM_UTF8).decode("latin-1")
     server = parse_server_properties(text, file=file)
-    if not server.is_of_a_broker:
+    if not server.entries:
         raise UsageError(
             "this is not the server.properties of a broker",
             expected="a file with at least one setting of a broker, such as log.dirs",
@@ -111,10 +107,3 @@ def parse_server_properties_file(data: bytes, *, file: str) -> ServerProperties:
             hint="Give the file with which the broker is started.",
         )
     return server
-
-
-def _can_be_paths(text: str) -> bool:
-    try:
-        return b"\0" not in text.encode()
-    except UnicodeEncodeError:
-        return False

@@ -27,30 +27,34 @@ and needs no default. Within one source a broker's synonyms are looked up in Kaf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from winnow.errors import UsageError
-from winnow.policy.config import KAFKA_DEFAULT, UNCONFIRMED_DEFAULT, TopicConfig, topic_config
-from winnow.policy.describe import DescribedConfigs, Entry
-from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
-from winnow.policy.keys import (
+from winnow.policy.config import (
     BY_BROKER_NAME,
     BY_TOPIC_NAME,
-    IO_RATE,
+    KAFKA_DEFAULT,
     KEYS,
-    Ignored,
-    Key,
+    UNCONFIRMED_DEFAULT,
+    TopicConfig,
     Value,
+    topic_config,
+)
+from winnow.policy.describe import ALL_BROKERS, DescribedConfigs, Entry
+from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
+from winnow.policy.keys import (
+    Ignored,
     Wrong,
     parse_broker_value,
     parse_topic_value,
     unknown_key,
+    unknown_topic_key,
 )
 from winnow.policy.metadata import MetadataSettings, why_doubtful
 from winnow.policy.server_properties import ServerProperties
-from winnow.policy.versions import ANY_VERSION, UNKNOWN, KnownVersion, Range
+from winnow.policy.versions import ANY, ANY_VERSION, KnownVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +91,7 @@ def parse_set(text: str, *, option: str = "--set") -> Entry:
             "of their own.",
         )
     if ":" in key:
-        raise UsageError(
-            "a setting that can't be understood",
-            expected="KEY=VALUE",
-            found=text,
-            where=where,
-            hint="--topic-set takes GLOB:KEY=VALUE.",
-        )
+        raise _unclear(text, where, "KEY=VALUE", "--topic-set takes GLOB:KEY=VALUE.")
     raise unknown_key(key, [*BY_BROKER_NAME, *CLEANER_TUNING], where=where)
 
 
@@ -102,14 +100,12 @@ def parse_topic_set(text: str, *, option: str = "--topic-set") -> TopicSet:
     where = f"{option} {text}"
     glob, colon, pair = text.partition(":")
     if not colon or not glob or "=" in glob:
-        raise UsageError(
-            "a setting that can't be understood",
-            expected="GLOB:KEY=VALUE, with a glob on topics",
-            found=text,
-            where=where,
-        )
+        raise _unclear(text, where, "GLOB:KEY=VALUE, with a glob on topics")
     key, value = _split(pair, where)
-    return TopicSet(glob, Entry(key, parse_topic_value(key, value, where=where), where))
+    parsed = parse_topic_value(key, value, where=where)
+    if parsed is None:
+        raise unknown_topic_key(key, where=where)
+    return TopicSet(glob, Entry(key, parsed, where))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,47 +147,48 @@ class Settings:
         the broker section).
 
         A topic is known if the --topic-configs file or the metadata log names it, or if --topic-set
-        gives its policy. Without a metadata log --set may give the policy too. No default that
-        deletes is assumed for a known topic: without its broker's server.properties,
-        `cleanup.policy` must be given somewhere, and `retention.ms` too if that policy deletes.
-        Contradicting values are a UsageError if options gave all of them. If a file of topic
-        configs or a metadata log gave one of them, the topic is skipped.
+        gives its policy. Without a metadata log --set may give the policy too. Contradicting values
+        are a UsageError if options gave all of them. If a file of topic configs or a metadata log
+        gave one of them, the topic is skipped.
         """
+        told = self._told
         topic_levels = list(self._topic_levels(topic))
-        named = self.topic_configs is not None and topic in {
-            *self.topic_configs.topics,
-            *self.topic_configs.effective,
-        }
+        named = any((kind, topic) in told.entries for kind in ("topic", "effective"))
         has_policy = named or any("cleanup.policy" in level for level in topic_levels)
         missing = None if self.metadata is None else self.metadata.why_unknown(topic)
         set_for_all = any(entry.key == "log.cleanup.policy" for entry in self.sets)
         if not has_policy and (missing is not None or (self.metadata is None and not set_for_all)):
-            return _unknown(topic, missing)
-        missing_here = self.kafka.rules.unknown_settings
-        broker_levels = [
-            {name: entry for name, entry in level.items() if name not in missing_here}
-            for level in self._broker_levels(topic, node_id)
+            known = "" if missing is None else f" ({missing})"
+            return Unknown(
+                f"the cleanup.policy of topic {topic} is unknown, and guessing it could destroy "
+                f"data{known}: name the topic in --topic-configs FILE (what `kafka-configs "
+                f"--entity-type topics --describe` prints), or pass --topic-set "
+                f"'{topic}:cleanup.policy=...'"
+            )
+        found = dict(self._of_broker(topic, node_id))
+        for level in reversed(topic_levels):
+            found |= level
+        entries = {key.name: found[key.name] for key in KEYS if key.name in found}
+        # What a setting of a topic means whose name is no topic config is unknown.
+        misnamed = [
+            entry
+            for level in topic_levels
+            for name, entry in level.items()
+            if isinstance(entry.value, Wrong) and name not in BY_TOPIC_NAME
         ]
-        entries = {
-            key.name: entry
-            for key in KEYS
-            if (entry := _first(key, topic_levels, broker_levels)) is not None
-        }
-        for entry in (*_misnamed(topic_levels), *entries.values()):
+        for entry in (*misnamed, *entries.values()):
             why = entry.value.why if isinstance(entry.value, Wrong) else self._why_not(entry)
             if why is not None:
                 return Unknown(f"a setting of topic {topic} can't be used: {why}")
-        if self.topic_configs is not None and self._own_log is not None:
-            used = [e for e in entries.values() if not isinstance(e.value, Ignored)]
-            doubt = why_doubtful(self._own_log, self.topic_configs, used, topic, node_id)
-            if doubt is not None:
-                return Unknown(doubt)
         values = {
-            key.name: (entry.value, _source(key, entry))
-            for key in KEYS
-            if (entry := entries.get(key.name)) is not None
-            and not isinstance(entry.value, Ignored | Wrong)
+            name: (entry.value, _source(name, entry))
+            for name, entry in entries.items()
+            if not isinstance(entry.value, Ignored | Wrong)
         }
+        used = [entries[name] for name in values]
+        doubt = why_doubtful(self._own_log, told, used, topic, node_id)
+        if doubt is not None:
+            return Unknown(doubt)
         confirmed = self.server_of(node_id) is not None
         guess = None if confirmed else _default_that_deletes(values)
         if guess is not None:
@@ -223,23 +220,20 @@ class Settings:
 
     def _why_not(self, entry: Entry) -> str | None:
         """Return why the broker's version would not accept this value, or None."""
-        allowed, versions = self.kafka.rules.settings.get(entry.key), self.kafka.versions
-        if allowed is UNKNOWN:
+        allowed = self.kafka.rules.settings.get(entry.key, ANY)
+        versions, value = self.kafka.versions, entry.value
+        if allowed is None:
             problem = f"{entry.key} is no setting of Kafka {versions}"
             hint = "Is --kafka-version right?"
             return str(UsageError(problem, where=entry.where, hint=hint))
-        value = entry.value
-        if not isinstance(allowed, Range) or not isinstance(value, int | float):
-            return None
-        if isinstance(value, bool) or allowed.has(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or allowed.has(value):
             return None
         problem = f"{entry.key} is out of range for Kafka {versions}"
-        error = UsageError(problem, expected=str(allowed), found=str(value), where=entry.where)
-        return str(error)
+        return str(UsageError(problem, expected=str(allowed), found=str(value), where=entry.where))
 
     def io_rate(self, *, node_id: int | None) -> float | None:
         """Return the broker's `log.cleaner.io.max.bytes.per.second`. None if nobody set it."""
-        entry = _first(BY_BROKER_NAME[IO_RATE][0], (), list(self._broker_levels("", node_id)))
+        entry = self._of_broker("", node_id).get("log.cleaner.io.max.bytes.per.second")
         return entry.value if entry is not None and isinstance(entry.value, float) else None
 
     def notes(self) -> tuple[str, ...]:
@@ -254,16 +248,19 @@ class Settings:
             for entry in self.sets
             if entry.key in self.kafka.rules.unknown_settings
         ]
-        tuning = sorted(
-            {entry.key for entry in self._broker_entries() if entry.key in CLEANER_TUNING}
+        told = self._told
+        given = {entry.key for entry in self.sets}.union(
+            *(own for (kind, _), own in told.entries.items() if kind in {"broker", "cluster"}),
+            *(server.entries for server in self.servers),
         )
+        tuning = sorted(CLEANER_TUNING & given)
         if tuning:
             notes.append(
                 f"{', '.join(tuning)}: ignored, since one partition uses all cores and no buffer "
                 "is sized by hand"
             )
-        for source in (self.topic_configs, *self.servers, self._own_log):
-            notes += () if source is None else source.notes
+        of_servers = (note for server in self.servers for note in server.notes)
+        notes += [*told.notes, *of_servers, *self._own_log.notes]
         if self.servers and not self._tells_dynamic_settings():
             notes.append(
                 "nothing tells the dynamic settings of brokers, which count before those of "
@@ -273,81 +270,60 @@ class Settings:
         return tuple(dict.fromkeys(notes))
 
     @property
-    def _own_log(self) -> DescribedConfigs | None:
-        return None if self.metadata is None else self.metadata.configs
+    def _told(self) -> DescribedConfigs:
+        return self.topic_configs or DescribedConfigs()
+
+    @property
+    def _own_log(self) -> DescribedConfigs:
+        return DescribedConfigs() if self.metadata is None else self.metadata.configs
 
     def _tells_dynamic_settings(self) -> bool:
         """Return whether a source has the dynamic settings of brokers, if there are any."""
         if self.metadata is not None and self.metadata.problem is None:
             return True
-        described = self.topic_configs
-        return described is not None and (
-            bool(described.effective)
-            or any(kind in {"broker", "cluster"} for kind, _ in described.sections)
-        )
+        kinds = {kind for kind, _ in (*self._told.described, *self._told.entries)}
+        return not kinds.isdisjoint({"effective", "broker", "cluster"})
 
     def _topic_levels(self, topic: str) -> Iterator[Mapping[str, Entry]]:
-        matching = [s.entry for s in self.topic_sets if fnmatchcase(topic, s.glob)]
-        yield _by_key(matching)
-        described = self.topic_configs
-        whole = described is not None and topic in described.effective
-        for configs in (described, None if whole else self._own_log):
-            if configs is not None:
-                yield _by_key(configs.topics.get(topic, ()))
+        yield {s.entry.key: s.entry for s in self.topic_sets if fnmatchcase(topic, s.glob)}
+        yield self._told.of("topic", topic)
+        if ("effective", topic) not in self._told.entries:
+            yield self._own_log.of("topic", topic)
 
-    def _broker_levels(self, topic: str, node_id: int | None) -> Iterator[Mapping[str, Entry]]:
-        yield _by_key(self.sets)
-        if self.topic_configs is not None:
-            yield _by_key(self.topic_configs.effective.get(topic, ()))
-            yield _by_key(self._own_broker(node_id))
-            yield _by_key(self.topic_configs.all_brokers)
-        if (own := self._own_log) is not None:
-            yield _by_key(own.of_broker(node_id))
-            yield _by_key(own.all_brokers)
-        server = self.server_of(node_id)
-        if server is not None:
-            yield _by_key(server.entries)
+    def _of_broker(self, topic: str, node_id: int | None) -> Mapping[str, Entry]:
+        """Return the settings of broker level, by the topic's name of each key. In each level that
+        name is looked up first: only --set and --all have it.
+        """
+        told, own, server = self._told, self._own_log, self.server_of(node_id)
+        levels = [
+            {entry.key: entry for entry in self.sets},
+            told.of("effective", topic),
+            told.of("broker", self._only_broker() if node_id is None else node_id),
+            told.of(*ALL_BROKERS),
+            own.of("broker", node_id),
+            own.of(*ALL_BROKERS),
+            {} if server is None else server.entries,
+        ]
+        missing = self.kafka.rules.unknown_settings
+        return {
+            key.name: level[name]
+            for level in reversed(levels)
+            for key in KEYS
+            for name in reversed((key.name, *(synonym.name for synonym in key.synonyms)))
+            if name in level and name not in missing
+        }
 
-    def _own_broker(self, node_id: int | None) -> Sequence[Entry]:
-        brokers = {} if self.topic_configs is None else self.topic_configs.brokers
-        if node_id is not None:
-            return brokers.get(node_id, ())
+    def _only_broker(self) -> str | None:
+        brokers = sorted((name for kind, name in self._told.entries if kind == "broker"), key=int)
         if len(brokers) > 1:
             raise UsageError(
                 "the configs of several brokers were given, and it is unknown which of them owns "
                 "the log directory",
-                found=f"brokers {', '.join(map(str, sorted(brokers)))}",
+                found=f"brokers {', '.join(brokers)}",
                 where="--topic-configs",
                 hint="Keep the section of the one whose node.id is in meta.properties.",
             )
-        return next(iter(brokers.values()), ())
-
-    def _broker_entries(self) -> Iterator[Entry]:
-        yield from self.sets
-        if self.topic_configs is not None:
-            yield from self.topic_configs.all_brokers
-            for entries in self.topic_configs.brokers.values():
-                yield from entries
-        for server in self.servers:
-            yield from server.entries
-
-
-def _misnamed(topic_levels: Sequence[Mapping[str, Entry]]) -> Iterator[Entry]:
-    """Yield settings of a topic whose name is no topic config: what they mean is unknown."""
-    for level in topic_levels:
-        for name, entry in level.items():
-            if isinstance(entry.value, Wrong) and name not in BY_TOPIC_NAME:
-                yield entry
-
-
-def _unknown(topic: str, missing: str | None) -> Unknown:
-    reason = f"the cleanup.policy of topic {topic} is unknown, and guessing it could destroy data"
-    if missing is not None:
-        reason += f" ({missing})"
-    return Unknown(
-        f"{reason}: name the topic in --topic-configs FILE (what `kafka-configs --entity-type "
-        f"topics --describe` prints), or pass --topic-set '{topic}:cleanup.policy=...'"
-    )
+        return brokers[0] if brokers else None
 
 
 def _default_that_deletes(values: Mapping[str, tuple[Value, str]]) -> str | None:
@@ -358,39 +334,19 @@ def _default_that_deletes(values: Mapping[str, tuple[Value, str]]) -> str | None
     return "retention.ms" if "delete" in str(policy) and "retention.ms" not in values else None
 
 
-def _first(
-    key: Key,
-    topic_levels: Sequence[Mapping[str, Entry]],
-    broker_levels: Sequence[Mapping[str, Entry]],
-) -> Entry | None:
-    """Return the winning entry for one key. At broker level the topic's name is looked up first:
-    only --set and --all have it.
-    """
-    for level in topic_levels:
-        if not key.broker_only and key.name in level:
-            return level[key.name]
-    for level in broker_levels:
-        for name in (key.name, *(synonym.name for synonym in key.synonyms)):
-            if name in level:
-                return level[name]
-    return None
-
-
-def _source(key: Key, entry: Entry) -> str:
-    if entry.key == key.name or entry.where.startswith("--set"):
+def _source(name: str, entry: Entry) -> str:
+    if entry.key == name or entry.where.startswith("--set"):
         return entry.where
     return f"{entry.key}, {entry.where}"
-
-
-def _by_key(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """Index by key. The last of several equal keys wins."""
-    return {entry.key: entry for entry in entries}
 
 
 def _split(text: str, where: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise UsageError(
-            "a setting that can't be understood", expected="KEY=VALUE", found=text, where=where
-        )
+        raise _unclear(text, where, "KEY=VALUE")
     return key.strip(), value
+
+
+def _unclear(text: str, where: str, expected: str, hint: str | None = None) -> UsageError:
+    problem = "a setting that can't be understood"
+    return UsageError(problem, expected=expected, found=text, where=where, hint=hint)

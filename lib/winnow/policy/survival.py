@@ -22,13 +22,11 @@ def emptied_end(rules: Rules, *, end_offset: int, high_watermark: int) -> int | 
     """Return the offset at which a batch that keeps no record must end to be kept as a header
     (S5.4). None: there is no such batch. `end_offset`: U' of the round.
     """
-    match rules.emptied_batch:
-        case EmptiedBatch.END_OF_ROUND:
-            return end_offset
-        case EmptiedBatch.HIGH_WATERMARK:
-            return high_watermark
-        case EmptiedBatch.NONE:
-            return None
+    return {
+        EmptiedBatch.END_OF_ROUND: end_offset,
+        EmptiedBatch.HIGH_WATERMARK: high_watermark,
+        EmptiedBatch.NONE: None,
+    }[rules.emptied_batch]
 
 
 def batch_retention(

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
-from winnow.policy import transactions
 from winnow.policy.producers import Transaction
 from winnow.policy.transactions import NOTHING_CARRIED, Carried, sequence
 from winnow.wire.control import ControlType
@@ -73,12 +73,10 @@ def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
     """Return the markers and, of the data between two of them, the first of each producer and the
     first live one. Nothing else matters.
     """
-    if not len(events):
-        return events
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
-    live = first_live(seen, events["live"])
+    first, live = seen.first(), seen.first(events["live"])
     return np.asarray(
-        events[np.sort(seen.rows[seen.end | (seen.first == seen.offset) | (live == seen.offset)])]
+        events[np.sort(seen.rows[seen.end | (first == seen.offset) | (live == seen.offset)])]
     )
 
 
@@ -101,54 +99,53 @@ def summarise(
     if not len(events) and not len(aborted):
         return NO_RUNS
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
-    live = first_live(seen, events["live"])
+    first, live = seen.first(), seen.first(events["live"])
     aborting = seen.end & (events["kind"][seen.rows] == _ABORT)
-    entry = _entries_of(seen.offset, seen.producer_id, aborting, aborted)
-    _check_entries(aborted, entry, where)
-    entry_first = np.full(len(seen.rows), -1)
-    has_entry = entry >= 0
-    entry_first[has_entry] = aborted["first_offset"][entry[has_entry]]
-    wrong = aborting & (live >= 0) & ((entry < 0) | (live < entry_first))
-    if wrong.any():
-        at = int(np.flatnonzero(wrong)[0])
-        raise _without_entry(int(seen.producer_id[at]), int(live[at]), int(seen.offset[at]), where)
-    wrong = has_entry & (seen.previous >= entry_first)
-    if wrong.any():
-        at = int(np.flatnonzero(wrong)[0])
-        raise _across_marker(
-            int(seen.producer_id[at]),
-            int(entry_first[at]),
-            int(seen.offset[at]),
-            int(seen.previous[at]),
+    # The row in `aborted` of each ABORT marker, -1: none.
+    entry = np.full(len(seen.rows), -1)
+    markers = np.flatnonzero(aborting)
+    _, at, found = np.intersect1d(seen.offset[markers], aborted["last_offset"], return_indices=True)
+    same = seen.producer_id[markers[at]] == aborted["producer_id"][found]
+    entry[markers[at[same]]] = found[same]
+    for number in np.setdiff1d(np.arange(len(aborted)), entry):
+        producer, _, marker, _ = aborted[number]
+        raise _disagree(
+            f"an ABORT marker of producer {producer} at offset {marker}, as the index says",
+            "none there in the log",
             where,
         )
-    straddling = seen.end & (live >= 0) & (live < high_watermark) & (seen.offset >= high_watermark)
+    has_entry = entry >= 0
+    entry_first = np.append(aborted["first_offset"], -1)[entry]
+    producers, offsets = seen.producer_id, seen.offset
+    for n in np.flatnonzero(aborting & (live >= 0) & (~has_entry | (live < entry_first))).tolist():
+        raise _without_entry(producers[n], live[n], offsets[n], where)
+    for n in np.flatnonzero(has_entry & (seen.previous >= entry_first)).tolist():
+        raise _across_marker(producers[n], entry_first[n], offsets[n], seen.previous[n], where)
+    straddling = np.flatnonzero(
+        seen.end & (live >= 0) & (live < high_watermark) & (offsets >= high_watermark)
+    )
     undecided = None
-    if straddling.any():
-        at = int(np.flatnonzero(straddling)[np.argmin(live[straddling])])
-        undecided = Transaction(
-            first_offset=int(live[at]),
-            producer_id=int(seen.producer_id[at]),
-            marker_offset=int(seen.offset[at]),
-        )
+    if len(straddling):
+        n = straddling[np.argmin(live[straddling])]
+        undecided = Transaction(int(live[n]), int(producers[n]), int(offsets[n]))
     lasts = np.flatnonzero(seen.last)
     runs = np.zeros(len(lasts), RUN)
     runs["producer_id"] = seen.producer_id[lasts]
     runs["last_marker"] = np.where(seen.end[lasts], seen.offset[lasts], seen.previous[lasts])
     without_marker = runs["last_marker"] < 0
-    for head, tail, first in (("head", "tail", seen.first), ("live_head", "live_tail", live)):
-        runs[tail] = np.where(seen.end[lasts] | without_marker, -1, first[lasts])
-        runs[head] = np.where(without_marker, first[lasts], -1)
+    for head, tail, of in (("head", "tail", first), ("live_head", "live_tail", live)):
+        runs[tail] = np.where(seen.end[lasts] | without_marker, -1, of[lasts])
+        runs[head] = np.where(without_marker, of[lasts], -1)
     runs["first_marker"] = runs["first_entry"] = -1
     firsts = np.flatnonzero(seen.end & (seen.previous < 0))
     rows = np.searchsorted(runs["producer_id"], seen.producer_id[firsts])
-    runs["head"][rows], runs["live_head"][rows] = seen.first[firsts], live[firsts]
+    runs["head"][rows], runs["live_head"][rows] = first[firsts], live[firsts]
     runs["first_marker"][rows] = seen.offset[firsts]
     runs["first_aborted"][rows] = aborting[firsts]
     runs["first_entry"][rows] = entry_first[firsts]
     # Data of an aborted transaction without a known marker counts as committed (see
     # `Carried.lingering`).
-    begins = aborting & (seen.first >= 0) & (~has_entry | (seen.offset < log_start_offset))
+    begins = aborting & (first >= 0) & (~has_entry | (seen.offset < log_start_offset))
     changes = np.flatnonzero((begins | (seen.end & ~aborting)) & (seen.previous >= 0))
     runs["lingers"] = -1
     # The last change of each producer wins: it is assigned last.
@@ -156,51 +153,6 @@ def summarise(
         changes
     ]
     return SegmentRuns(runs=runs, undecided=undecided)
-
-
-def first_live(seen: transactions.Sequence, live: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Like `Sequence.first` per row of `seen`, for live data only; `live` covers all events."""
-    numbers = np.arange(len(seen.rows))
-    begin = np.searchsorted(seen.producer_id, seen.producer_id)
-    ended = np.maximum.accumulate(np.where(seen.end, numbers, -1))
-    begin[1:] = np.maximum(begin[1:], ended[:-1] + 1)
-    data = live[seen.rows] & ~seen.end
-    following = np.minimum.accumulate(np.where(data, numbers, len(numbers))[::-1])[::-1]
-    at = following[begin]
-    return np.where(at <= numbers, seen.offset[np.minimum(at, len(numbers) - 1)], -1)
-
-
-def _entries_of(
-    offsets: NDArray[np.int64],
-    producers: NDArray[np.int64],
-    aborting: NDArray[np.bool_],
-    aborted: NDArray[np.void],
-) -> NDArray[np.int64]:
-    """Return the row in `aborted` (ascending by marker) of each ABORT marker, -1 if none."""
-    if not len(aborted):
-        return np.full(len(offsets), -1)
-    at = np.minimum(np.searchsorted(aborted["last_offset"], offsets), len(aborted) - 1)
-    same = (
-        aborting
-        & (aborted["last_offset"][at] == offsets)
-        & (aborted["producer_id"][at] == producers)
-    )
-    return np.where(same, at, -1)
-
-
-def _check_entries(
-    aborted: NDArray[np.void], entry: NDArray[np.int64], where: tuple[str, str]
-) -> None:
-    found = np.zeros(len(aborted), np.bool_)
-    found[entry[entry >= 0]] = True
-    if not found.all():
-        row = aborted[np.flatnonzero(~found)[0]]
-        raise _disagree(
-            f"an ABORT marker of producer {row['producer_id']} at offset {row['last_offset']}, as "
-            "the index says",
-            "none there in the log",
-            where,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,45 +192,25 @@ def fold(
         )
         if segment.undecided is not None:
             undecided.append(segment.undecided)
-        for (
-            producer,
-            head,
-            live_head,
-            marker,
-            aborted,
-            entry,
-            last_marker,
-            tail,
-            live_tail,
-            after,
-        ) in segment.runs.tolist():
-            if head >= 0:
-                first, live = opened.get(producer, (head, -1))
-                opened[producer] = first, live_head if live < 0 else live
+        for run in segment.runs.tolist():
+            producer, _, _, marker, aborted, entry, last, _, _, after = run
+            first, live = advance(opened, run)
             if marker < 0:
                 continue
-            first, live = opened.pop(producer, (-1, -1))
             if aborted and live >= 0 and not 0 <= entry <= live:
                 raise _without_entry(producer, live, marker, where(number))
             if 0 <= entry <= ended.get(producer, -1):
                 raise _across_marker(producer, entry, marker, ended[producer], where(number))
             if 0 <= live < high_watermark <= marker:
-                undecided.append(
-                    Transaction(first_offset=live, producer_id=producer, marker_offset=marker)
-                )
+                undecided.append(Transaction(live, producer, marker))
             if after < 0 and not aborted:
-                after = 0  # noqa: PLW2901
+                after = 0
             elif after < 0 <= first and (entry < 0 or marker < log_start_offset):
-                after = 1  # noqa: PLW2901
-            lingers = _with(lingers, producer, after)
-            ended[producer] = last_marker
-            if tail >= 0:
-                opened[producer] = tail, live_tail
-    undecided += [
-        Transaction(first_offset=live, producer_id=producer, marker_offset=None)
-        for producer, (_, live) in opened.items()
-        if live >= 0
-    ]
+                after = 1
+            if after >= 0:
+                lingers = lingers | {producer} if after else lingers - {producer}
+            ended[producer] = last
+    undecided += [Transaction(live, pid, None) for pid, (_, live) in opened.items() if live >= 0]
     return Fold(
         carried=tuple(carried),
         opened={producer: first for producer, (first, _) in opened.items()},
@@ -286,8 +218,20 @@ def fold(
     )
 
 
-def _with(lingers: frozenset[int], producer: int, change: int) -> frozenset[int]:
-    return lingers if change < 0 else lingers | {producer} if change else lingers - {producer}
+def advance(opened: dict[int, tuple[int, int]], run: tuple[Any, ...]) -> tuple[int, int]:
+    """Apply one row of dtype RUN to the open transactions: producer id -> first offset, and first
+    live one or -1. Return the two for what its first marker ends; -1: nothing.
+    """
+    producer, head, live_head, marker, _, _, _, tail, live_tail, _ = run
+    if head >= 0:
+        first, live = opened.get(producer, (head, -1))
+        opened[producer] = first, live_head if live < 0 else live
+    if marker < 0:
+        return -1, -1
+    ended = opened.pop(producer, (-1, -1))
+    if tail >= 0:
+        opened[producer] = tail, live_tail
+    return ended
 
 
 def _without_entry(

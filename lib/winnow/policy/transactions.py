@@ -56,25 +56,22 @@ def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDA
     aborted = aborted[(aborted["last_offset"] >= begin) & (aborted["first_offset"] <= end)]
     if not len(aborted):
         return found
-    producers = np.unique(aborted["producer_id"])
-    number = np.minimum(
-        np.searchsorted(producers, batches["producer_id"][rows]), len(producers) - 1
+    producers, offsets = batches["producer_id"][rows], batches["last_offset"][rows]
+    # Numbers that ascend by producer, then by offset, for the markers and for the batches.
+    every_producer = np.concatenate([aborted["producer_id"], producers])
+    every_offset = np.concatenate([aborted["last_offset"], offsets])
+    numbers = np.unique(every_producer, return_inverse=True)[1] * len(every_offset)
+    numbers += np.unique(every_offset, return_inverse=True)[1]
+    markers, wanted = np.split(numbers, [len(aborted)])
+    # For each batch the entry of its producer with the lowest marker that is not below it.
+    order = np.argsort(markers)
+    at = np.minimum(np.searchsorted(markers[order], wanted), len(aborted) - 1)
+    entry = aborted[order[at]]
+    found[rows] = (
+        (entry["producer_id"] == producers)
+        & (entry["first_offset"] <= offsets)
+        & (entry["last_offset"] >= offsets)
     )
-    mine = producers[number] == batches["producer_id"][rows]
-    rows, number = rows[mine], number[mine]
-    # For each producer the entry with the lowest marker offset that is not below the batch.
-    by_marker = aborted[np.argsort(aborted["last_offset"], kind="stable")]
-    markers = by_marker["last_offset"]
-    room = len(markers) + 1
-    keys = np.searchsorted(producers, by_marker["producer_id"]) * room + np.arange(len(markers))
-    order = np.argsort(keys)
-    wanted = number * room + np.searchsorted(markers, batches["last_offset"][rows])
-    at = np.searchsorted(keys[order], wanted)
-    inside = at < len(keys)
-    entry = by_marker[order[np.minimum(at, len(keys) - 1)]]
-    inside &= entry["producer_id"] == batches["producer_id"][rows]
-    inside &= entry["first_offset"] <= batches["last_offset"][rows]
-    found[rows] = inside
     return found
 
 
@@ -93,11 +90,23 @@ class Sequence:
     """Base offset."""
     end: NDArray[np.bool_]
     """Ends a transaction: a COMMIT or an ABORT."""
-    first: NDArray[np.int64]
-    """Base offset of the producer's first data batch since its previous end. -1: none."""
+    begin: NDArray[np.int64]
+    """Number of the producer's first item."""
+    since: NDArray[np.int64]
+    """Number of the producer's first item after its previous end."""
     previous: NDArray[np.int64]
     """Offset of that previous end, -1 if it is not among these batches."""
     last: NDArray[np.bool_]
+
+    def first(self, chosen: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Return the base offset of the producer's first data batch since its previous end. -1:
+        none. `chosen`: bool per batch, which of them count.
+        """
+        numbers = np.arange(len(self.rows))
+        data = ~self.end if chosen is None else ~self.end & chosen[self.rows]
+        following = np.minimum.accumulate(np.where(data, numbers, len(numbers))[::-1])[::-1]
+        at = following[self.since]
+        return np.where(at <= numbers, self.offset[np.minimum(at, len(numbers) - 1)], -1)
 
 
 def sequence(
@@ -108,28 +117,21 @@ def sequence(
     """
     chosen = np.flatnonzero((kinds == DATA) | (kinds == _ABORT) | (kinds == _COMMIT))
     rows = chosen[np.argsort(producer_id[chosen], kind="stable")]
-    producers, offsets = producer_id[rows], offset[rows]
-    data = kinds[rows] == DATA
-    numbers = np.arange(len(rows))
-    starts = np.ones(len(rows), np.bool_)
-    starts[1:] = producers[1:] != producers[:-1]
-    begin = np.maximum.accumulate(np.where(starts, numbers, 0))
+    producers, offsets, end = producer_id[rows], offset[rows], kinds[rows] != DATA
+    begin = np.searchsorted(producers, producers)
     previous = np.full(len(rows), -1)
-    previous[1:] = np.maximum.accumulate(np.where(data, -1, numbers))[:-1]
-    follows_end = ~starts & (previous == numbers - 1)
-    opened = np.maximum.accumulate(np.where(data & (starts | follows_end), numbers, -1))
-    has_data = (opened >= begin) & (opened > previous)
-    has_previous = previous >= begin
-    lasts = np.ones(len(rows), np.bool_)
-    lasts[:-1] = starts[1:]
+    previous[1:] = np.maximum.accumulate(np.where(end, np.arange(len(rows)), -1))[:-1]
+    last = np.ones(len(rows), np.bool_)
+    last[:-1] = begin[1:] != begin[:-1]
     return Sequence(
         rows=rows,
         producer_id=producers,
         offset=offsets,
-        end=~data,
-        first=np.where(has_data, offsets[opened], -1),
-        previous=np.where(has_previous, offsets[previous], -1),
-        last=lasts,
+        end=end,
+        begin=begin,
+        since=np.maximum(begin, previous + 1),
+        previous=np.where(previous >= begin, offsets[previous], -1),
+        last=last,
     )
 
 
@@ -183,7 +185,7 @@ def judge(
     abort = kinds[seen.rows] == _ABORT
     unknown = abort & ~np.isin(seen.offset, aborted["last_offset"])
     commit = seen.end & ~abort
-    own = (seen.first >= 0) | carried
+    own = (seen.first() >= 0) | carried
     lingered, lingers = _lingering(
         seen, begins=unknown & own, ends=commit, carried=before.lingering
     )
@@ -209,15 +211,10 @@ def _lingering(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return whether the producer of each row is lingering before it, and after it."""
     numbers = np.arange(len(seen.rows))
-    starts = np.ones(len(seen.rows), np.bool_)
-    starts[1:] = seen.producer_id[1:] != seen.producer_id[:-1]
-    begin = np.maximum.accumulate(np.where(starts, numbers, 0))
     changed = np.maximum.accumulate(np.where(begins | ends, numbers, -1))
     at_first = np.isin(seen.producer_id, np.array(sorted(carried), np.int64))
-    after = np.where(changed >= begin, begins[changed], at_first)
-    before = at_first.copy()
-    before[1:] = np.where(starts[1:], at_first[1:], after[:-1])
-    return before, after
+    after = np.where(changed >= seen.begin, begins[changed], at_first)
+    return np.where(seen.begin == numbers, at_first, np.roll(after, 1)), after
 
 
 EMPTY_CONTROL = -2

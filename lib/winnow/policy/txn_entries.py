@@ -11,13 +11,13 @@ offsets: if one holds the offset, it must begin there and be data of that transa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from winnow.policy.transaction_runs import SegmentRuns, first_live
+from winnow.policy.transaction_runs import SegmentRuns, advance
 from winnow.policy.transactions import DATA, sequence
 
 _NEVER = 2**63 - 1
@@ -66,7 +66,7 @@ def entry_faults(
     firsts = set(zip(data["offset"].tolist(), data["producer_id"].tolist(), strict=True))
     starts = set(data["offset"].tolist())
     until = np.searchsorted(begins, np.minimum(stable, markers))
-    latest = np.maximum.accumulate(ends) if len(ends) else ends
+    latest = np.maximum.accumulate(ends)
     for number in range(len(entries)):
         producer, first, marker, lso = (int(v) for v in entries[number].tolist())
         if lso > marker + 1:
@@ -86,7 +86,7 @@ def entry_faults(
 
 def promises(entries: NDArray[np.void], runs: SegmentRuns, *, base_offset: int) -> EntryPromises:
     markers, stable = entries["last_offset"], entries["last_stable_offset"]
-    highest = np.append(np.int64(-1), np.maximum.accumulate(stable) if len(stable) else stable)
+    highest = np.append(np.int64(-1), np.maximum.accumulate(stable))
     ends = runs.runs["first_marker"]
     at = np.where(ends < 0, len(markers), np.searchsorted(markers, ends))
     named: dict[tuple[int, int], int] = {}
@@ -104,74 +104,44 @@ def promises(entries: NDArray[np.void], runs: SegmentRuns, *, base_offset: int) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Unexplained:
-    """An entry names data of an earlier segment that does not begin a transaction open there."""
-
-    segment: int
-    offset: int
-    producer: int
-    """-1: any."""
-    entry: int
-
-
 def across(
     segments: Sequence[tuple[SegmentRuns, EntryPromises]],
-) -> Iterator[tuple[int, EntryFault] | Unexplained]:
-    """Check the entries of each segment against earlier segments. Yields (number of the segment,
-    what is wrong with its index), or an offset that may belong to a removed batch: only reading the
-    log can tell.
+    batch_with: Callable[[int], tuple[int, int | None] | None],
+) -> Iterator[tuple[int, EntryFault]]:
+    """Check the entries of each segment against earlier segments. Yields the number of the segment,
+    and what is wrong with its index.
+
+    `batch_with`: returns the base offset of the batch that holds an offset, and the producer if it
+    is transactional data. None if it was removed, or if nobody knows. It is asked where an entry
+    names an offset at which no transaction begins that is open there.
     """
-    opened: dict[int, int] = {}
-    began: dict[int, int] = {}
+    opened: dict[int, tuple[int, int]] = {}
     for number, (of_segment, promised) in enumerate(segments):
         runs = of_segment.runs
-        starts = set(began.values()) | set(opened.values())
+        starts = {offset for offsets in opened.values() for offset in offsets if offset >= 0}
         for offset, producer, entry in promised.named:
-            explained = (
-                offset in starts
-                if producer < 0
-                else offset in {began.get(producer), opened.get(producer)}
-            )
-            if not explained:
-                yield Unexplained(number, offset, producer, entry)
-        here = set(runs["producer_id"].tolist())
+            explained = offset in (starts if producer < 0 else opened.get(producer, ()))
+            held = None if explained else batch_with(offset)
+            if held is None:
+                continue
+            begins_at, of_data = held
+            if begins_at != offset or of_data is None or producer not in {-1, of_data}:
+                what = "a last stable offset" if producer < 0 else "a first offset"
+                yield number, EntryFault(_names_no_data(what, offset, producer), entry)
         limits = dict(zip(runs["producer_id"].tolist(), promised.before.tolist(), strict=True))
-        for producer, first in opened.items():
-            lso = limits[producer] if producer in here else promised.highest
-            if lso > first:
+        for producer, (_, first) in opened.items():
+            lso = limits.get(producer, promised.highest)
+            if lso > first >= 0:
                 yield number, EntryFault(_too_high(lso, first))
                 break
-        for producer, head, live_head, marker, tail, live_tail in runs[
-            ["producer_id", "head", "live_head", "first_marker", "tail", "live_tail"]
-        ].tolist():
-            for table, of_head, of_tail in ((began, head, tail), (opened, live_head, live_tail)):
-                if marker >= 0:
-                    table.pop(producer, None)
-                    if of_tail >= 0:
-                        table[producer] = of_tail
-                elif of_head >= 0:
-                    table.setdefault(producer, of_head)
-
-
-def unexplained_fault(
-    found: Unexplained, *, begins_at: int, producer: int, data: bool
-) -> EntryFault | None:
-    """Return a fault unless the batch that holds the offset is what the entry says. `data`: it is
-    transactional data.
-    """
-    if begins_at == found.offset and data and found.producer in {-1, producer}:
-        return None
-    what = "a last stable offset" if found.producer < 0 else "a first offset"
-    return EntryFault(_names_no_data(what, found.offset, found.producer), found.entry)
+        for run in runs.tolist():
+            advance(opened, run)
 
 
 def _intervals(events: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first live offset of each transaction, ascending, and the offset of its marker."""
-    if not len(events):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
-    live = first_live(seen, events["live"])
+    live = seen.first(events["live"])
     chosen = (live >= 0) & (seen.end | seen.last)
     begins = live[chosen]
     ends = np.where(seen.end[chosen], seen.offset[chosen], _NEVER)

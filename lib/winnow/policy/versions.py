@@ -7,16 +7,17 @@ value that keeps more is taken: each switch lists its values in that order.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import Any
 
 from winnow.errors import UsageError
 
-_TEXT = re.compile(r"(?P<major>[0-9]{1,3})\.(?P<minor>[0-9]{1,3})(\.(?P<patch>[0-9]{1,3}))?")
+_TEXT = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?")
 _ANY_PATCH = 10**6
 
 
@@ -31,18 +32,14 @@ class KafkaVersion:
     @classmethod
     def parse(cls, text: str, *, where: str = "--kafka-version") -> KafkaVersion:
         """Parse `3.9` or `3.9.1`. UsageError for anything else, and for an unsupported version."""
-        found = _TEXT.fullmatch(text.strip())
-        if found is None:
+        if not _TEXT.fullmatch(text.strip()):
             raise UsageError(
                 "a version of Kafka that can't be understood",
                 expected="a version such as 3.9 or 3.9.1",
                 found=repr(text),
                 where=where,
             )
-        patch = found["patch"]
-        version = cls(
-            int(found["major"]), int(found["minor"]), None if patch is None else int(patch)
-        )
+        version = cls(*map(int, text.strip().split(".")))
         if not (OLDEST.first <= version.first and version.last <= NEWEST.last):
             raise UsageError(
                 "a version of Kafka whose rules Winnow does not have",
@@ -83,41 +80,38 @@ class EmptiedBatch(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The values of a setting that a version accepts. None: no limit."""
+    """The values that a setting may have."""
 
-    low: int | float | None = None
-    high: int | float | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    excluded: int | None = None
 
     def has(self, value: float) -> bool:
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        return self == ANY or (self.low <= value <= self.high and value != self.excluded)
 
     def __str__(self) -> str:
-        if self.low is not None and self.high is not None:
+        if self.excluded is not None:
+            return "above 0" if self.low == 0 else "-1 (unlimited) or at least 1"
+        if self.high < math.inf:
             return f"between {self.low} and {self.high}"
-        return "any" if self.low is None else f"at least {self.low}"
+        return "any" if self == ANY else f"at least {self.low}"
 
 
-class Unknown(Enum):
-    """A setting that a version does not have."""
-
-    UNKNOWN = "no such setting"
+ANY = Range()
 
 
-UNKNOWN = Unknown.UNKNOWN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     switch: str
     """A field of `Rules`, or Kafka's name of a setting."""
-    value: Any
-    since: str = str(OLDEST)
-    until: str | None = None
-    """The last release that has it. None: all later ones have it too."""
     rule: str
-    says: str
-    source: str
     test: str
+    since: str
+    until: str | None
+    """The last release that has it. None: all later ones have it too."""
+    value: Any
+    source: str
+    says: str
 
     def holds_in(self, oldest: KafkaVersion, newest: KafkaVersion) -> bool:
         """Return whether any release of the range has this value."""
@@ -126,134 +120,97 @@ class Row:
         return since <= newest.last and oldest.first <= until
 
 
-_HORIZONS = "unit/wire/test_filtering.py"
-_EMPTIED = "unit/policy/test_survival.py"
-_FORMATS = "unit/wire/test_legacy_filtering.py"
-_IDLE = "unit/policy/test_sources.py"
-_EXPIRATION = "producer_expiration"
-_JARS = "kafka/judge/test_settings_of_versions.py"
-_GROUPING = "unit/policy/test_grouping.py"
-_OPEN = "unit/survey/test_transactions.py"
-TRANSACTIONAL_ID, PRODUCER_ID = "transactional.id.expiration.ms", "producer.id.expiration.ms"
-
-
-def _setting(name: str, value: Range | Unknown, says: str, source: str, **releases: str) -> Row:
-    return Row(
-        switch=name, value=value, rule="S9.1", says=says, source=source, test=_JARS, **releases
-    )
-
-
-def _since(first: str, source: str, *names: str) -> tuple[Row, ...]:
-    """Settings that Kafka has from this release on."""
-    last = _before(first)
-    return tuple(
-        row
-        for name in names
-        for row in (
-            _setting(name, UNKNOWN, f"there is no {name}", f"before {source}", until=last),
-            _setting(name, Range(), f"there is {name}", source, since=first),
-        )
-    )
-
-
-def _range(name: str, before: Range, first: str, after: Range, source: str) -> tuple[Row, Row]:
-    """A setting whose range changed in this release."""
-    return (
-        _setting(name, before, f"{name}: {before}", f"before {source}", until=_before(first)),
-        _setting(name, after, f"{name}: {after}", source, since=first),
-    )
-
-
 def _before(release: str) -> str:
     version = KafkaVersion.parse(release)
     if version.patch:
-        return f"{version.major}.{version.minor}.{version.patch - 1}"
-    at = MINORS.index(f"{version.major}.{version.minor}")
-    return MINORS[at - 1]
+        return str(replace(version, patch=version.patch - 1))
+    return MINORS[MINORS.index(f"{version.major}.{version.minor}") - 1]
 
+
+def _switch(name: str, rule: str, test: str, *values: tuple[str, Any, str, str]) -> Iterator[Row]:
+    """Yield the rows of a switch: (first release, value, source, what it says) of each value."""
+    ends = [*(_before(following[0]) for following in values[1:]), None]
+    for (since, *rest), until in zip(values, ends, strict=True):
+        yield Row(name, rule, test, since, until, *rest)
+
+
+def _settings(
+    release: str, source: str, before: Range | None, after: Range, *names: str
+) -> Iterator[Row]:
+    """Yield the rows of settings whose range changed in this release, or that are new (None)."""
+    for name in names:
+        first, then = f"{name}: {before}", f"{name}: {after}"
+        if before is None:
+            first, then = f"there is no {name}", f"there is {name}"
+        yield from _switch(
+            name, "S9.1", "kafka/judge/test_settings_of_versions.py",
+            (str(OLDEST), before, f"before {source}", first),
+            (release, after, source, then),
+        )  # fmt: skip
+
+
+TRANSACTIONAL_ID, PRODUCER_ID = "transactional.id.expiration.ms", "producer.id.expiration.ms"
+_EXPIRATION = "producer_expiration"
 
 RULES: tuple[Row, ...] = (
-    Row(
-        switch="delete_horizons", value=False, until="3.0", rule="S5.8", test=_HORIZONS,
-        says="tombstones and markers expire by the modification time of the last clean segment",
-        source="before KIP-534",
+    *_switch(
+        "delete_horizons", "S5.8", "unit/wire/test_filtering.py",
+        ("2.8", False, "before KIP-534",
+         "tombstones and markers expire by the modification time of the last clean segment"),
+        ("3.1", True, "KIP-534",
+         "tombstones and markers expire at the delete horizon of their batch"),
     ),
-    Row(
-        switch="delete_horizons", value=True, since="3.1", rule="S5.8", test=_HORIZONS,
-        says="tombstones and markers expire at the delete horizon of their batch",
-        source="KIP-534",
+    *_switch(
+        "emptied_batch", "S5.4", "unit/policy/test_survival.py",
+        ("2.8", EmptiedBatch.NONE, "before KAFKA-17076",
+         "only the last batch of each producer is kept without records"),
+        ("3.9.2", EmptiedBatch.END_OF_ROUND, "KAFKA-17076",
+         "the batch that ends at U is kept without records"),
+        ("4.4", EmptiedBatch.HIGH_WATERMARK, "KAFKA-20452",
+         "the batch that ends at the high watermark is kept without records"),
     ),
-    Row(
-        switch="emptied_batch", value=EmptiedBatch.NONE, until="3.9.1", rule="S5.4", test=_EMPTIED,
-        says="only the last batch of each producer is kept without records",
-        source="before KAFKA-17076",
+    *_switch(
+        "converts_old_formats", "S2.5", "unit/wire/test_legacy_filtering.py",
+        ("2.8", False, "before KIP-724",
+         ("what remains of v0 and v1 keeps its format, or takes that of its wrapper "
+          "(KAFKA-4298); it has no delete horizon")),
+        ("4.0", True, "KIP-724", "what remains of v0 and v1 is written as v2"),
     ),
-    Row(
-        switch="emptied_batch", value=EmptiedBatch.END_OF_ROUND, since="3.9.2", until="4.3",
-        rule="S5.4", test=_EMPTIED,
-        says="the batch that ends at U is kept without records",
-        source="KAFKA-17076",
+    *_switch(
+        "empty_segment_spans", "S5.2", "unit/policy/test_grouping.py",
+        ("2.8", True, "Cleaner.groupSegmentsBySize of 2.8.2",
+         "a segment without a byte joins a group only if its offsets are in reach"),
+        ("3.0", False, "Cleaner.groupSegmentsBySize of 3.0.2",
+         "a segment without a byte joins any group"),
     ),
-    Row(
-        switch="emptied_batch", value=EmptiedBatch.HIGH_WATERMARK, since="4.4", rule="S5.4",
-        test=_EMPTIED,
-        says="the batch that ends at the high watermark is kept without records",
-        source="KAFKA-20452",
+    *_switch(
+        "open_from_log_start", "S3.2", "unit/survey/test_transactions.py",
+        ("2.8", True, "LogSegment.read of 3.9.2",
+         "a transaction open below the log start: nothing from the log start on is cleaned"),
+        ("4.0", False, "LogSegment.read of 4.0.2",
+         "a transaction open below the log start: nothing from the next batch on is cleaned"),
     ),
-    Row(
-        switch="converts_old_formats", value=False, until="3.9", rule="S2.5", test=_FORMATS,
-        says="what remains of v0 and v1 keeps its format, or takes that of its wrapper "
-        "(KAFKA-4298); it has no delete horizon",
-        source="before KIP-724",
+    *_switch(
+        _EXPIRATION, "S8.4", "unit/policy/test_sources.py",
+        ("2.8", TRANSACTIONAL_ID, "before KIP-854",
+         f"{TRANSACTIONAL_ID} (7 days) decides when a broker forgets an idle producer"),
+        ("3.4", PRODUCER_ID, "KIP-854",
+         f"{PRODUCER_ID} (1 day) decides when a broker forgets an idle producer"),
     ),
-    Row(
-        switch="converts_old_formats", value=True, since="4.0", rule="S2.5", test=_FORMATS,
-        says="what remains of v0 and v1 is written as v2",
-        source="KIP-724",
-    ),
-    Row(
-        switch="empty_segment_spans", value=True, until="2.8", rule="S5.2", test=_GROUPING,
-        says="a segment without a byte joins a group only if its offsets are in reach",
-        source="Cleaner.groupSegmentsBySize of 2.8.2",
-    ),
-    Row(
-        switch="empty_segment_spans", value=False, since="3.0", rule="S5.2", test=_GROUPING,
-        says="a segment without a byte joins any group",
-        source="Cleaner.groupSegmentsBySize of 3.0.2",
-    ),
-    Row(
-        switch="open_from_log_start", value=True, until="3.9", rule="S3.2", test=_OPEN,
-        says="a transaction open below the log start: nothing from the log start on is cleaned",
-        source="LogSegment.read of 3.9.2",
-    ),
-    Row(
-        switch="open_from_log_start", value=False, since="4.0", rule="S3.2", test=_OPEN,
-        says="a transaction open below the log start: nothing from the next batch on is cleaned",
-        source="LogSegment.read of 4.0.2",
-    ),
-    Row(
-        switch="producer_expiration", value=TRANSACTIONAL_ID, until="3.3", rule="S8.4", test=_IDLE,
-        says=f"{TRANSACTIONAL_ID} (7 days) decides when a broker forgets an idle producer",
-        source="before KIP-854",
-    ),
-    Row(
-        switch="producer_expiration", value=PRODUCER_ID, since="3.4", rule="S8.4", test=_IDLE,
-        says=f"{PRODUCER_ID} (1 day) decides when a broker forgets an idle producer",
-        source="KIP-854",
-    ),
-    *_range("log.segment.bytes", Range(14), "4.0", Range(1_048_576), "KIP-1030"),
-    *_range("segment.bytes", Range(14), "4.1", Range(1_048_576), "KIP-1030"),
-    *_range("segment.index.bytes", Range(0), "3.3", Range(4), "LogConfig of 3.3.2"),
-    *_range("log.cleaner.min.cleanable.ratio", Range(), "3.3", Range(0, 1), "KafkaConfig of 3.3.2"),
-    *_range("log.cleaner.delete.retention.ms", Range(), "3.3", Range(0), "KafkaConfig of 3.3.2"),
-    *_range("log.cleaner.min.compaction.lag.ms", Range(), "3.3", Range(0), "KafkaConfig of 3.3.2"),
-    *_range("log.cleaner.max.compaction.lag.ms", Range(), "3.3", Range(1), "KafkaConfig of 3.3.2"),
-    *_since("3.0", "KIP-405", "remote.storage.enable", "local.retention.ms",
-            "local.retention.bytes", "remote.log.storage.system.enable"),
-    *_since("3.6", "KIP-405", "log.local.retention.ms", "log.local.retention.bytes"),
-    *_since("3.9", "KIP-950", "remote.log.copy.disable"),
-    *_since("4.1", "KIP-1030", "internal.segment.bytes"),
-    *_since("4.2.2", "LogConfig of 4.2.2 and 4.4.0", "max.decompressed.message.bytes"),
+    *_settings("4.0", "KIP-1030", Range(14), Range(1_048_576), "log.segment.bytes"),
+    *_settings("4.1", "KIP-1030", Range(14), Range(1_048_576), "segment.bytes"),
+    *_settings("3.3", "LogConfig of 3.3.2", Range(0), Range(4), "segment.index.bytes"),
+    *_settings("3.3", "KafkaConfig of 3.3.2", ANY, Range(0, 1), "log.cleaner.min.cleanable.ratio"),
+    *_settings("3.3", "KafkaConfig of 3.3.2", ANY, Range(0), "log.cleaner.delete.retention.ms",
+               "log.cleaner.min.compaction.lag.ms"),
+    *_settings("3.3", "KafkaConfig of 3.3.2", ANY, Range(1), "log.cleaner.max.compaction.lag.ms"),
+    *_settings("3.0", "KIP-405", None, ANY, "remote.storage.enable", "local.retention.ms",
+               "local.retention.bytes", "remote.log.storage.system.enable"),
+    *_settings("3.6", "KIP-405", None, ANY, "log.local.retention.ms", "log.local.retention.bytes"),
+    *_settings("3.9", "KIP-950", None, ANY, "remote.log.copy.disable"),
+    *_settings("4.1", "KIP-1030", None, ANY, "internal.segment.bytes"),
+    *_settings("4.2.2", "LogConfig of 4.2.2 and 4.4.0", None, ANY,
+               "max.decompressed.message.bytes"),
 )  # fmt: skip
 
 
@@ -286,13 +243,13 @@ class Rules:
     """
     producer_expiration: tuple[str, ...]
     """The settings that may decide when a broker forgets an idle producer: the longest counts."""
-    settings: Mapping[str, Range | Unknown] = field(default_factory=dict)
-    """Settings whose range differs between versions, or that not all versions have."""
+    settings: Mapping[str, Range | None]
+    """Settings whose range differs between versions. None: no version has the setting."""
 
     @property
     def unknown_settings(self) -> frozenset[str]:
         """Settings that have no meaning in any of the versions."""
-        names = {name for name, allowed in self.settings.items() if allowed is UNKNOWN}
+        names = {name for name, allowed in self.settings.items() if allowed is None}
         return frozenset(names) | {PRODUCER_ID, TRANSACTIONAL_ID} - set(self.producer_expiration)
 
 
@@ -314,21 +271,11 @@ def rules_of(oldest: KafkaVersion, newest: KafkaVersion) -> Rules:
     )
 
 
-def differing(oldest: KafkaVersion, newest: KafkaVersion) -> tuple[str, ...]:
-    """Return the switches of cleaning whose value is not the same in all releases of the range."""
-    names = [row.switch for row in RULES if row.holds_in(oldest, newest)]
-    return tuple(sorted({name for name in KEEPS_MORE if names.count(name) > 1}))
-
-
-def _widest(values: list[Range | Unknown]) -> Range | Unknown:
-    ranges = [value for value in values if isinstance(value, Range)]
+def _widest(values: list[Range | None]) -> Range | None:
+    ranges = [value for value in values if value is not None]
     if not ranges:
-        return UNKNOWN
-    lows, highs = [r.low for r in ranges], [r.high for r in ranges]
-    return Range(
-        None if None in lows else min(low for low in lows if low is not None),
-        None if None in highs else max(high for high in highs if high is not None),
-    )
+        return None
+    return Range(min(each.low for each in ranges), max(each.high for each in ranges))
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +303,8 @@ class KnownVersion:
 
     def __str__(self) -> str:
         words = f"rules of Kafka {self.versions} ({self.how})"
-        differ = bool(differing(self.oldest, self.newest))
+        held = [row.switch for row in RULES if row.holds_in(self.oldest, self.newest)]
+        differ = any(held.count(switch) > 1 for switch in KEEPS_MORE)
         return f"{words}; where they differ, those that keep more" if differ else words
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -42,25 +42,37 @@ class Spooled:
     def __len__(self) -> int:
         return self.size
 
+    def rows(self, first: int, end: int, size: int) -> Spooled:
+        """Return where some rows of an array are, of `size` bytes each."""
+        return Spooled(self.path, self.start + first * size, (end - first) * size)
+
 
 Blob: TypeAlias = bytes | Spooled
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """Keys of the dirty or of the clean range of a split: see `winnow.scan.scan.PackedKeys`."""
+
+    dirty: bool
+    starts: Spooled
+    hashes: Spooled
+    numbers: Spooled
+    tombstones: Spooled
+
+    @property
+    def count(self) -> int:
+        return len(self.numbers) // 4
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
     """The keys of a split, in a file, prefetched by the walk (`winnow.scan.prefetch`)."""
 
-    path: str
-    start: int
-    """Where they begin in the file."""
     first_dirty_offset: int
     """Offsets at or above it were treated as dirty."""
     buckets: int
-    parts: tuple[tuple[bool, int], ...]
-    """Of each part: whether it belongs to the dirty range, and its number of keys."""
-    tombstones: int = 0
-    """Number of upper halves of hashes behind the parts: of keys whose last record is a tombstone.
-    """
+    parts: tuple[StoredPart, ...]
 
 
 @contextmanager
@@ -98,16 +110,13 @@ def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[B
     """Store rows `bounds[i]` to `bounds[i + 1]` of a contiguous array, each as a blob."""
     if directory is None:
         return [array[start:end].tobytes() for start, end in pairwise(bounds)]
-    whole = written(directory, [array])
+    [whole] = written(directory, [array])
     row = array.nbytes // max(1, len(array))
-    return [
-        Spooled(whole.path, whole.start + start * row, (end - start) * row)
-        for start, end in pairwise(bounds)
-    ]
+    return [whole.rows(start, end, row) for start, end in pairwise(bounds)]
 
 
-def written(directory: str, arrays: Iterable[Array]) -> Spooled:
-    """Write the bytes of contiguous arrays and return where they are. On failure, remove them and
+def written(directory: str, arrays: Sequence[Array]) -> list[Spooled]:
+    """Write the bytes of contiguous arrays and return where each is. On failure, remove them and
     raise OSError, which names the file.
     """
     descriptor, path = _next_file(directory)
@@ -125,10 +134,10 @@ def written(directory: str, arrays: Iterable[Array]) -> Spooled:
                 if not start:
                     os.unlink(path)
             raise
-        end = file.tell()
-    if end < _FILE_BYTES:
-        _begun[directory, os.getpid()] = path
-    return Spooled(path, start, end - start)
+        if file.tell() < _FILE_BYTES:
+            _begun[directory, os.getpid()] = path
+    starts = accumulate((array.nbytes for array in arrays), initial=start)
+    return [Spooled(path, at, array.nbytes) for at, array in zip(starts, arrays, strict=False)]
 
 
 _begun: dict[tuple[str, int], str] = {}

@@ -10,9 +10,11 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk, end_of
-from winnow.scan.cut_kernel import USUAL_BYTES_IN_WRAPPER
+from winnow.scan.cut import DENSEST
+from winnow.scan.cut_kernel import sum_up
 from winnow.storage.segment_io import Bytes
-from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, is_wrapper
+from winnow.wire.batch import BATCH, CODEC_MASK
+from winnow.wire.buffers import as_rows
 from winnow.wire.kernels.headers import LEGACY
 
 _CHUNK_BYTES = 8 * 2**20
@@ -30,22 +32,6 @@ def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]
     return next(walk.whole(path), np.empty(0, BATCH))
 
 
-def counted(batches: np.ndarray[Any, Any], bits: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return how many records each batch has, as far as its header says. `bits`: see `bits_of`.
-
-    A batch of v0 or v1 is a single record or a wrapper around several. The number in a wrapper is
-    guessed, which is good enough for distributing work.
-    """
-    counts: np.ndarray[tuple[int], np.dtype[np.int64]] = np.maximum(
-        batches["record_count"], 0, dtype=np.int64
-    )
-    if not bits & LEGACY:
-        return counts
-    legacy = batches["magic"] < MAX_MAGIC
-    guess = np.where(is_wrapper(batches), batches["size"] // USUAL_BYTES_IN_WRAPPER + 1, 1)
-    return np.where(legacy, guess, counts)
-
-
 def chunks_of(
     batches: np.ndarray[Any, Any], records: int, *, bits: int, plain: int = _ALL
 ) -> Iterator[slice]:
@@ -54,7 +40,8 @@ def chunks_of(
 
     `records` is the survey's count: a different sum means that the file has changed since.
     """
-    found = int(counted(batches, bits).sum())
+    uncut = np.empty((0, 3), np.int64)
+    *_, found, _ = sum_up(as_rows(batches), DENSEST, _ALL, _ALL, 0, 0, True, uncut)
     if found != records:
         raise changed(expected=f"{records} records", found=f"{found}")
     most = _CHUNK_BYTES if bits & (CODEC_MASK | LEGACY) else plain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.spool import StoredKeys
-from winnow.scan.cut_kernel import GUESSED, SUMMED_BYTES, gather_summed, sum_up
-from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE
+from winnow.scan.cut_kernel import SUMMED_BYTES, gather_summed, most_records, sum_up
+from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows, as_rows
-from winnow.wire.kernels.headers import LEGACY
-from winnow.wire.kernels.record import SMALLEST_RECORD
 
 SPLIT_BYTES = 64 * 2**20
 """Log bytes of a scan task: many enough to make its fixed cost small, few enough to spread."""
@@ -50,7 +48,7 @@ class Split:
     start: int
     end: int
     records: int
-    """By `chunks.counted`: only a guess for some batches of v0 and v1."""
+    """By `cut_kernel.sum_up`: only a guess for some batches of v0 and v1."""
     least_offset: int
     """Lower bound of its offsets."""
     next_offset: int
@@ -63,97 +61,70 @@ class Split:
     """The keys that a scan would find, if the walk has found them already."""
 
 
+@dataclass(slots=True)
 class Cutter:
     """Receives the rows of a walk (dtype BATCH), piece by piece, in order."""
 
-    def __init__(self, base_offset: int, path: str) -> None:
-        self._base_offset = base_offset
-        self._path = path
-        self.ended: list[Split] = []
-        self._start = self._in_split = 0
-        self._plain = True
-        self._end, self._next_offset = 0, base_offset
-        self._checksum = 0
-        self._flags = 0
-        self.batches = 0
-        self.records = 0
-        """See `guessed`."""
-
-    @property
-    def legacy(self) -> bool:
-        """Whether there are v0 or v1 batches."""
-        return bool(self._flags & LEGACY)
-
-    @property
-    def guessed(self) -> bool:
-        """Whether `records` is only a guess (see `chunks.counted`)."""
-        return bool(self._flags & GUESSED)
+    base_offset: int
+    path: str
+    ended: list[Split] = field(default_factory=list)
+    flags: int = 0
+    """LEGACY: there are v0 or v1 batches. GUESSED: `records` is only a guess (`sum_up`)."""
+    batches: int = 0
+    records: int = 0
+    _unfinished: tuple[int, int, bool] = 0, 0, True
+    """First byte of the split that has not ended, its records, and whether it is plain."""
+    _end: int = 0
+    _next_offset: int = 0
+    _checksum: int = 0
 
     def add(self, rows: Rows) -> None:
         """Add rows, at least one. Raises CorruptLogError for a batch too small for its count."""
-        cuts = np.empty((len(rows), 4), np.int64)
-        wild, count, self._start, self._in_split, self._plain, records, flags = sum_up(
-            as_rows(rows),
-            DENSEST,
-            SPLIT_BYTES,
-            SPLIT_RECORDS,
-            self._start,
-            self._in_split,
-            self._plain,
-            cuts,
+        cuts = np.empty((len(rows), 3), np.int64)
+        limits = DENSEST, SPLIT_BYTES, SPLIT_RECORDS
+        wild, count, *unfinished, records, flags = sum_up(
+            as_rows(rows), *limits, *self._unfinished, cuts
         )
         if wild >= 0:
-            raise _wild_count(rows[wild], self._path)
+            # Memory and tasks depend on the count.
+            raise CorruptLogError(
+                "a batch can't hold as many records as it says",
+                expected=f"at most {most_records(as_rows(rows), wild, DENSEST)}",
+                found=str(int(rows[wild]["record_count"])),
+                where=f"{self.path} at byte {int(rows[wild]['position'])}",
+                hint="Copy the partition from another replica.",
+            )
         self.batches += len(rows)
         self.records += records
-        self._flags |= flags
+        self.flags |= flags
         done = 0
-        for row, end, in_split, plain in cuts[:count].tolist():
-            self._checksum = batches_checksum(rows[done : row + 1], self._checksum)
+        for row, in_split, plain in cuts[:count].tolist():
+            self._sum_up(rows[done : row + 1])
             done = row + 1
-            self.ended.append(
-                self._split(end, in_split, int(rows["last_offset"][row]) + 1, plain=bool(plain))
-            )
-        self._checksum = batches_checksum(rows[done:], self._checksum)
-        self._end = int(rows["position"][-1] + rows["size"][-1])
-        self._next_offset = int(rows["last_offset"][-1]) + 1
+            self.ended.append(self._split(in_split, plain=bool(plain)))
+        if done < len(rows):
+            self._sum_up(rows[done:])
+        self._unfinished = tuple(unfinished)
 
     def splits(self) -> tuple[Split, ...]:
         """Return the splits of everything that was added."""
-        if self._end > self._start:
-            return (
-                *self.ended,
-                self._split(self._end, self._in_split, self._next_offset, plain=self._plain),
-            )
-        return tuple(self.ended)
+        start, records, plain = self._unfinished
+        if self._end == start:
+            return tuple(self.ended)
+        return (*self.ended, self._split(records, plain=plain))
 
-    def _split(self, end: int, records: int, next_offset: int, *, plain: bool) -> Split:
-        start, least_offset = 0, self._base_offset
+    def _sum_up(self, rows: Rows) -> None:
+        self._checksum = batches_checksum(rows, self._checksum)
+        self._end = int(rows["position"][-1] + rows["size"][-1])
+        self._next_offset = int(rows["last_offset"][-1]) + 1
+
+    def _split(self, records: int, *, plain: bool) -> Split:
+        """Return the split that ends with what was summed up last."""
+        base, end, next_offset = self.base_offset, self._end, self._next_offset
+        start, least_offset = 0, base
         if self.ended:
             start, least_offset = self.ended[-1].end, self.ended[-1].next_offset
-        return Split(
-            self._base_offset, start, end, records, least_offset, next_offset, plain, self._checksum
-        )
-
-
-def _most_records(row: np.void) -> int:
-    """Return the maximal number of records that a v2 batch can hold."""
-    densest = int(DENSEST[row["attributes"] & CODEC_MASK])
-    return min(
-        int(row["last_offset"] - row["base_offset"]) + 1,
-        int(row["size"] - HEADER_V2_SIZE) * densest // SMALLEST_RECORD,
-    )
-
-
-def _wild_count(row: np.void, path: str) -> CorruptLogError:
-    """Return the error for an impossible record count, on which memory and tasks depend."""
-    return CorruptLogError(
-        "a batch can't hold as many records as it says",
-        expected=f"at most {_most_records(row)}",
-        found=str(int(row["record_count"])),
-        where=f"{path} at byte {int(row['position'])}",
-        hint="Copy the partition from another replica.",
-    )
+        return Split(base, start, end, records, least_offset, next_offset, plain, self._checksum)
 
 
 def warm_up() -> None:

@@ -11,7 +11,7 @@ from winnow.wire.kernels.headers import LEGACY
 from winnow.wire.kernels.memory import store_be32, store_be64
 from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
 
-USUAL_BYTES_IN_WRAPPER = 34
+_USUAL_BYTES_IN_WRAPPER = 34
 GUESSED = 1
 """A wrapper whose records are an estimate. Stands beside LEGACY."""
 SUMMED_BYTES = 16
@@ -29,6 +29,14 @@ def gather_summed(rows: Rows, out: Bytes) -> None:
 
 
 @kernel
+def most_records(rows: Rows, i: int, densest: NDArray[np.int64]) -> int:
+    """Return the maximal number of records that v2 batch `i` can hold."""
+    row = rows[i]
+    room = (row.size - HEADER_V2_SIZE) * densest[row.attributes & CODEC_MASK] // SMALLEST_RECORD
+    return int(min(row.last_offset - row.base_offset + 1, room))
+
+
+@kernel
 def sum_up(
     rows: Rows,
     densest: NDArray[np.int64],
@@ -42,39 +50,34 @@ def sum_up(
     """Sum up some batches, and find where splits end: with the batch that fills one.
 
     `start`, `in_split`, `plain`: the first byte of the unfinished split, its records so far, and
-    `Split.plain`. `cuts`: int64[n, 4], receives the last row of each split that ends, its end, its
-    records, and whether it is plain.
+    `Split.plain`. `cuts`: int64[n, 3], receives the last row of each split that ends, its records,
+    and whether it is plain.
 
     Returns (first row with more records than there can be or -1, cuts, start, in_split, plain,
-    records, flags). Batches of v0 and v1 count as in `chunks.counted`.
+    records, flags). A batch of v0 or v1 is a single record or a wrapper around several. The number
+    in a wrapper is guessed, which is good enough for distributing work.
     """
     count = records = flags = 0
     for i in range(rows.size):
         row = rows[i]
-        codec = row.attributes & CODEC_MASK
         if row.magic == MAX_MAGIC:
             held = int(row.record_count)
-            room = min(
-                row.last_offset - row.base_offset + 1,
-                (row.size - HEADER_V2_SIZE) * densest[codec] // SMALLEST_RECORD,
-            )
-            if held > room:
+            if held > most_records(rows, i, densest):
                 return i, count, start, in_split, plain, records, flags
         else:
             flags |= LEGACY
             held = 1
-            if codec != 0:
+            if row.attributes & CODEC_MASK != 0:
                 flags |= GUESSED
-                held = row.size // USUAL_BYTES_IN_WRAPPER + 1
+                held = row.size // _USUAL_BYTES_IN_WRAPPER + 1
         plain &= row.magic == MAX_MAGIC and (row.attributes & (TRANSACTIONAL | CONTROL)) == 0
         records += held
         in_split += held
         end = row.position + row.size
         if end - start >= split_bytes or in_split >= split_records:
             cuts[count, 0] = i
-            cuts[count, 1] = end
-            cuts[count, 2] = in_split
-            cuts[count, 3] = plain
+            cuts[count, 1] = in_split
+            cuts[count, 2] = plain
             count += 1
             start, in_split, plain = end, 0, True
     return -1, count, start, in_split, plain, records, flags

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from winnow.policy.fate import RoundFacts
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried
 from winnow.scan.cut import Split
 from winnow.scan.values import SegmentSummary
@@ -60,40 +61,23 @@ class GroupJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionJob:
+class PartitionJob(RoundFacts):
     """One cleaning round of one partition (S5.1)."""
 
     topic: str
     directory: str
     staging: str
     """Sub-directory of `directory` for files that are not part of the log yet."""
-    first_dirty_offset: int
-    end_offset: int
-    delete_retention_ms: int
-    delete_horizons: bool
-    """False before Kafka 3.1: batches have no delete horizons (S5.8)."""
-    legacy_delete_horizon_ms: int
-    """Tombstones of v0 and v1 are kept in segments whose `.log` is younger (S5.1). Without delete
-    horizons, all tombstones and markers are.
-    """
-    converts: bool
-    """False before Kafka 4.0: what remains of v0 and v1 keeps its format (S2.5)."""
-    emptied_end: int | None
-    """Where a batch must end to be kept although it keeps no record (S5.4)."""
     index_interval_bytes: int
     segment_index_bytes: int
     max_decompressed_bytes: int
-    last_records: dict[int, tuple[int | None, int]]
-    """Producer id to (last data offset, epoch) of the producers that are still known (S5.4)."""
     splits: tuple[Split, ...]
     """Ascending: the splits of the groups, then `following` more."""
     groups: tuple[GroupJob, ...]
     following: int = 0
     """Number of splits that are not rewritten here, but whose keys affect the groups."""
-    fixed_buckets: int | None = None
-    """Number of key buckets, if keys were prefetched. Otherwise the records decide."""
-    bucket_records: int | None = None
-    """Target number of records in a bucket of keys. None: BUCKET_RECORDS."""
+    bucket_records: int = BUCKET_RECORDS
+    """Target number of records in a bucket of keys."""
     aborted: np.ndarray[Any, Any] = field(
         default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
     )
@@ -116,9 +100,9 @@ class PartitionJob:
 
     @property
     def buckets(self) -> int:
-        if self.fixed_buckets is not None:
-            return self.fixed_buckets
-        return buckets_for(self.records, self.bucket_records or BUCKET_RECORDS)
+        """Number of key buckets: that of prefetched keys, or else the records decide."""
+        stored = (split.keys.buckets for split in self.splits if split.keys is not None)
+        return next(stored, 0) or buckets_for(self.records, self.bucket_records)
 
     @property
     def records(self) -> int:

@@ -34,46 +34,41 @@ def _table_size(entries: int) -> int:
 def last_per_key(hashes: Any, candidate: Any) -> Any:
     """Return bool[n]: True for the last candidate row of each key.
 
-    `hashes` uint64[n, 2], `candidate` bool[n]; rows are in offset order.
+    `hashes` uint64[n, 2], `candidate` bool[n]; rows are in offset order and read from the end.
     """
     n = hashes.shape[0]
     size = _table_size(n)
     mask = np.uint64(size - 1)
     slots = np.full(size, -1, np.int32)
     last = np.zeros(n, np.bool_)
-    for row in range(n):
-        prefetch(slots, np.int64(hashes[min(row + _AHEAD, n - 1), 0] & mask))
-        if not candidate[row]:
-            continue
-        low = hashes[row, 0]
-        high = hashes[row, 1]
-        at = low & mask
-        while True:
-            other = slots[at]
-            if other < 0:
-                break
-            if hashes[other, 0] == low and hashes[other, 1] == high:
-                last[other] = False
-                break
-            at = (at + np.uint64(1)) & mask
-        slots[at] = row
-        last[row] = True
+    for row in range(n - 1, -1, -1):
+        prefetch(slots, np.int64(hashes[max(row - _AHEAD, 0), 0] & mask))
+        if candidate[row]:
+            low, high = hashes[row, 0], hashes[row, 1]
+            at = low & mask
+            while slots[at] >= 0 and (hashes[slots[at], 0] != low or hashes[slots[at], 1] != high):
+                at = (at + np.uint64(1)) & mask
+            if slots[at] < 0:
+                slots[at] = row
+                last[row] = True
     return last
-
-
-@njit(cache=True, nogil=True)
-def _bucket(high: Any, buckets: int) -> Any:
-    """Choose the bucket by the upper bits of the hash's upper half.
-
-    The lower bits of the upper half choose the part inside the bucket, and the lower half the slot
-    in a table. So no bucket crowds one part, and no part one region of a table.
-    """
-    return np.int64(((high >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True)
 def _part(high: Any) -> Any:
     return np.int64(high & np.uint64(PARTS - 1))
+
+
+@njit(cache=True, nogil=True)
+def _part_of_all(high: Any, buckets: int) -> Any:
+    """Return the number of a key's part among those of all buckets.
+
+    The upper bits of the hash's upper half choose the bucket, its lower bits the part inside it,
+    and the lower half the slot in a table. So no bucket crowds one part, and no part one region of
+    a table.
+    """
+    bucket = ((high >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)
+    return np.int64(bucket) * PARTS + _part(high)
 
 
 @njit(cache=True, nogil=True)
@@ -86,8 +81,7 @@ def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
     at = np.zeros(buckets * PARTS + 1, np.int64)
     for row in range(hashes.shape[0]):
         if chosen[row]:
-            high = hashes[row, 1]
-            at[_bucket(high, buckets) * PARTS + _part(high) + 1] += 1
+            at[_part_of_all(hashes[row, 1], buckets) + 1] += 1
     for part in range(buckets * PARTS):
         at[part + 1] += at[part]
     starts = at[::PARTS].copy()
@@ -96,13 +90,11 @@ def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
     numbers = np.empty(total, np.uint32)
     for row in range(hashes.shape[0]):
         if chosen[row]:
-            high = hashes[row, 1]
-            part = _bucket(high, buckets) * PARTS + _part(high)
-            to = at[part]
-            at[part] = to + 1
-            packed[to, 0] = hashes[row, 0]
-            packed[to, 1] = high
-            numbers[to] = row
+            part = _part_of_all(hashes[row, 1], buckets)
+            packed[at[part], 0] = hashes[row, 0]
+            packed[at[part], 1] = hashes[row, 1]
+            numbers[at[part]] = row
+            at[part] += 1
     return packed, numbers, starts
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.packing import TASKS_PER_CORE
-from winnow.runtime.spool import Spooled, StoredKeys, joined, written
+from winnow.runtime.spool import StoredKeys, StoredPart, joined, written
 from winnow.scan.chunks import batches_of
 from winnow.scan.cut import Split
 from winnow.scan.job import BUCKET_RECORDS, buckets_for, fair_bucket_records
@@ -27,7 +27,7 @@ from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.places import free_bytes
 from winnow.storage.segment_io import Bytes, load, map_range
 from winnow.wire.batch import BATCH
-from winnow.wire.buffers import Rows, copy_rows
+from winnow.wire.buffers import Rows, copied, whole
 
 Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
@@ -44,10 +44,9 @@ _KEY_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prefetch:
+class Prefetch(KeysWanted):
     """Requests `Split.keys` from a walk."""
 
-    wanted: KeysWanted
     end_offset: int
     """Segments that begin at or after it are not scanned."""
     spool: str
@@ -97,12 +96,10 @@ def requests_of(
         size = sum(partition.segments) + partition.known_bytes
         buckets = buckets_for(size // _RECORD_BYTES, in_bucket)
         prefetches[directory] = Prefetch(
-            wanted=KeysWanted(
-                first_dirty_offset=partition.first_dirty_offset,
-                buckets=buckets,
-                secret=secret,
-                max_decompressed_bytes=partition.max_decompressed_bytes,
-            ),
+            first_dirty_offset=partition.first_dirty_offset,
+            buckets=buckets,
+            secret=secret,
+            max_decompressed_bytes=partition.max_decompressed_bytes,
             end_offset=partition.end_offset,
             spool=spool,
             most_keys=_MOST_IN_BUCKET * buckets / max(1, size),
@@ -111,6 +108,7 @@ def requests_of(
     return prefetches
 
 
+@dataclass(slots=True)
 class KeyKeeper:
     """Receives the rows of a walk, piece by piece, in order, and scans each split once it is
     complete.
@@ -118,72 +116,55 @@ class KeyKeeper:
     A split that can't be scanned is skipped: the regular scan will report why.
     """
 
-    def __init__(self, buf: Bytes, prefetch: Prefetch, holders: HoldingsCounter | None) -> None:
-        """`buf`: contains the batches. `holders`: receives all records, if given."""
-        self._buf = buf
-        self._holders = holders
-        self._prefetch = prefetch
-        self._rows = np.empty(0, BATCH)
-        self._filled = 0
-        self._kept: list[StoredKeys | None] = []
-        self._goes_on = True
-        self.done = 0
-        """Bytes of the log that are no longer needed."""
+    buf: Bytes
+    """Contains the batches."""
+    prefetch: Prefetch
+    holders: HoldingsCounter | None
+    """Receives all records, if given."""
+    done: int = 0
+    """Bytes of the log that are no longer needed."""
+    _rows: list[Rows] = field(default_factory=list)
+    """Those of the split that is not complete."""
+    _kept: list[StoredKeys | None] = field(default_factory=list)
+    _goes_on: bool = True
 
-    def room(self, count: int) -> Rows:
-        """Return room for the next `count` rows. Room returned before becomes invalid."""
-        needed = self._filled + count
-        if needed > len(self._rows):
-            larger = np.empty(max(needed, 2 * len(self._rows)), BATCH)
-            copy_rows(self._rows[: self._filled], larger[: self._filled])
-            self._rows = larger
-        return self._rows[self._filled : needed]
-
-    def add(self, count: int, ended: Sequence[Split]) -> None:
-        """Add the first `count` rows of the last room. `ended`: all splits complete by now."""
-        self._filled += count
-        first = 0
+    def add(self, rows: Rows, ended: Sequence[Split]) -> None:
+        """Add rows. `ended`: all splits complete by now."""
         for split in ended[len(self._kept) :]:
-            end = bisect_left(
-                self._rows, split.end, first, self._filled, key=lambda row: int(row["position"])
-            )
-            self._keep(split, self._rows[first:end])
-            first = end
-        if first:
-            left = self._rows[first : self._filled]
-            copy_rows(left, self._rows[: len(left)])
-            self._filled = len(left)
+            end = bisect_left(rows, split.end, key=lambda row: int(row["position"]))
+            self._keep(split, rows[:end])
+            rows = rows[end:]
+        self._rows.append(copied(rows))
 
     def finish(self, splits: Sequence[Split]) -> tuple[Split, ...]:
         """Return all splits, with their stored keys."""
         if len(splits) > len(self._kept):
-            self._keep(splits[-1], self._rows[: self._filled])
+            self._keep(splits[-1], np.empty(0, BATCH))
         return tuple(
             replace(split, keys=keys) for split, keys in zip(splits, self._kept, strict=True)
         )
 
-    def _keep(self, split: Split, rows: Rows) -> None:
+    def _keep(self, split: Split, last: Rows) -> None:
+        """Keep the keys of a split that these rows complete."""
+        rows = np.concatenate([whole(some) for some in (*self._rows, last)]).view(BATCH)
+        self._rows.clear()
         self.done = split.end
-        named = None if self._holders is None else self._holders.another()
-        keys = self._keys_of(split, rows, named) if self._goes_on and split.plain else None
+        holders = self.holders
+        named = None if holders is None else HoldingsCounter(self.buf, holders.topic)
+        keys = None
+        if self._goes_on and split.plain:
+            try:
+                load(self.buf, split.start, split.end)
+                keys = _stored(self.buf, rows, split, self.prefetch, named)
+            except FAILS_ONE_PARTITION as error:
+                _log.debug("keys are not prefetched: %s", error)
+            self._goes_on = keys is not None
         self._kept.append(keys)
-        if self._holders is not None and named is not None:
+        if holders is not None and named is not None:
             if keys is None:
-                self._holders.add(rows)
+                holders.add(rows)
             else:
-                self._holders.add_all_of(named)
-
-    def _keys_of(
-        self, split: Split, rows: Rows, named: HoldingsCounter | None
-    ) -> StoredKeys | None:
-        try:
-            load(self._buf, split.start, split.end)
-            keys = _stored(self._buf, rows, split, self._prefetch, named)
-        except FAILS_ONE_PARTITION as error:
-            _log.debug("keys are not prefetched: %s", error)
-            keys = None
-        self._goes_on = keys is not None
-        return keys
+                holders.add_all_of(named)
 
 
 def keys_of_split(directory: str, split: Split, prefetch: Prefetch) -> StoredKeys | None:
@@ -203,31 +184,22 @@ def _stored(
     prefetch: Prefetch,
     holders: HoldingsCounter | None = None,
 ) -> StoredKeys | None:
-    """Scan a split, and store each part's bucket starts, hashes and numbers, then the tombstones'
-    hashes. None if they are more than the buckets are made for, or need too much space. Raises
-    OSError and CorruptLogError.
+    """Scan a split and store its keys. None if they are more than the buckets are made for, or need
+    too much space. Raises OSError and CorruptLogError.
     """
-    wanted = prefetch.wanted
-    parts = list(packed_keys(buf, rows, split.records, wanted, holders=holders))
+    parts = list(packed_keys(buf, rows, split.records, prefetch, holders=holders))
     keys = sum(len(part.numbers) for part in parts)
     room = free_bytes(prefetch.spool) - prefetch.least_free
     if keys > prefetch.most_keys * (split.end - split.start) or keys * _KEY_BYTES > room:
         return None
-    stored = written(
-        prefetch.spool,
-        (
-            *(array for part in parts for array in (part.starts, part.hashes, part.numbers)),
-            *(part.tombstones for part in parts),
-        ),
+    stored = (
+        StoredPart(
+            part.dirty,
+            *written(prefetch.spool, [part.starts, part.hashes, part.numbers, part.tombstones]),
+        )
+        for part in parts
     )
-    return StoredKeys(
-        path=stored.path,
-        start=stored.start,
-        first_dirty_offset=wanted.first_dirty_offset,
-        buckets=wanted.buckets,
-        parts=tuple((part.dirty, len(part.numbers)) for part in parts),
-        tombstones=sum(len(part.tombstones) for part in parts),
-    )
+    return StoredKeys(prefetch.first_dirty_offset, prefetch.buckets, tuple(stored))
 
 
 def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tuple[Split, ...]:
@@ -235,8 +207,6 @@ def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tup
 
     Drop all keys if the splits that were not prefetched would make the buckets too large.
     """
-    if all(split.keys is None for split in splits):
-        return tuple(splits)
     mine = [
         split
         if split.keys is None or split.keys.first_dirty_offset == first_dirty_offset
@@ -245,7 +215,7 @@ def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tup
     ]
     buckets = next((split.keys.buckets for split in mine if split.keys is not None), 0)
     count = sum(
-        split.records if split.keys is None else sum(n for _, n in split.keys.parts)
+        split.records if split.keys is None else sum(part.count for part in split.keys.parts)
         for split in mine
     )
     if count > _MOST_IN_BUCKET * buckets:
@@ -258,41 +228,23 @@ def blobs_of(keys: StoredKeys, split: int, buckets: Sequence[int]) -> Iterator[t
 
     Raises OSError for a file that is too short.
     """
-    at = keys.start
-    for dirty, count in keys.parts:
-        starts = joined([Spooled(keys.path, at, 8 * (keys.buckets + 1))], np.int64).tolist()
-        hashes = at + 8 * len(starts)
-        numbers = hashes + 16 * count
-        at = numbers + 4 * count
+    for part in keys.parts:
+        starts = joined([part.starts], np.int64).tolist()
         for bucket in buckets:
-            first, end = starts[bucket], starts[bucket + 1]
-            if first < end:
-                yield (
-                    bucket,
-                    KeyBlob(
-                        split,
-                        dirty,
-                        Spooled(keys.path, hashes + 16 * first, 16 * (end - first)),
-                        Spooled(keys.path, numbers + 4 * first, 4 * (end - first)),
-                    ),
-                )
+            rows = starts[bucket], starts[bucket + 1]
+            if rows[0] < rows[1]:
+                hashes, numbers = part.hashes.rows(*rows, 16), part.numbers.rows(*rows, 4)
+                yield bucket, KeyBlob(split, part.dirty, hashes, numbers)
 
 
 def hashes_of(keys: StoredKeys, *, dirty: bool) -> Hashes:
     """Return the hashes of a split, uint64[n, 2], of its dirty or of its clean part. Raises OSError
     for a file that is too short.
     """
-    at, found = keys.start, [np.empty((0, 2), np.uint64)]
-    for is_dirty, count in keys.parts:
-        at += 8 * (keys.buckets + 1)
-        if is_dirty == dirty:
-            hashes = joined([Spooled(keys.path, at, 16 * count)], np.uint64)
-            found.append(hashes.reshape(-1, 2))
-        at += 20 * count
-    return np.concatenate(found)
+    blobs = [part.hashes for part in keys.parts if part.dirty == dirty]
+    return joined(blobs, np.uint64).reshape(-1, 2)
 
 
 def tombstones_of(keys: StoredKeys) -> Keys:
     """Return the upper halves of the hashes of dirty keys whose last record is a tombstone."""
-    at = keys.start + sum(8 * (keys.buckets + 1) + 20 * count for _, count in keys.parts)
-    return joined([Spooled(keys.path, at, 8 * keys.tombstones)], np.uint64)
+    return joined([part.tombstones for part in keys.parts], np.uint64)

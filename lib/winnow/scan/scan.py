@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from winnow.wire.buffers import Rows
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.kernels.headers import bits_of
 from winnow.wire.records import check_crcs, scan_records
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MOST_RECORDS = 2**26
 """Maximal records of one split, at 25 bytes of memory each."""
@@ -110,7 +112,7 @@ def packed_keys(
 
     Raises CorruptLogError, which counts bytes from the start of the split.
     """
-    hashes, offsets, keyed, empty = [], [], [], []
+    parts: list[tuple[Array, Array, Array, Array]] = []
     found = 0
     bits = bits_of(batches)
     # Compressed batches must be sound before they are decompressed. Others are checked while they
@@ -131,38 +133,31 @@ def packed_keys(
                 void = control | aborted_batches(blocks.rows, wanted.aborted)
                 if void.any():
                     has_key &= ~void[columns.batch]
-            hashes.append(columns.hash)
-            offsets.append(columns.offset)
-            keyed.append(has_key)
-            empty.append(columns.null_value)
+            parts.append((columns.hash, columns.offset, has_key, columns.null_value))
             found += len(columns)
             if found > MOST_RECORDS:
-                raise _too_many()
-    if not hashes:
+                raise CorruptLogError(
+                    "a part of a segment has more records than Winnow can hold",
+                    expected=f"at most {MOST_RECORDS} in {SPLIT_BYTES} bytes, or in one batch",
+                    found="more",
+                    hint="Only data made for this expands so far. If these records are real, "
+                    "tell Winnow's developers.",
+                )
+    if not parts:
         return
-    hash_, has_key = _whole(hashes), _whole(keyed)
-    dirty = _whole(offsets) >= wanted.first_dirty_offset
+    hash_, offset, has_key, empty = map(_whole, zip(*parts, strict=True))
+    dirty = offset >= wanted.first_dirty_offset
     if dirty.any():
         last = last_per_key(hash_, has_key & dirty)
-        hashes_, numbers, starts = packed_by_bucket(hash_, last, wanted.buckets)
-        yield PackedKeys(True, hashes_, numbers, starts, hash_[last & _whole(empty), 1])
+        hashes, numbers, starts = packed_by_bucket(hash_, last, wanted.buckets)
+        yield PackedKeys(True, hashes, numbers, starts, hash_[last & empty, 1])
     clean = has_key & ~dirty
     if clean.any():
         yield PackedKeys(False, *packed_by_bucket(hash_, clean, wanted.buckets))
 
 
-def _whole(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def _whole(parts: tuple[Array, ...]) -> Array:
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
-
-
-def _too_many() -> CorruptLogError:
-    return CorruptLogError(
-        "a part of a segment has more records than Winnow can hold",
-        expected=f"at most {MOST_RECORDS} in {SPLIT_BYTES} bytes, or in one batch",
-        found="more",
-        hint="Only data made for this expands so far. If these records are real, "
-        "tell Winnow's developers.",
-    )
 
 
 def _blobs(split: int, keys: PackedKeys, spool: str | None) -> Iterator[tuple[int, KeyBlob]]:

@@ -7,7 +7,7 @@ keys of other topics are never examined.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,30 +41,30 @@ class Holdings:
     """Whether no name was dropped."""
 
 
+@dataclass(slots=True)
 class HoldingsCounter:
     """Counts the names in a log, batch after batch, while a walk has its bytes in memory.
 
     It does not report damage: the cleaning reads the records again and refuses the partition.
     """
 
-    def __init__(self, buf: Bytes, topic: str) -> None:
-        self._buf = buf
-        self._topic = topic
-        self._sums: dict[bytes, tuple[int, int]] = {}
-        self._complete = True
-        self._damaged = False
+    buf: Bytes
+    topic: str
+    _sums: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    _complete: bool = True
+    _damaged: bool = False
 
     def add(self, rows: Rows) -> None:
         """Count BATCH rows that follow those added before."""
         if self._damaged or not len(rows):
             return
         first, last = rows[0], rows[-1]
-        load(self._buf, int(first["position"]), int(last["position"]) + int(last["size"]))
+        load(self.buf, int(first["position"]), int(last["position"]) + int(last["size"]))
         try:
-            check_crcs(self._buf, rows[(rows["attributes"] & CODEC_MASK) != 0])
+            check_crcs(self.buf, rows[(rows["attributes"] & CODEC_MASK) != 0])
             for some in slices_of(rows, _CHUNK_BYTES):
                 for blocks in inflate_parts(
-                    self._buf, rows[some], limit=_MOST_BYTES, enough=_MOST_BYTES
+                    self.buf, rows[some], limit=_MOST_BYTES, enough=_MOST_BYTES
                 ):
                     self.add_blocks(blocks)
         except CorruptLogError:
@@ -72,7 +72,7 @@ class HoldingsCounter:
 
     def add_blocks(self, blocks: RecordBlocks, hashes: NDArray[np.uint64] | None = None) -> None:
         """Count the rows of `blocks`. `hashes`: of scanned keys. Raises CorruptLogError."""
-        counts, all_of_them = count_names(blocks, self._topic, most=MOST_NAMES, hashes=hashes)
+        counts, all_of_them = count_names(blocks, self.topic, most=MOST_NAMES, hashes=hashes)
         self._complete &= all_of_them
         figures = zip(counts.records.tolist(), counts.bytes.tolist(), strict=True)
         _add(self._sums, zip(counts.names, figures, strict=True))
@@ -82,10 +82,6 @@ class HoldingsCounter:
         self._complete &= other._complete
         self._damaged |= other._damaged
         _add(self._sums, other._sums.items())
-
-    def another(self) -> HoldingsCounter:
-        """Return an empty counter of the same kind."""
-        return HoldingsCounter(self._buf, self._topic)
 
     def holdings(self) -> Holdings | None:
         """Return the counts of everything added, or None if any of it is damaged."""
@@ -108,11 +104,16 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
     return counter.holdings()
 
 
-def added(parts: Sequence[Holdings | None]) -> Holdings | None:
-    sums = _summed(parts)
-    if sums is None:
-        return None
-    return Holdings(sums, all(part is not None and part.complete for part in parts))
+def added(parts: Iterable[Holdings | None]) -> Holdings | None:
+    """Return the sums of all parts. None if one is unknown."""
+    sums: dict[bytes, tuple[int, int]] = {}
+    complete = True
+    for one in parts:
+        if one is None:
+            return None
+        _add(sums, one.by_name.items())
+        complete &= one.complete
+    return Holdings(sums, complete)
 
 
 def top_holders(
@@ -124,34 +125,16 @@ def top_holders(
     `before` and `after`: of the segments before and after a run. `after` is None if nothing is
     known of it yet.
     """
-    sums = _summed(before)
-    if not sums:
+    found = added(before)
+    if found is None or not found.by_name:
         return (), None
-    left = None if after is None else _summed(after)
-    most = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))[:SHOWN]
+    left = None if after is None else added(after)
+    most = sorted(found.by_name.items(), key=lambda item: (-item[1][1], item[0]))[:SHOWN]
     holders = []
     for name, (records, size) in most:
-        records_after, bytes_after = (None, None) if left is None else left.get(name, (0, 0))
-        holders.append(
-            Holder(
-                name=name.decode("utf-8", "backslashreplace"),
-                records_before=records,
-                bytes_before=size,
-                records_after=records_after,
-                bytes_after=bytes_after,
-            )
-        )
-    complete = all(one is not None and one.complete for one in before)
-    return tuple(holders), len(sums) if complete else None
-
-
-def _summed(holdings: Iterable[Holdings | None]) -> dict[bytes, tuple[int, int]] | None:
-    sums: dict[bytes, tuple[int, int]] = {}
-    for one in holdings:
-        if one is None:
-            return None
-        _add(sums, one.by_name.items())
-    return sums
+        kept = (None, None) if left is None else left.by_name.get(name, (0, 0))
+        holders.append(Holder(name.decode("utf-8", "backslashreplace"), records, size, *kept))
+    return tuple(holders), len(found.by_name) if found.complete else None
 
 
 def _add(

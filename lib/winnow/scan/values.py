@@ -28,7 +28,7 @@ class SegmentSummary:
     """The two settings that its indexes were written with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Holder:
     """A group or a transactional id, and its share of a partition of Kafka's own topics.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 NO_BATCHES = np.empty(0, BATCH)
 """One shared object: pickle preserves identity."""
 NONE_ABORTED = np.empty(0, ABORTED)
-_NO_EVENTS = np.empty(0, EVENT)
 _ENDS = (int(ControlType.ABORT), int(ControlType.COMMIT))
 
 
 def aborted_rows(entries: Iterable[AbortedTransaction]) -> Array:
     """Return the entries as dtype ABORTED."""
-    entries = tuple(entries)
-    if not entries:
-        return NONE_ABORTED
     return np.array([astuple(entry) for entry in entries], ABORTED)
 
 
@@ -60,30 +56,17 @@ def markers_of(rows: Array, columns: ControlColumns) -> dict[int, Marker]:
     """Return what control batches say that end a transaction, by base offset. `columns`: of
     `rows`, which are BATCH rows.
     """
-    chosen = np.isin(columns.type, _ENDS)
-    ends = rows[chosen]
-    fields = zip(
-        ends["base_offset"].tolist(),
-        ends["producer_id"].tolist(),
-        ends["producer_epoch"].tolist(),
-        columns.coordinator_epoch[chosen].tolist(),
-        columns.timestamp[chosen].tolist(),
-        (columns.type[chosen] == int(ControlType.ABORT)).tolist(),
-        strict=True,
+    ends = np.isin(columns.type, _ENDS)
+    markers = map(
+        Marker,
+        columns.coordinator_epoch[ends].tolist(),
+        columns.timestamp[ends].tolist(),
+        (columns.type[ends] == int(ControlType.ABORT)).tolist(),
     )
-    return {
-        offset: Marker(
-            offset=offset,
-            producer_id=producer,
-            producer_epoch=epoch,
-            coordinator_epoch=coordinator,
-            timestamp=timestamp,
-            aborted=aborted,
-        )
-        for offset, producer, epoch, coordinator, timestamp, aborted in fields
-    }
+    return dict(zip(rows["base_offset"][ends].tolist(), markers, strict=True))
 
 
+@dataclass(slots=True)
 class Gatherer:
     """Receives the rows of a walk (dtype BATCH), piece by piece, in order. `buf` contains their
     batches.
@@ -92,28 +75,25 @@ class Gatherer:
     `log_start_offset`: decides which events are live; None: gather no events.
     """
 
-    def __init__(
-        self, buf: Bytes, path: str, *, producers_from: int | None, log_start_offset: int | None
-    ) -> None:
-        self._buf = buf
-        self._path = path
-        self._producers_from = producers_from
-        self._log_start_offset = log_start_offset
-        self._last = NO_BATCHES
-        self._last_ends = np.empty(0, np.bool_)
-        self._events: list[Array] = []
+    buf: Bytes
+    path: str
+    producers_from: int | None
+    log_start_offset: int | None
+    _last: Array = field(default_factory=lambda: NO_BATCHES)
+    _last_ends: Array = field(default_factory=lambda: np.empty(0, np.bool_))
+    _events: list[Array] = field(default_factory=list)
 
     def add(self, rows: Array) -> None:
-        log_start = self._log_start_offset
+        log_start = self.log_start_offset
+        if log_start is None and self.producers_from is None:
+            return
         if not bits_of(rows) & (TRANSACTIONAL | CONTROL):
             log_start = None
-            if not (rows["producer_id"] > NO_PRODUCER).any():
+            if self.producers_from is None or not (rows["producer_id"] > NO_PRODUCER).any():
                 return
-        if log_start is None and self._producers_from is None:
-            return
-        kinds = batch_kinds(rows, control_columns(self._buf, rows, self._path).type)
-        if self._producers_from is not None:
-            later = rows["last_offset"] >= self._producers_from
+        kinds = batch_kinds(rows, control_columns(self.buf, rows, self.path).type)
+        if self.producers_from is not None:
+            later = rows["last_offset"] >= self.producers_from
             self._add_producers(rows[later], kinds[later])
         if log_start is not None:
             events = np.empty(len(rows), EVENT)
@@ -138,11 +118,11 @@ class Gatherer:
         if not len(self._last):
             return NO_BATCHES, {}
         ends = self._last[self._last_ends]
-        return self._last, markers_of(ends, control_columns(self._buf, ends, self._path))
+        return self._last, markers_of(ends, control_columns(self.buf, ends, self.path))
 
     def events(self) -> Array:
         """Return dtype EVENT: transactional data, and markers as in `transaction_runs.reduced`."""
-        return reduced(np.concatenate(self._events)) if self._events else _NO_EVENTS
+        return reduced(np.concatenate([np.empty(0, EVENT), *self._events]))
 
 
 def events_of(buf: Bytes, path: str, rows: Array, *, log_start_offset: int = 0) -> Array:

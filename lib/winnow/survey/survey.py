@@ -31,9 +31,7 @@ from winnow.runtime.spread import spread
 from winnow.scan.prefetch import Prefetch
 from winnow.state import PartitionState
 from winnow.storage.contract import Remembered
-from winnow.storage.places import (
-    Places,
-)
+from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
 from winnow.survey.unflushed import read_unflushed
@@ -64,22 +62,18 @@ def list_partitions(
 
 
 def _list_one(place: Place) -> Listed:
-    listed = _list_with_earlier(place, place.kept) if place.kept else list_partition(place)
-    listing = replace(listed.listing, files={})  # they take long to send
-    logs = tuple(one for one in Places().listed_in(place.directory) if LOG in one.entry.name)
-    return replace(listed, listing=listing, logs=logs)
-
-
-def _list_with_earlier(place: Place, kept: str) -> Listed:
-    """List one partition with what an earlier run found there. Keep what this one finds."""
-    earlier = read_earlier(kept)
+    """List one partition, with what an earlier run found there. Keep what this one finds."""
+    earlier = read_earlier(place.kept) if place.kept else None
     if earlier is not None:
         Places().learn(place.directory, earlier.objects)
     listed = list_partition(place, earlier=earlier)
-    found = _to_keep(place.directory, listed, earlier)
-    if found is not None:
-        write_earlier(kept, found)
-    return listed
+    if place.kept:
+        found = _to_keep(place.directory, listed, earlier)
+        if found is not None:
+            write_earlier(place.kept, found)
+    listing = replace(listed.listing, files={})  # they take long to send
+    logs = tuple(one for one in Places().listed_in(place.directory) if LOG in one.entry.name)
+    return replace(listed, listing=listing, logs=logs)
 
 
 def _surely_in(directory: str) -> tuple[Remembered, ...]:

@@ -16,7 +16,6 @@ from winnow.policy.producers import (
     Transaction,
     expire,
     from_entries,
-    last_stable_offset,
     replay,
     undecided,
 )
@@ -75,10 +74,10 @@ def settle(
         where=lambda number: index_and_log(state.directory, walks[number].base_offset),
     )
     producers = known_producers(snapshot, walks, now=now, expiration_ms=expiration_ms)
-    found = undecided(producers, state.high_watermark) + (
-        [folded.undecided] if folded.undecided else []
-    )
-    stable = last_stable_offset(found, state.high_watermark)
+    found = undecided(producers, state.high_watermark)
+    if folded.undecided is not None:
+        found.append(folded.undecided)
+    stable = min([state.high_watermark, *(transaction.first_offset for transaction in found)])
     if stable < state.log_start_offset:
         # A broker raises it to the log start offset. From 4.0 on it takes the first batch it reads
         # there.
@@ -89,8 +88,7 @@ def settle(
             else next(live, state.log_end_offset)
         )
         stable = min(raised, state.high_watermark)
-    indexes = [walk.aborted for walk in walks if len(walk.aborted)]
-    aborted = np.concatenate(indexes) if indexes else NONE_ABORTED
+    aborted = np.concatenate([NONE_ABORTED, *(walk.aborted for walk in walks)])
     return Transactions(
         producers=producers,
         last_stable_offset=stable,

@@ -24,15 +24,17 @@ from winnow.pickling import pickled_by_fields
 from winnow.policy.producers import Marker
 from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
 from winnow.scan.cut import Cutter, Split
+from winnow.scan.cut_kernel import GUESSED
 from winnow.scan.prefetch import KeyKeeper, Prefetch
 from winnow.scan.topic_usage import Holdings, HoldingsCounter
 from winnow.scan.values import SegmentSummary
 from winnow.storage.places import Places
-from winnow.storage.segment_io import Bytes, map_range, release
+from winnow.storage.segment_io import map_range, release
 from winnow.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
 from winnow.wire.batch import is_wrapper
 from winnow.wire.buffers import whole
 from winnow.wire.internal_topics import INTERNAL_TOPICS
+from winnow.wire.kernels.headers import LEGACY
 
 _INDEXED = np.dtype(
     [("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True
@@ -55,7 +57,7 @@ class SegmentWalk:
     legacy: bool = False
     """Has v0 or v1 batches."""
     guessed: bool = False
-    """`records` is only a guess (see `chunks.counted`)."""
+    """`records` is only a guess (`cut_kernel.sum_up`)."""
     splits: tuple[Split, ...] = ()
     last_batches: np.ndarray[Any, Any] = field(default_factory=lambda: NO_BATCHES, repr=False)
     """BATCH rows whose replay gives the state of each producer, ascending by offset (see
@@ -118,76 +120,46 @@ def walk_segment(
     offset (S1.6), or (`transactions`) the transaction index does not match the log (S4.1).
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
-    with map_range(path, 0, log_bytes, gradually=True) as buf:
-        gatherer = None
-        if producers_from is not None or transactions is not None:
-            log_start = None if transactions is None else transactions.log_start_offset
-            gatherer = Gatherer(
-                buf, path, producers_from=producers_from, log_start_offset=log_start
-            )
-        holders = HoldingsCounter(buf, topic) if topic in INTERNAL_TOPICS else None
-        return _walk(
-            buf,
-            path,
-            directory,
-            base_offset,
-            gatherer=gatherer,
-            holders=holders,
-            keeper=None if prefetch is None else KeyKeeper(buf, prefetch, holders),
-            check_index=check_index,
-            transactions=transactions,
-        )
-
-
-def _walk(
-    buf: Bytes,
-    path: str,
-    directory: str,
-    base_offset: int,
-    *,
-    gatherer: Gatherer | None,
-    holders: HoldingsCounter | None,
-    keeper: KeyKeeper | None,
-    check_index: bool,
-    transactions: TransactionsWanted | None,
-) -> SegmentWalk:
-    cutter = Cutter(base_offset, path)
-    # A keeper reads bytes again, and releases pages itself.
-    room = None if keeper is None else keeper.room
-    walk = HeaderWalk(buf, base_offset, room=room, gradually=True, passes=keeper is None)
     log_start = None if transactions is None else transactions.log_start_offset
     first_live: int | None = None
     indexed: list[np.ndarray[Any, Any]] = []
-    for seen in walk.whole(path):
-        cutter.add(seen)
-        if log_start is not None and first_live is None and walk.least_offset > log_start:
-            first_live = int(seen["base_offset"][np.searchsorted(seen["last_offset"], log_start)])
-        if gatherer is not None:
+    cutter = Cutter(base_offset, path)
+    with map_range(path, 0, log_bytes, gradually=True) as buf:
+        gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
+        holders = HoldingsCounter(buf, topic) if topic in INTERNAL_TOPICS else None
+        keeper = None if prefetch is None else KeyKeeper(buf, prefetch, holders)
+        # A keeper reads bytes again, and releases pages itself.
+        walk = HeaderWalk(buf, base_offset, gradually=True, passes=keeper is None)
+        for seen in walk.whole(path):
+            cutter.add(seen)
             gatherer.add(seen)
+            if log_start is not None and first_live is None and walk.least_offset > log_start:
+                row = np.searchsorted(seen["last_offset"], log_start)
+                first_live = int(seen["base_offset"][row])
+            if check_index:
+                columns = np.empty(len(seen), _INDEXED)
+                columns["position"], columns["last_offset"] = seen["position"], seen["last_offset"]
+                columns["wrapper"] = is_wrapper(seen) if cutter.flags & GUESSED else False
+                indexed.append(columns)
+            if keeper is not None:
+                keeper.add(seen, cutter.ended)
+                release(buf, keeper.done)
+            elif holders is not None:
+                holders.add(seen)
         if check_index:
-            columns = np.empty(len(seen), _INDEXED)
-            columns["position"], columns["last_offset"] = seen["position"], seen["last_offset"]
-            columns["wrapper"] = is_wrapper(seen) if cutter.guessed else False
-            indexed.append(columns)
-        if keeper is not None:
-            keeper.add(len(seen), cutter.ended)
-            release(buf, keeper.done)
-        elif holders is not None:
-            holders.add(seen)
-    if check_index:
-        _check_index(directory, base_offset, walk.end, indexed)
-    splits = cutter.splits() if keeper is None else keeper.finish(cutter.splits())
-    last_batches, markers = (NO_BATCHES, {}) if gatherer is None else gatherer.last_batches()
-    runs, aborted = NO_RUNS, NONE_ABORTED
-    if gatherer is not None and transactions is not None:
-        runs, aborted = _runs(directory, base_offset, gatherer, transactions)
+            _check_index(directory, base_offset, walk.end, indexed)
+        splits = cutter.splits() if keeper is None else keeper.finish(cutter.splits())
+        last_batches, markers = gatherer.last_batches()
+        runs, aborted = NO_RUNS, NONE_ABORTED
+        if transactions is not None:
+            runs, aborted = _runs(directory, base_offset, gatherer, transactions)
     return SegmentWalk(
         base_offset=base_offset,
         next_offset=walk.least_offset,
         batches=cutter.batches,
         records=cutter.records,
-        legacy=cutter.legacy,
-        guessed=cutter.guessed,
+        legacy=bool(cutter.flags & LEGACY),
+        guessed=bool(cutter.flags & GUESSED),
         splits=splits,
         last_batches=last_batches,
         markers=markers,

@@ -68,11 +68,6 @@ def copied(batches: Rows) -> Rows:
     return rows
 
 
-def copy_rows(batches: Rows, out: Rows) -> None:
-    """Copy BATCH rows into as many rows of `out`. The two may overlap."""
-    whole(out)[:] = whole(batches)
-
-
 def read_only(array: NDArray[_Item]) -> NDArray[_Item]:
     """Return a read-only view of a contiguous array, else a copy."""
     view = np.ascontiguousarray(array)[:]

@@ -11,16 +11,15 @@ from functools import cache
 import pytest
 
 from tests.kafka.judge.jars import JAR_LISTS, installation, java
+from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME, KEYS
 from winnow.policy.keys import (
-    BY_BROKER_NAME,
-    BY_TOPIC_NAME,
-    KEYS,
-    broker_value,
-    is_dynamic,
-    topic_value,
+    STATIC,
+    parse_broker_value,
+    parse_topic_value,
+    unless_wrong,
 )
 from winnow.policy.known_version import HIGHEST_LEVELS, LEVELS
-from winnow.policy.versions import PRODUCER_ID, UNKNOWN, Range, asked_version
+from winnow.policy.versions import ANY, PRODUCER_ID, asked_version
 
 IN_CI = ("2.8.2", "3.9.2", "4.4.0")
 VERSIONS = [
@@ -46,12 +45,11 @@ def answers(version: str, questions: tuple[str, ...] = ()) -> list[str]:
 
 def accepted(level: str, name: str, value: int, version: str) -> str:
     """Return what Winnow's tables say."""
-    allowed = asked_version(version).rules.settings.get(name)
-    if allowed is UNKNOWN:
+    allowed = asked_version(version).rules.settings.get(name, ANY)
+    if allowed is None:
         return "unknown"
     row = BY_TOPIC_NAME[name] if level == "topic" else BY_BROKER_NAME[name][1]
-    fits = row.allowed.test(value) and (not isinstance(allowed, Range) or allowed.has(value))
-    return "yes" if fits else "no"
+    return "yes" if row.allowed.has(value) and allowed.has(value) else "no"
 
 
 def numbers(level: str) -> list[str]:
@@ -119,10 +117,11 @@ def test_levels_of_metadata_version_are_those_of_the_version(version: str) -> No
 def test_every_setting_of_the_version_is_known_or_ignored(version: str) -> None:
     names = [line.split()[1:] for line in answers(version) if line.startswith("name ")]
     assert len(names) > 200
+    parse = {"topic": parse_topic_value, "broker": parse_broker_value}
     unknown = {
         f"{level} {name}"
         for level, name in names
-        if (topic_value if level == "topic" else broker_value)(name, "1", where="here") is None
+        if unless_wrong(parse[level], name, "1", where="here") is None
     }
     assert unknown == set()
 
@@ -131,6 +130,6 @@ def test_every_setting_of_the_version_is_known_or_ignored(version: str) -> None:
 def test_same_settings_are_dynamic_as_in_kafka(version: str) -> None:
     dynamic = {line.split()[1] for line in answers(version) if line.startswith("dynamic ")}
     assert len(dynamic) > 50
-    missing = {name for name in BY_BROKER_NAME if is_dynamic(name)} - dynamic
+    missing = BY_BROKER_NAME.keys() - STATIC - dynamic
     assert missing <= asked_version(version).rules.unknown_settings | {NOT_IN_4_3_1}
-    assert {name for name in BY_BROKER_NAME if not is_dynamic(name)} & dynamic == set()
+    assert STATIC & dynamic == set()

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tests.twins.last_offsets import KeyedRecord, survivors
 from tests.unit.cleaning.partitions import SECRET, batch, job_of, make_partition, record
 from winnow.scan import cut
-from winnow.scan import job as job_module
 from winnow.scan.last_offsets import last_per_key, packed_by_bucket
 from winnow.scan.resolve import resolve_bucket
 from winnow.scan.scan import KeyBlob, PackedKeys, _blobs, scan_split
@@ -124,8 +123,11 @@ def test_scanning_real_logs_matches_a_dictionary(
         logs[base] = encoded
     with TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
         patch.setattr(cut, "SPLIT_BYTES", split_bytes)
-        patch.setattr(job_module, "BUCKET_RECORDS", bucket_records)
-        job = job_of(make_partition(Path(home) / "t-0", logs), first_dirty_offset=clean)
+        job = job_of(
+            make_partition(Path(home) / "t-0", logs),
+            first_dirty_offset=clean,
+            bucket_records=bucket_records,
+        )
         blobs = [
             pair for number in range(len(job.splits)) for pair in scan_split(job, number, SECRET)
         ]

@@ -183,4 +183,6 @@ def test_server_properties_are_read_in_kafkas_encoding(tmp_path: Path) -> None:
         file.write_bytes(data)
         (server,) = parse_settings(CommandLine(server_properties=[str(file)])).servers
         assert (server.node_id, server.log_dirs) == (3, ("/data/caf\u00e9",))
-        assert ("log.retention.ms", 5) in [(entry.key, entry.value) for entry in server.entries]
+        assert ("log.retention.ms", 5) in [
+            (entry.key, entry.value) for entry in server.entries.values()
+        ]

@@ -7,14 +7,20 @@ import pytest
 from tests.unit.policy.states import NOW, config, partition, segment
 from winnow.policy.cleanable import CleanableRange, cleanable_range, segments_between
 from winnow.policy.config import TopicConfig
+from winnow.policy.producers import Transaction
 from winnow.state import PartitionState, Segment
 
 
 def ranged(
-    state: PartitionState, settings: TopicConfig | None = None, *, lso: int | None = None
+    state: PartitionState,
+    settings: TopicConfig | None = None,
+    *,
+    undecided: Transaction | None = None,
 ) -> CleanableRange:
-    stable = state.high_watermark if lso is None else lso
-    return cleanable_range(state, settings or config(), NOW, last_stable_offset=stable)
+    stable = state.high_watermark if undecided is None else undecided.first_offset
+    return cleanable_range(
+        state, settings or config(), NOW, last_stable_offset=stable, undecided=undecided
+    )
 
 
 def six() -> list[Segment]:
@@ -83,9 +89,10 @@ def test_segment_across_the_first_dirty_offset_counts_on_both_sides() -> None:
 
 
 def test_case_27_and_40_open_transaction_ends_the_range() -> None:
-    found = ranged(partition(six(), end=6), lso=2)
+    undecided = Transaction(first_offset=2, producer_id=7, marker_offset=None)
+    found = ranged(partition(six(), end=6), undecided=undecided)
     assert found.first_uncleanable_offset == 2
-    assert "undecided from offset 2" in found.why
+    assert "transaction open since offset 2" in found.why
 
 
 def test_case_64_min_compaction_lag_ends_at_the_first_young_segment() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 
 from tests.unit.policy.states import KAFKA_DEFAULTS
 from winnow.errors import UsageError
-from winnow.policy.config import TopicConfig, topic_config
-from winnow.policy.keys import KEYS, Ignored, parse_broker_value, parse_topic_value
+from winnow.policy.config import KEYS, topic_config
+from winnow.policy.keys import Ignored, parse_broker_value, parse_topic_value
+from winnow.policy.sources import parse_topic_set
 
 
-def test_table_and_dataclass_have_the_same_rows() -> None:
-    assert [key.attribute for key in KEYS] == [
-        f.name for f in fields(TopicConfig) if f.name not in {"sources", "rules"}
-    ], "each key needs a field of TopicConfig in policy/config.py, in the same order"
+def test_every_setting_has_a_source() -> None:
     assert list(KAFKA_DEFAULTS.sources) == [key.name for key in KEYS]
 
 
@@ -27,7 +23,7 @@ def test_every_default_is_valid_for_its_key() -> None:
 
 
 def test_defaults_are_kafkas() -> None:
-    assert KAFKA_DEFAULTS.policy == "delete"
+    assert KAFKA_DEFAULTS.cleanup_policy == "delete"
     assert KAFKA_DEFAULTS.retention_ms == 168 * 3_600_000
     assert KAFKA_DEFAULTS.segment_bytes == 1 << 30
     assert KAFKA_DEFAULTS.max_compaction_lag_ms == 2**63 - 1
@@ -47,7 +43,7 @@ def test_cleanup_policy_is_parsed(text: str, policy: str, *, compact: bool, dele
     value = parse_topic_value("cleanup.policy", text, where="here")
     assert not isinstance(value, Ignored)
     config = topic_config({"cleanup.policy": (value, "here")})
-    assert (config.policy, config.cleanup_compact, config.cleanup_delete) == (
+    assert (config.cleanup_policy, config.cleanup_compact, config.cleanup_delete) == (
         policy,
         compact,
         delete,
@@ -87,8 +83,9 @@ def test_wrong_value_is_refused_with_key_range_and_place(key: str, text: str, wo
     ],
 )
 def test_unknown_key_is_refused_with_similar_keys(key: str, near: str) -> None:
+    assert parse_topic_value(key, "1", where="here") is None
     with pytest.raises(UsageError, match=near):
-        parse_topic_value(key, "1", where="here")
+        parse_topic_set(f"*:{key}=1")
 
 
 def test_broker_key_is_refused_as_a_topic_config() -> None:

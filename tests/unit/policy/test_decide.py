@@ -9,6 +9,7 @@ from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
 from winnow.policy.decide import after_retention, decide
 from winnow.policy.plan import PartitionPlan
+from winnow.policy.producers import Transaction
 from winnow.state import PartitionState
 
 OLD = NOW - 10_000
@@ -25,7 +26,7 @@ def four(
 
 
 def decided(
-    state: PartitionState, settings: TopicConfig, **more: str | int | None
+    state: PartitionState, settings: TopicConfig, **more: str | int | Transaction | None
 ) -> PartitionPlan:
     return decide(state, settings, now=NOW, **more)  # type: ignore[arg-type]
 
@@ -205,10 +206,11 @@ def test_disabled_cleaner_leaves_compacted_topics_untouched() -> None:
 
 
 def test_open_transaction_ends_the_compaction() -> None:
-    plan = decided(four(), config(), last_stable_offset=25)
+    undecided = Transaction(first_offset=25, producer_id=7, marker_offset=None)
+    plan = decided(four(), config(), last_stable_offset=25, undecided=undecided)
     assert plan.compaction is not None
     assert plan.compaction.end_offset == 20
-    assert "a transaction is undecided from offset 25 on" in plan.reason
+    assert "producer 7 has a transaction open since offset 25" in plan.reason
 
 
 def test_case_21_second_round_has_nothing_to_do() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
-from winnow.policy.describe import DescribedConfigs, parse_topic_configs
+from winnow.policy.describe import ALL_BROKERS, DescribedConfigs, parse_topic_configs
 from winnow.policy.keys import NOT_DYNAMIC, Ignored
 from winnow.policy.sources import Settings, Unknown
 from winnow.policy.versions import asked_version
@@ -41,7 +41,7 @@ All configs for topic orders are:
 
 
 def values(found: DescribedConfigs, topic: str) -> dict[str, object]:
-    return {entry.key: entry.value for entry in found.topics[topic]}
+    return {key: entry.value for key, entry in found.entries["topic", topic].items()}
 
 
 def test_plain_lines_are_parsed() -> None:
@@ -53,30 +53,30 @@ def test_plain_lines_are_parsed() -> None:
         "segment.ms": Ignored("segment.ms"),
     }
     assert values(found, "b") == {"retention.ms": -1}
-    assert found.topics["c"] == ()
-    assert found.topics["a"][0].where == "--topic-configs line 3"
+    assert found.entries["topic", "c"] == {}
+    assert found.of("topic", "a")["cleanup.policy"].where == "--topic-configs line 3"
 
 
 def test_describe_without_all_is_parsed() -> None:
-    found = parse_topic_configs(DYNAMIC, file="dump")
+    found = parse_topic_configs(DYNAMIC)
     assert values(found, "orders") == {
         "cleanup.policy": "compact,delete",
         "min.insync.replicas": Ignored("min.insync.replicas"),
     }
-    assert found.topics["bare"] == ()
-    assert {e.key: e.value for e in found.brokers[1]} == {
+    assert found.entries["topic", "bare"] == {}
+    assert {e.key: e.value for e in found.of("broker", 1).values()} == {
         "log.cleaner.threads": Ignored("log.cleaner.threads"),
         "log.retention.ms": 5000,
     }
-    assert [(e.key, e.value, e.where) for e in found.all_brokers] == [
-        ("log.segment.bytes", 2097152, "dump line 11")
+    assert [(e.key, e.value, e.where) for e in found.of(*ALL_BROKERS).values()] == [
+        ("log.segment.bytes", 2097152, "--topic-configs line 11")
     ]
 
 
 def test_describe_with_all_separates_overrides_from_broker_values() -> None:
     found = parse_topic_configs(ALL)
     assert values(found, "orders") == {"cleanup.policy": "compact"}
-    assert {e.key: (e.value, e.where) for e in found.effective["orders"]} == {
+    assert {e.key: (e.value, e.where) for e in found.of("effective", "orders").values()} == {
         "retention.ms": (3_600_000, "--topic-configs line 3, STATIC_BROKER_CONFIG"),
         "segment.bytes": (1 << 30, "--topic-configs line 4, DEFAULT_CONFIG"),
         "local.retention.ms": (-2, "--topic-configs line 5, unknown source"),
@@ -97,17 +97,19 @@ def test_one_line_form_of_old_brokers_is_parsed(colon: str) -> None:
     )
     found = parse_topic_configs(text)
     assert {
-        node: [(e.key, e.value) for e in entries] for node, entries in found.brokers.items()
+        name: [(e.key, e.value) for e in entries.values()]
+        for (kind, name), entries in found.entries.items()
+        if kind == "broker"
     } == {
-        1: [
+        "1": [
             ("leader.replication.throttled.rate", Ignored("leader.replication.throttled.rate")),
             ("log.cleanup.policy", "compact,delete"),
         ],
-        2: [],
+        "2": [],
     }
-    assert [(e.key, e.value) for e in found.all_brokers] == [("log.retention.ms", -1)]
+    assert [(e.key, e.value) for e in found.of(*ALL_BROKERS).values()] == [("log.retention.ms", -1)]
     assert values(found, "orders") == {"cleanup.policy": "compact,delete", "segment.bytes": 1 << 20}
-    assert found.topics["bare"] == ()
+    assert found.entries["topic", "bare"] == {}
 
 
 def test_entries_without_synonyms_below_a_headline_are_overrides() -> None:
@@ -121,10 +123,12 @@ def test_setting_that_is_not_dynamic_is_ignored_among_dynamic_ones() -> None:
     """A controller that is asked prints it; a broker does not use it."""
     entry = "  log.retention.hours=1 sensitive=false synonyms={}\n"
     found = parse_topic_configs(f"Default configs for brokers in the cluster are:\n{entry}")
-    assert found.all_brokers == ()
+    assert found.of(*ALL_BROKERS) == {}
     assert found.notes == (f"--topic-configs: log.retention.hours {NOT_DYNAMIC}",)
     of_all = parse_topic_configs(f"All configs for broker 1 are:\n{entry}")
-    assert [(e.key, e.value) for e in of_all.brokers[1]] == [("log.retention.hours", 3_600_000)]
+    assert [(e.key, e.value) for e in of_all.of("broker", 1).values()] == [
+        ("log.retention.hours", 3_600_000)
+    ]
 
 
 def test_sections_of_other_entities_are_skipped() -> None:
@@ -132,7 +136,7 @@ def test_sections_of_other_entities_are_skipped() -> None:
         "Dynamic configs for group g are:\n  consumer.x=1 sensitive=false synonyms={}\nx "
         "cleanup.policy=delete\n"
     )
-    assert set(parse_topic_configs(text).topics) == {"x"}
+    assert set(parse_topic_configs(text).entries) == {("topic", "x")}
 
 
 @pytest.mark.parametrize(

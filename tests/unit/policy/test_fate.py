@@ -30,12 +30,14 @@ from winnow.wire.walk import walk_batches
 NOW = 1_800_000_000_000
 DAY = 86_400_000
 ROUND = RoundFacts(
-    now=NOW,
     first_dirty_offset=50,
     end_offset=100,
     delete_retention_ms=DAY,
-    last_records={},
+    delete_horizons=True,
+    legacy_delete_horizon_ms=0,
+    converts=True,
     emptied_end=100,
+    last_records={},
 )
 
 
@@ -54,7 +56,7 @@ def batch(
     return row
 
 
-PLAIN = RecordFacts(offset=60, batch=batch(), null_key=False, null_value=False, latest=60)
+PLAIN = RecordFacts(now=NOW, offset=60, batch=batch(), null_key=False, null_value=False, latest=60)
 TOMBSTONE = replace(PLAIN, null_value=True)
 MARKER = replace(
     PLAIN, batch=batch(CONTROL | TRANSACTIONAL, producer=7), marker="COMMIT", latest=None
@@ -214,6 +216,7 @@ def test_record_fate_agrees_with_the_cleaners_filter(
     known = replace(ROUND, last_records={7: (50 + len(values) - 1, 0)})
     facts = [
         RecordFacts(
+            now=NOW,
             offset=r.offset,
             batch=rows,
             null_key=False,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.policy.states import segment
+from tests.unit.policy.states import config, segment
 from winnow.policy.grouping import group_segments
 from winnow.policy.versions import asked_version
 from winnow.state import Segment
@@ -22,7 +22,8 @@ def bases(groups: tuple[tuple[Segment, ...], ...]) -> list[list[int]]:
 def grouped(
     segments: list[Segment], *, log: int = HUGE, index: int = HUGE, end: int
 ) -> list[list[int]]:
-    return bases(group_segments(segments, max_log_bytes=log, max_index_bytes=index, end_offset=end))
+    limits = config(segment_bytes=log, segment_index_bytes=index)
+    return bases(group_segments(segments, limits, end_offset=end))
 
 
 TEN = [segment(base) for base in range(10)]
@@ -63,10 +64,9 @@ def test_case_69_wide_segments_stay_separate_until_empty() -> None:
 
 def test_empty_segments_out_of_reach_stay_separate_in_kafka_2_8() -> None:
     emptied = [segment(0), segment(SPAN + 1, 0), segment(2 * (SPAN + 1), 0)]
-    limits = {"max_log_bytes": HUGE, "max_index_bytes": HUGE, "end_offset": 3 * (SPAN + 1)}
     for version, groups in (("2.8", 3), ("3.0", 1)):
-        spans = asked_version(version).rules.empty_segment_spans
-        assert len(group_segments(emptied, **limits, empty_spans=spans)) == groups
+        limits = config(segment_bytes=HUGE, rules=asked_version(version).rules)
+        assert len(group_segments(emptied, limits, end_offset=3 * (SPAN + 1))) == groups
 
 
 @pytest.mark.parametrize("missing", [8, 0, None])
@@ -98,9 +98,8 @@ def test_groups_are_ordered_within_limits_and_as_large_as_possible(
     segments = [
         segment(n, a, index_bytes=b, timeindex_bytes=c) for n, (a, b, c) in enumerate(sizes)
     ]
-    groups = group_segments(
-        segments, max_log_bytes=log, max_index_bytes=index, end_offset=len(segments)
-    )
+    limits = config(segment_bytes=log, segment_index_bytes=index)
+    groups = group_segments(segments, limits, end_offset=len(segments))
     assert [s for group in groups for s in group] == segments
 
     def fits(group: tuple[Segment, ...]) -> bool:

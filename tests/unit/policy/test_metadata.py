@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 
 from winnow.policy.config import TopicConfig
-from winnow.policy.describe import parse_topic_configs
+from winnow.policy.describe import ALL_BROKERS, parse_topic_configs
 from winnow.policy.keys import NOT_DYNAMIC
 from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import parse_server_properties
@@ -41,9 +41,11 @@ def metadata(
     return metadata_settings(
         log=LOG,
         topics={"t": TopicIdentity("ID", {0: frozenset({1, 2}), 1: frozenset()})},
-        topic_configs={"t": topic} if topic else {},
-        broker_configs=brokers or {},
-        all_brokers=all_brokers or {},
+        sections={
+            ("topic", "t"): topic or {},
+            **{("broker", str(node)): own for node, own in (brokers or {}).items()},
+            ALL_BROKERS: all_brokers or {},
+        },
     )
 
 
@@ -63,7 +65,7 @@ def test_own_settings_of_a_topic_need_no_properties_file() -> None:
     config = known(
         Settings(metadata=metadata(texts(cleanup_policy="compact", segment_bytes="2000000")))
     )
-    assert (config.policy, config.segment_bytes) == ("compact", 2_000_000)
+    assert (config.cleanup_policy, config.segment_bytes) == ("compact", 2_000_000)
     assert config.sources["cleanup.policy"] == "__cluster_metadata-0 offset 10"
     assert config.sources["segment.bytes"] == "__cluster_metadata-0 offset 11"
     assert (
@@ -74,7 +76,10 @@ def test_own_settings_of_a_topic_need_no_properties_file() -> None:
 
 def test_kafka_default_applies_if_the_properties_file_is_given() -> None:
     config = known(Settings(metadata=metadata(), server_properties=NO_PROPERTIES))
-    assert (config.policy, config.sources["cleanup.policy"]) == ("delete", "Kafka's default")
+    assert (config.cleanup_policy, config.sources["cleanup.policy"]) == (
+        "delete",
+        "Kafka's default",
+    )
 
 
 def test_sources_override_each_other_in_kafkas_order() -> None:
@@ -88,9 +93,9 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
     weak = metadata(all_brokers=all_brokers)
     middle = metadata(all_brokers=all_brokers, brokers=brokers)
     strong = metadata(own, all_brokers=all_brokers, brokers=brokers)
-    dump = parse_topic_configs(described, file="dump")
+    dump = parse_topic_configs(described)
     sets = [parse_set("log.retention.ms=5")]
-    named = parse_topic_configs(described + "t retention.ms=8\n", file="dump")
+    named = parse_topic_configs(described + "t retention.ms=8\n")
     topic_sets = [parse_topic_set("t:retention.ms=10")]
     for settings, value, source in (
         (
@@ -111,7 +116,7 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
         (
             Settings(server_properties=server, metadata=middle, topic_configs=dump),
             4,
-            "log.retention.ms, dump line 2",
+            "log.retention.ms, --topic-configs line 2",
         ),
         (
             Settings(server_properties=server, metadata=middle, topic_configs=dump, sets=sets),
@@ -126,7 +131,7 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
         (
             Settings(server_properties=server, metadata=strong, topic_configs=named, sets=sets),
             8,
-            "dump line 3",
+            "--topic-configs line 3",
         ),
         (
             Settings(
@@ -172,7 +177,7 @@ def test_broker_policy_is_unknown_without_its_properties_file() -> None:
     ],
 )  # fmt: skip
 def test_policy_may_come_from_any_source(settings: Settings, policy: str) -> None:
-    assert known(settings).policy == policy
+    assert known(settings).cleanup_policy == policy
 
 
 def test_policy_of_another_broker_is_ignored() -> None:
@@ -236,7 +241,7 @@ def test_operator_may_configure_a_topic_missing_from_the_log() -> None:
     )
     config = settings.resolve("gone", node_id=1)
     assert isinstance(config, TopicConfig)
-    assert config.policy == "compact"
+    assert config.cleanup_policy == "compact"
 
 
 def test_unreadable_metadata_log_makes_policies_unknown() -> None:
@@ -250,7 +255,7 @@ def test_unreadable_metadata_log_makes_policies_unknown() -> None:
     assert (
         known(
             Settings(metadata=broken, topic_configs=parse_topic_configs("t cleanup.policy=compact"))
-        ).policy
+        ).cleanup_policy
         == "compact"
     )
 

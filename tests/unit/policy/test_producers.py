@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,20 +12,22 @@ from numpy.typing import NDArray
 
 from winnow.policy.producers import (
     Marker,
-    Producer,
     ProducerState,
     Transaction,
     expire,
     from_entries,
     last_records,
-    last_stable_offset,
     replay,
     traces,
     undecided,
+    without_data,
 )
+from winnow.state import ProducerEntry
 from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL
 
 EMPTY = ProducerState()
+BEFORE = 10**6
+"""Stands for an offset below those of the batches."""
 
 
 def batch(
@@ -38,19 +40,23 @@ def batch(
     return made
 
 
-def marker(offset: int, pid: int, *, epoch: int = 0, aborted: bool = False) -> Marker:
-    return Marker(
-        offset=offset,
-        producer_id=pid,
-        producer_epoch=epoch,
-        coordinator_epoch=7,
-        timestamp=offset,
-        aborted=aborted,
+MARKER = Marker(coordinator_epoch=7, timestamp=2, aborted=True)
+
+
+def entry(
+    producer_id: int, *, timestamp: int = 0, current_txn_first_offset: int = -1
+) -> ProducerEntry:
+    return replace(
+        without_data(producer_id, 0),
+        timestamp=timestamp,
+        current_txn_first_offset=current_txn_first_offset,
     )
 
 
 def stable(state: ProducerState, high_watermark: int) -> int:
-    return last_stable_offset(undecided(state, high_watermark), high_watermark)
+    return min(
+        [high_watermark, *(found.first_offset for found in undecided(state, high_watermark))]
+    )
 
 
 def test_case_22_last_sequences_and_offsets_are_known() -> None:
@@ -62,13 +68,15 @@ def test_case_22_last_sequences_and_offsets_are_known() -> None:
     ]
     state = replay(EMPTY, np.concatenate(rows))
     assert last_records(state) == {1: (8, 0), 2: (5, 0), 3: (7, 0)}
-    assert state.producers[2] == Producer(
+    assert state.producers[2] == ProducerEntry(
+        producer_id=2,
         epoch=0,
-        last_data_offset=5,
-        offset_delta=2,
         last_sequence=2,
+        last_offset=5,
+        offset_delta=2,
         timestamp=1005,
         coordinator_epoch=-1,
+        current_txn_first_offset=-1,
     )
     assert state.producers[1].last_sequence == 3
 
@@ -89,12 +97,12 @@ def test_sequence_numbers_wrap(base: int, expected: int) -> None:
 
 @pytest.mark.parametrize(("now", "left"), [(1999, [1]), (2000, [])])
 def test_case_25_producer_expires_exactly_at_its_time(now: int, left: list[int]) -> None:
-    state = ProducerState({1: Producer(epoch=0, timestamp=1000)})
+    state = ProducerState({1: entry(1, timestamp=1000)})
     assert list(expire(state, now=now, expiration_ms=1000).producers) == left
 
 
 def test_case_25_open_transaction_never_expires() -> None:
-    state = ProducerState({1: Producer(epoch=0, timestamp=0, current_txn_first_offset=5)})
+    state = ProducerState({1: entry(1, current_txn_first_offset=5)})
     assert list(expire(state, now=10**15, expiration_ms=1).producers) == [1]
 
 
@@ -117,20 +125,19 @@ def test_case_41_marker_at_the_high_watermark_decides_nothing_yet() -> None:
             batch(2, 2, 1, attributes=TRANSACTIONAL | CONTROL),
         ]
     )
-    state = replay(EMPTY, rows, markers={2: marker(2, 1, aborted=True)})
+    state = replay(EMPTY, rows, markers={2: MARKER})
     assert state.completed == (Transaction(producer_id=1, first_offset=0, marker_offset=2),)
-    assert state.producers[1].current_txn_first_offset is None
+    assert state.producers[1].current_txn_first_offset == -1
     assert (state.producers[1].timestamp, state.producers[1].coordinator_epoch) == (2, 7)
     assert stable(state, 2) == 0
     assert stable(state, 3) == 3
 
 
 def test_case_39_marker_of_a_new_epoch_clears_the_data_offset() -> None:
-    rows = np.concatenate(
-        [batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)]
-    )
-    assert last_records(replay(EMPTY, rows, markers={2: marker(2, 1, epoch=1)})) == {1: (None, 1)}
-    assert last_records(replay(EMPTY, rows, markers={2: marker(2, 1, epoch=0)})) == {1: (1, 0)}
+    data = batch(0, 1, 1, attributes=TRANSACTIONAL)
+    for epoch, last in ((1, None), (0, 1)):
+        rows = np.concatenate([data, batch(2, 2, 1, epoch=epoch, attributes=CONTROL)])
+        assert last_records(replay(EMPTY, rows, markers={2: MARKER})) == {1: (last, epoch)}
 
 
 def test_empty_control_batch_is_ignored_and_undecoded_one_refused() -> None:
@@ -144,7 +151,7 @@ def test_empty_control_batch_is_ignored_and_undecoded_one_refused() -> None:
 
 
 def test_state_is_restored_from_snapshot_entries() -> None:
-    full = SimpleNamespace(
+    full = ProducerEntry(
         producer_id=5,
         epoch=2,
         last_sequence=9,
@@ -154,21 +161,13 @@ def test_state_is_restored_from_snapshot_entries() -> None:
         coordinator_epoch=1,
         current_txn_first_offset=30,
     )
-    bare = SimpleNamespace(
-        **{**vars(full), "producer_id": 6, "last_offset": -1, "current_txn_first_offset": -1}
-    )
+    bare = replace(full, producer_id=6, last_offset=-1, current_txn_first_offset=-5)
     state = from_entries([full, bare])
-    assert state.producers[5] == Producer(
-        epoch=2,
-        last_data_offset=40,
-        offset_delta=3,
-        last_sequence=9,
-        timestamp=77,
-        coordinator_epoch=1,
-        current_txn_first_offset=30,
-    )
+    assert state.producers[5] == full
     assert last_records(state) == {5: (40, 2), 6: (None, 2)}
-    assert state.producers[6].current_txn_first_offset is None
+    assert state.producers[6] == replace(
+        bare, last_sequence=-1, offset_delta=0, current_txn_first_offset=-1
+    )
 
 
 ROWS = st.lists(
@@ -191,7 +190,7 @@ def test_replay_equals_replay_batch_by_batch_and_in_chunks(
         flags = {"data": 0, "txn": TRANSACTIONAL, "end": CONTROL, "gone": CONTROL}[kind]
         row = batch(offset, offset + length, pid, epoch=epoch, sequence=offset, attributes=flags)
         if kind == "end":
-            markers[offset] = marker(offset, max(pid, 0), epoch=epoch)
+            markers[offset] = replace(MARKER, timestamp=offset)
         elif kind == "gone":
             row["record_count"] = 0
         made.append(row)
@@ -222,7 +221,7 @@ def test_replay_of_only_the_relevant_batches_gives_the_same_state(
         )
         row["producer_epoch"] = len(made) // 9  # epochs never decrease
         if kind == "end":
-            markers[offset] = marker(offset, max(pid, 0), epoch=len(made) // 9)
+            markers[offset] = replace(MARKER, timestamp=offset)
         made.append(row)
         offset += length + 1
     batches = np.concatenate(made)
@@ -236,9 +235,9 @@ def test_replay_of_only_the_relevant_batches_gives_the_same_state(
     )
     assert len(kept) <= 5 * len(set(batches["producer_id"].tolist()))
     pids = set(batches["producer_id"].tolist())
-    opened = ProducerState({pid: Producer(epoch=0, current_txn_first_offset=-2) for pid in pids})
+    opened = ProducerState({pid: entry(pid, current_txn_first_offset=BEFORE) for pid in pids})
     of_all, of_kept = (
-        [t for t in replay(opened, some, markers=markers).completed if t.first_offset == -2]
+        [t for t in replay(opened, some, markers=markers).completed if t.first_offset == BEFORE]
         for some in (batches, batches[kept])
     )
     assert of_kept == of_all

@@ -53,26 +53,24 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
         [
             (
                 "Default configs for brokers in the cluster are:\n  log.retention.ms=2\n",
-                "log.retention.ms, dump line 3",
+                "log.retention.ms, --topic-configs line 3",
             ),
             (
                 "Dynamic configs for broker 7 are:\n  log.retention.ms=3\n",
-                "log.retention.ms, dump line 5",
+                "log.retention.ms, --topic-configs line 5",
             ),
             (
                 "All configs for topic t are:\n"
                 + ALL_LINE.format("retention.ms=4", "retention.ms=4"),
-                "dump line 7, STATIC_BROKER_CONFIG",
+                "--topic-configs line 7, STATIC_BROKER_CONFIG",
             ),
         ],
         start=2,
     ):
         text += more
-        settings = Settings(
-            topic_configs=parse_topic_configs(text, file="dump"), server_properties=server
-        )
+        settings = Settings(topic_configs=parse_topic_configs(text), server_properties=server)
         steps.append((settings, number, source))
-    described = parse_topic_configs(text, file="dump")
+    described = parse_topic_configs(text)
     sets = [parse_set("log.retention.ms=5")]
     steps.append(
         (
@@ -81,9 +79,13 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
             "--set log.retention.ms=5",
         ),
     )
-    described = parse_topic_configs(text + "t retention.ms=6\n", file="dump")
+    described = parse_topic_configs(text + "t retention.ms=6\n")
     steps.append(
-        (Settings(topic_configs=described, server_properties=server, sets=sets), 6, "dump line 8")
+        (
+            Settings(topic_configs=described, server_properties=server, sets=sets),
+            6,
+            "--topic-configs line 8",
+        )
     )
     topic_sets = [parse_topic_set("*:retention.ms=7")]
     steps.append(
@@ -199,7 +201,7 @@ def test_policy_without_any_source_is_unknown(settings: Settings, topic: str) ->
     ],
 )
 def test_policy_from_any_source_is_known(settings: Settings, policy: str) -> None:
-    assert known(settings).policy == policy
+    assert known(settings).cleanup_policy == policy
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winnow.runtime import spool
-from winnow.runtime.spool import Spooled, joined, spooling, stored, written
+from winnow.runtime.spool import Array, Spooled, joined, spooling, stored, written
+
+
+def placed(directory: Path, array: Array) -> Spooled:
+    [blob] = written(str(directory), [array])
+    return blob
+
 
 BOUNDS = st.lists(st.integers(0, 50), min_size=1, max_size=9).map(sorted)
 
@@ -51,7 +57,7 @@ def test_truncated_file_is_an_error(tmp_path: Path) -> None:
 
 def test_small_blobs_of_a_process_share_a_file(tmp_path: Path) -> None:
     rows = [np.full(5, number) for number in range(20)]
-    blobs = [written(str(tmp_path), [row]) for row in rows]
+    blobs = [placed(tmp_path, row) for row in rows]
     assert len({*tmp_path.iterdir()}) == 1
     for row, blob in zip(rows, blobs, strict=True):
         assert np.array_equal(joined([blob], np.int64), row)
@@ -61,14 +67,14 @@ def test_blob_begins_a_file_after_one_that_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool, "_FILE_BYTES", 30)
-    blobs = [written(str(tmp_path), [np.full(2, number)]) for number in range(4)]
+    blobs = [placed(tmp_path, np.full(2, number)) for number in range(4)]
     assert [blob.start for blob in blobs] == [0, 16, 0, 16]
     assert np.array_equal(joined(blobs, np.int64), np.repeat(np.arange(4), 2))
 
 
 def test_threads_and_forks_have_files_of_their_own(tmp_path: Path) -> None:
     def fill(number: int) -> list[Spooled]:
-        return [written(str(tmp_path), [np.full(7, number)]) for _ in range(50)]
+        return [placed(tmp_path, np.full(7, number)) for _ in range(50)]
 
     with ThreadPoolExecutor(4) as pool:
         found = [*pool.map(fill, range(4))]
@@ -83,24 +89,30 @@ def test_threads_and_forks_have_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_failed_write_leaves_earlier_blobs_and_no_bytes(tmp_path: Path) -> None:
-    first = written(str(tmp_path), [np.arange(10)])
+    first = placed(tmp_path, np.arange(10))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
         with pytest.raises(OSError, match=str(tmp_path)):
-            written(str(tmp_path), [np.arange(10)])
+            placed(tmp_path, np.arange(10))
         with pytest.raises(OSError, match=str(tmp_path)):
-            written(str(tmp_path), [np.arange(100)])
+            placed(tmp_path, np.arange(100))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [path.stat().st_size for path in tmp_path.iterdir()] == [80]
-    second = written(str(tmp_path), [np.arange(3)])
+    second = placed(tmp_path, np.arange(3))
     assert np.array_equal(joined([first, second], np.int64), [*range(10), *range(3)])
 
 
+def test_arrays_that_are_written_together_are_found_one_by_one(tmp_path: Path) -> None:
+    arrays = [np.arange(3), np.empty(0, np.uint8), np.full(2, 7, np.uint32)]
+    for array, blob in zip(arrays, written(str(tmp_path), arrays), strict=True):
+        assert np.array_equal(joined([blob], array.dtype.type), array)
+
+
 def test_removed_file_is_followed_by_another(tmp_path: Path) -> None:
-    os.unlink(written(str(tmp_path), [np.arange(3)]).path)
-    blob = written(str(tmp_path), [np.arange(4)])
+    os.unlink(placed(tmp_path, np.arange(3)).path)
+    blob = placed(tmp_path, np.arange(4))
     assert np.array_equal(joined([blob], np.int64), np.arange(4))
 
 

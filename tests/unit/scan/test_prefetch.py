@@ -30,7 +30,7 @@ from winnow.scan.prefetch import (
     tombstones_of,
     with_usable_keys,
 )
-from winnow.scan.scan import KeyBlob, KeysWanted, scan_split
+from winnow.scan.scan import KeyBlob, scan_split
 from winnow.scan.topic_usage import Holdings
 from winnow.survey.walk import SegmentWalk, walk_segment
 from winnow.wire.batch import Codec
@@ -44,13 +44,16 @@ def prefetch(
     spool: Path, *, buckets: int = 3, first_dirty_offset: int = 0, **changes: object
 ) -> Prefetch:
     spool.mkdir(exist_ok=True)
-    wanted = KeysWanted(
+    asked = Prefetch(
         first_dirty_offset=first_dirty_offset,
         buckets=buckets,
         secret=SECRET,
         max_decompressed_bytes=2**20,
+        end_offset=10**6,
+        spool=str(spool),
+        most_keys=1,
+        least_free=0,
     )
-    asked = Prefetch(wanted=wanted, end_offset=10**6, spool=str(spool), most_keys=1, least_free=0)
     return replace(asked, **changes)  # type: ignore[arg-type]
 
 
@@ -104,12 +107,7 @@ def test_prefetched_keys_equal_scanned_keys(
         walk = walked(directory, asked)
         bare = walked(directory, None)
     assert [replace(split, keys=None) for split in walk.splits] == list(bare.splits)
-    job = job_of(
-        directory,
-        splits=bare.splits,
-        first_dirty_offset=asked.wanted.first_dirty_offset,
-        fixed_buckets=asked.wanted.buckets,
-    )
+    job = job_of(directory, splits=walk.splits, first_dirty_offset=asked.first_dirty_offset)
     for number, split in enumerate(walk.splits):
         assert (split.keys is not None) == split.plain
         if split.keys is not None:
@@ -158,7 +156,7 @@ def test_prefetch_skips_damage_and_the_scan_reports_it(
     (directory / segment_file(0, LOG)).write_bytes(data)
     walk = walked(directory, prefetch(tmp_path / "spool"))
     assert [split.keys is not None for split in walk.splits] == [True, False, False]
-    job = job_of(directory, splits=walk.splits, fixed_buckets=3)
+    job = job_of(directory, splits=walk.splits)
     with pytest.raises(CorruptLogError, match="does not match its CRC"):
         list(scan_split(job, 1, SECRET))
 
@@ -193,7 +191,8 @@ def test_truncated_spool_file_is_an_error(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [batch(record(0))]})
     [split] = walked(directory, prefetch(tmp_path / "spool")).splits
     assert split.keys is not None
-    os.truncate(split.keys.path, os.path.getsize(split.keys.path) - 1)
+    path = split.keys.parts[0].numbers.path
+    os.truncate(path, os.path.getsize(path) - 1)
     blobs: list[KeyBlob] = [blob for _, blob in blobs_of(split.keys, 0, range(split.keys.buckets))]
     with pytest.raises(OSError, match="1 bytes are missing"):
         joined([blob.numbers for blob in blobs], np.uint32)
@@ -238,7 +237,7 @@ def test_bucket_count_grows_with_bytes(tmp_path: Path) -> None:
             str(number): expected_of(*[size // 16] * 16) for number, size in enumerate(sizes)
         }
         made = prefetch_of(partitions, SECRET, str(tmp_path), 2)
-        return [made[name].wanted.buckets for name in partitions]
+        return [made[name].buckets for name in partitions]
 
     assert buckets(2**20) == [1]
     assert buckets(2**31) == [17]
@@ -258,10 +257,8 @@ def test_keeper_accepts_splits_one_by_one_or_together(tmp_path: Path) -> None:
     rows = batches_of(buf, "f", 0)
     keepers = [KeyKeeper(buf, prefetch(tmp_path / "spool"), None) for _ in range(2)]
     for i in range(4):
-        keepers[0].room(3)[:1] = rows[i : i + 1]
-        keepers[0].add(1, splits[: i + 1])
-    keepers[1].room(4)[:] = rows
-    keepers[1].add(4, splits)
+        keepers[0].add(rows[i : i + 1], splits[: i + 1])
+    keepers[1].add(rows, splits)
     one, other = ([_content(split) for split in keeper.finish(splits)] for keeper in keepers)
     assert one == other
     assert keepers[0].done == len(log)

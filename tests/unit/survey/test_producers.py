@@ -61,7 +61,7 @@ def known(directory: Path, *, log_start: int = 0) -> dict[int, int | None]:
         for base, size in sizes.items()
     ]
     found = known_producers(newest, walks, now=NOW, expiration_ms=DAY)
-    return {pid: producer.last_data_offset for pid, producer in found.producers.items()}
+    return {pid: producer.last_offset for pid, producer in found.producers.items()}
 
 
 def test_no_snapshot_gives_no_producers(directory: Path) -> None:

@@ -135,8 +135,8 @@ def test_producers_and_open_transactions_cross_chunks_and_segments(
         "producer 8 has a transaction open since offset 6",
     )
     producers = found.producers.producers
-    assert (producers[7].last_data_offset, producers[7].coordinator_epoch) == (1, 11)
-    assert (producers[8].last_data_offset, producers[8].current_txn_first_offset) == (6, 6)
+    assert (producers[7].last_offset, producers[7].coordinator_epoch) == (1, 11)
+    assert (producers[8].last_offset, producers[8].current_txn_first_offset) == (6, 6)
     assert found.aborted.tolist() == [(7, 1, 4, 5)]
 
 

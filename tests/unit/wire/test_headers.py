@@ -21,7 +21,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import IndexBuilder
 from winnow.scan.cut import batches_checksum
 from winnow.wire.batch import BATCH
-from winnow.wire.buffers import Rows, as_rows, copied, copy_rows, read_only
+from winnow.wire.buffers import Rows, as_rows, copied, read_only
 from winnow.wire.kernels.headers import (
     bits_of,
     count_records,
@@ -120,6 +120,3 @@ def test_copies_are_equal_and_writable(some: list[dict[str, int]]) -> None:
     copy = copied(rows)
     assert copy.tobytes() == rows.tobytes()
     copy["position"] += 1
-    out = np.zeros(len(rows) + 2, BATCH)
-    copy_rows(copy, out[1:-1])
-    assert out.tobytes() == bytes(BATCH.itemsize) + copy.tobytes() + bytes(BATCH.itemsize)

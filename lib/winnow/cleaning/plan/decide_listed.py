@@ -118,7 +118,7 @@ def _decide(
         now=request.now,
         only=request.only,
         last_stable_offset=None if transactions is None else transactions.last_stable_offset,
-        undecided="" if transactions is None else str(transactions.undecided),
+        undecided=None if transactions is None else transactions.undecided,
     )
     words = after_unclean_shutdown(state)
     return plan if words is None else replace(plan, reason=f"{words}; {plan.reason}")

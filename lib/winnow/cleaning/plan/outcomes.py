@@ -12,10 +12,9 @@ from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, Setting
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
-from winnow.policy.cleanable import cleanable_range, oldest_dirty
-from winnow.policy.config import TopicConfig, is_default
+from winnow.policy.cleanable import cleanable_range, oldest_first_batch, segments_between
+from winnow.policy.config import KEYS, LONG_MAX, TopicConfig, is_default
 from winnow.policy.decide import after_retention
-from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
 from winnow.runtime.failure import Failure
 from winnow.runtime.stop import Stop
@@ -242,7 +241,7 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
     log_bytes, segments = state.log_bytes, len(state.segments)
     unchanged: dict[str, Any] = {
         **item.place.named,
-        "policy": item.config.policy,
+        "policy": item.config.cleanup_policy,
         "actions": (NONE,),
         "rule": rule,
         "reason": reason,
@@ -272,9 +271,11 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
 def _oldest_dirty(
     item: PartitionWork, state: PartitionState, first_dirty: int | None
 ) -> int | None:
-    if first_dirty is None or not item.config.cleanup_compact:
+    if not item.config.cleanup_compact or first_dirty is None:
         return None
-    return oldest_dirty(state, first_dirty)
+    # The active segment is rolled no later than `max.compaction.lag.ms` after it (S3.4).
+    dirty = segments_between(state.segments, first_dirty, state.log_end_offset)
+    return oldest_first_batch(dirty)
 
 
 def settings_of(config: TopicConfig) -> tuple[Setting, ...]:

@@ -23,9 +23,8 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
-from winnow.policy.decide import retention_reason
+from winnow.policy.decide import retention_of
 from winnow.policy.plan import PartitionPlan, Reason, RetentionPlan
-from winnow.policy.retention import retention_plan
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import failure
 from winnow.state import PartitionState, TopicPartition
@@ -83,7 +82,7 @@ class Known:
 
     @property
     def policy(self) -> str | None:
-        return self.config.policy
+        return self.config.cleanup_policy
 
     def left_alone(
         self, reason: Reason, *, error: str | None = None, state: PartitionState | None = None
@@ -128,10 +127,8 @@ class PartitionWork(Known):
         self, state: PartitionState, request: Request
     ) -> tuple[RetentionPlan | None, str]:
         """Return what retention deletes after a compaction that leaves `state`, and why (S3.5)."""
-        plan = None
-        if request.only != "compaction":
-            plan = retention_plan(state, self.config, request.now)
-        return plan, retention_reason(state, self.config, request.now, plan).words
+        plan, why = retention_of(state, self.config, request.now, request.only)
+        return plan, why.words
 
 
 Prepared = LeftAlone | PartitionWork
@@ -153,7 +150,7 @@ def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request)
 def known_or_left_alone(
     place: Place, log_dir: LogDir, config: TopicConfig | Unknown, request: Request
 ) -> LeftAlone | Known:
-    policy = None if isinstance(config, Unknown) else config.policy
+    policy = None if isinstance(config, Unknown) else config.cleanup_policy
     if log_dir.error is not None:
         return LeftAlone(place, policy, UNREADABLE, error=str(log_dir.error))
     if not log_dir.clean_shutdown and request.unclean_shutdown == "refuse":

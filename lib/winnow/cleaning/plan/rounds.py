@@ -102,9 +102,6 @@ def make_round(item: PartitionWork, request: Request) -> Round:
         last_records={producer: (offset, epoch) for producer, offset, epoch in rest.last_records},
         splits=splits,
         groups=tuple(groups),
-        fixed_buckets=next(
-            (split.keys.buckets for split in splits if split.keys is not None), None
-        ),
         aborted=transactions.aborted,
         summaries=place,
         unique_keys=place is not None

@@ -19,6 +19,7 @@ from winnow.logdir.metadata import (
     read_cluster_metadata,
 )
 from winnow.logdir.survey import LogDir
+from winnow.policy.describe import ALL_BROKERS, Section
 from winnow.policy.known_version import known_version, newer_features
 from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import ServerProperties
@@ -53,9 +54,7 @@ def with_metadata(
             found = metadata_settings(
                 log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
                 topics=metadata.topics,
-                topic_configs={n: _texts(own) for n, own in metadata.topic_configs.items()},
-                broker_configs={n: _texts(own) for n, own in metadata.broker_configs.items()},
-                all_brokers=_texts(metadata.all_brokers),
+                sections=_sections(metadata),
                 notes=metadata.notes,
             )
         except (CorruptLogError, OSError) as error:
@@ -70,8 +69,14 @@ def with_metadata(
     return settings, tuple(notes)
 
 
-def _texts(configs: Configs) -> dict[str, tuple[str, str]]:
-    return {key: (config.value, config.where) for key, config in configs.items()}
+def _sections(metadata: ClusterMetadata) -> dict[Section, dict[str, tuple[str, str]]]:
+    sections: dict[Section, Configs] = {ALL_BROKERS: metadata.all_brokers}
+    sections |= {("topic", name): configs for name, configs in metadata.topic_configs.items()}
+    sections |= {("broker", str(node)): own for node, own in metadata.broker_configs.items()}
+    return {
+        section: {key: (config.value, config.where) for key, config in configs.items()}
+        for section, configs in sections.items()
+    }
 
 
 def _version(log_dirs: Sequence[LogDir], metadata: ClusterMetadata | None) -> KnownVersion:

@@ -242,7 +242,7 @@ def _add(search: _Search, stored: Sequence[StoredKeys]) -> bool:
     """Add the dirty keys of some splits, and settle those that they have in the clean part. Return
     whether there are few enough of them.
     """
-    if sum(n for keys in stored for is_dirty, n in keys.parts if is_dirty) > _MOST_DIRTY:
+    if sum(part.count for keys in stored for part in keys.parts if part.dirty) > _MOST_DIRTY:
         return False
     tombstones = [] if search.known.unique else [tombstones_of(keys) for keys in stored]
     search.tombstones = _unique([search.tombstones, *tombstones])
@@ -302,9 +302,8 @@ def _ask(searches: Mapping[int, _Search], each: _Each) -> dict[_At, _Answer]:
         if not any(counts):
             answers |= {(number, at): (0, 0) for at in search.asked}
             continue
-        both = written(search.prefetch.spool, [np.ascontiguousarray(unsettled), tombstones])
-        second = both.start + 8 * counts[0]
-        parts = (replace(both, size=8 * counts[0]), Spooled(both.path, second, 8 * counts[1]))
+        arrays = [np.ascontiguousarray(unsettled), tombstones]
+        parts = written(search.prefetch.spool, arrays)
         for at in search.asked:
             summary = search.summary(at)
             questions[number, at] = partial(_answer, search.known.place, summary, *parts)

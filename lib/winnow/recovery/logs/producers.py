@@ -16,15 +16,20 @@ from numpy.typing import NDArray
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.logdir.snapshots import decode_snapshot, encode_snapshot
-from winnow.policy.producers import Marker, Producer, ProducerState, expire, from_entries, replay
+from winnow.policy.producers import (
+    Marker,
+    ProducerState,
+    expire,
+    from_entries,
+    replay,
+    without_data,
+)
 from winnow.recovery.logs.files import PartitionFiles
 from winnow.recovery.logs.java_map import JavaKeys
 from winnow.recovery.logs.segments import Batches
-from winnow.state import ProducerEntry
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 
-_NONE = -1
-_NO_EPOCH = Producer(epoch=-1)
+_NO_EPOCH = -1
 """Of a producer of which only an empty control batch is left (S5.6)."""
 
 
@@ -77,7 +82,7 @@ class ProducerManager:
         if self.map_end <= self._last_snapshot:
             return
         producers = self._state.producers
-        data = encode_snapshot(_entry(pid, producers[pid]) for pid in self._keys)
+        data = encode_snapshot(producers[pid] for pid in self._keys)
         self._files.write_snapshot(self.map_end, data)
         self._known.add(self.map_end)
         self._last_snapshot = self.map_end
@@ -107,7 +112,9 @@ class ProducerManager:
         ids, first = np.unique(rows["producer_id"], return_index=True)
         for producer_id in ids[np.argsort(first)].tolist():
             keys.add(producer_id)
-        emptied = {pid: _NO_EPOCH for pid in ids.tolist() if pid not in state.producers}
+        emptied = {
+            pid: without_data(pid, _NO_EPOCH) for pid in ids.tolist() if pid not in state.producers
+        }
         self._state = ProducerState({**state.producers, **emptied})
         return aborted
 
@@ -148,7 +155,7 @@ class ProducerManager:
         return {
             producer_id: producer.current_txn_first_offset
             for producer_id, producer in self._state.producers.items()
-            if producer.current_txn_first_offset is not None
+            if producer.current_txn_first_offset >= 0
         }
 
     def _transactions(
@@ -197,20 +204,6 @@ def _changes(producer_ids: NDArray[np.int64], data: NDArray[np.bool_]) -> NDArra
     changes = np.ones(len(order), np.bool_)
     changes[order] = ~repeated
     return changes
-
-
-def _entry(producer_id: int, producer: Producer) -> ProducerEntry:
-    first, last = producer.current_txn_first_offset, producer.last_data_offset
-    return ProducerEntry(
-        producer_id=producer_id,
-        epoch=producer.epoch,
-        last_sequence=_NONE if last is None else producer.last_sequence,
-        last_offset=_NONE if last is None else last,
-        offset_delta=0 if last is None else producer.offset_delta,
-        timestamp=producer.timestamp,
-        coordinator_epoch=producer.coordinator_epoch,
-        current_txn_first_offset=_NONE if first is None else first,
-    )
 
 
 def _outside_transaction(producer_id: int, offset: int, path: str) -> CorruptLogError:

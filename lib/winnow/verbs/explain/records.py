@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from winnow.policy.fate import (
-    Fact,
-    Fate,
-    RecordFacts,
-    RoundFacts,
-    Verdict,
-    delete_horizon,
-    record_fate,
-)
+from winnow.policy.fate import Fact, Fate, RecordFacts, Verdict, delete_horizon, record_fate
 from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
 from winnow.verbs.explain.find import FoundRecord, Search
@@ -77,6 +69,7 @@ def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> F
     ]
     aborted = next(iter(between[["first_offset", "last_offset"]].tolist()), None)
     facts = RecordFacts(
+        now=ground.now,
         offset=record.offset,
         batch=record.batch,
         null_key=record.key is None,
@@ -87,19 +80,7 @@ def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> F
         emptied=record.control and record.discardable,
         retain_legacy_deletes=segment.log_mtime_ms > job.legacy_delete_horizon_ms,
     )
-    return record_fate(
-        facts,
-        RoundFacts(
-            now=ground.now,
-            first_dirty_offset=job.first_dirty_offset,
-            end_offset=job.end_offset,
-            delete_retention_ms=job.delete_retention_ms,
-            last_records=job.last_records,
-            emptied_end=job.emptied_end,
-            delete_horizons=job.delete_horizons,
-            converts=job.converts,
-        ),
-    )
+    return record_fate(facts, job)
 
 
 def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:

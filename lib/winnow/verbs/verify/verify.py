@@ -20,7 +20,7 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.topic_globs import check_globs
 from winnow.policy.transaction_runs import fold
-from winnow.policy.txn_entries import EntryFault, Unexplained, across, unexplained_fault
+from winnow.policy.txn_entries import across
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
@@ -188,28 +188,25 @@ def _entries(
         (check.runs, check.promises)
         for check in takewhile(lambda c: c.promises is not None, checks)
     ]
-    seen: set[int] = set()
-    for found in across(
-        [(runs, promised) for runs, promised in known if runs is not None and promised is not None]
+    reported: set[int] = set()
+    for number, fault in across(
+        [(runs, promised) for runs, promised in known if runs is not None and promised is not None],
+        partial(_batch_with, place),
     ):
-        number, fault = (
-            (found.segment, _looked_up(place, found)) if isinstance(found, Unexplained) else found
-        )
-        if fault is not None and number not in seen:
-            seen.add(number)
+        if number not in reported:
+            reported.add(number)
             yield txn_index_finding(segments[number], fault)
 
 
-def _looked_up(place: Scope, found: Unexplained) -> EntryFault | None:
+def _batch_with(place: Scope, offset: int) -> tuple[int, int | None] | None:
     try:
-        batch = Segments(Places(), place.directory).find_offset(found.offset)
+        batch = Segments(Places(), place.directory).find_offset(offset)
     except FAILS_ONE_PARTITION:
         return None  # this is a finding of its own
     if batch is None:
         return None
     row = batch.piece.rows[batch.row]
-    if row["base_offset"] > found.offset:
+    if row["base_offset"] > offset:
         return None  # a cleaning removed it
     data = (int(row["attributes"]) & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL
-    begins_at, producer = int(row["base_offset"]), int(row["producer_id"])
-    return unexplained_fault(found, begins_at=begins_at, producer=producer, data=data)
+    return int(row["base_offset"]), int(row["producer_id"]) if data else None

@@ -95,7 +95,7 @@ def test_each_broker_uses_its_own_properties(tmp_path: Path) -> None:
         Settings(server_properties=[two, one], topic_configs=NAMED), STORAGE, surveyed(*paths)
     )
     found = [settings.resolve("t", node_id=node) for node in (1, 2, 3)]
-    assert [config.policy for config in found[:2] if isinstance(config, TopicConfig)] == [
+    assert [config.cleanup_policy for config in found[:2] if isinstance(config, TopicConfig)] == [
         "compact",
         "delete",
     ]

@@ -37,7 +37,7 @@ def surveyed(*paths: Path) -> tuple[LogDir, ...]:
 
 def policy(settings: Settings) -> str:
     config = settings.resolve("c-none", node_id=1)
-    return config.policy if isinstance(config, TopicConfig) else config.reason
+    return config.cleanup_policy if isinstance(config, TopicConfig) else config.reason
 
 
 def test_first_log_directory_with_a_metadata_log_is_read(tmp_path: Path) -> None:
