@@ -19,9 +19,8 @@ from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import weigh
-from winnow.cleaning.summaries.known import place_for, with_summaries
 from winnow.cleaning.summaries.search import walk_partitions
-from winnow.cleaning.summaries.store import read_list, record
+from winnow.cleaning.summaries.store import place_for, read_list, record, with_summaries
 from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.lock import locked

@@ -17,7 +17,7 @@ from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RunResult
 from winnow.cleaning.rewrite.compaction import weigh
-from winnow.cleaning.summaries.known import with_summaries
+from winnow.cleaning.summaries.store import with_summaries
 from winnow.logdir.lock import locked, why_seen_here_only
 from winnow.logdir.survey import LogDir, check_one_node, topics_of
 from winnow.runtime.cancel import cancelling_jobs

@@ -20,9 +20,8 @@ from winnow.cleaning.plan.prepared import (
     why_unwritable,
 )
 from winnow.cleaning.request import Request
-from winnow.cleaning.summaries.known import KnownSegments, place_for
-from winnow.cleaning.summaries.search import walk_partitions
-from winnow.cleaning.summaries.store import read_list
+from winnow.cleaning.summaries.search import KnownSegments, walk_partitions
+from winnow.cleaning.summaries.store import place_for, read_list
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right

@@ -10,8 +10,7 @@ from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
-from winnow.cleaning.summaries.known import place_for
-from winnow.cleaning.summaries.store import read_list
+from winnow.cleaning.summaries.store import place_for, read_list
 from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX

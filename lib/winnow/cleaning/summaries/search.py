@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from pyspark import SparkContext
 
-from winnow.cleaning.summaries.known import KnownSegments
 from winnow.cleaning.summaries.store import read_keys
 from winnow.cleaning.summaries.truncated import seemingly_in, share_seemingly_in, size_of
 from winnow.errors import FAILS_ONE_PARTITION
@@ -51,6 +50,18 @@ _ASK_BYTES = 2**26
 _NOTHING: Mapping[str, Any] = {}
 _AT_ONCE = 2**22
 """Keys of the clean part that are in memory at once, unless a split has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSegments:
+    """What is known of a partition that is about to be compacted."""
+
+    place: str
+    end_offset: int
+    segments: Mapping[int, SegmentSummary]
+    """By base offset, those that stay unless a dirty record has one of their keys."""
+    unique: bool
+    """See `Kept.has_unique_keys`."""
 
 
 @dataclass(slots=True)

@@ -19,14 +19,16 @@ import shutil
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self, TypeAlias
 
 import numpy as np
 
+from winnow.cleaning.request import Request
 from winnow.cleaning.summaries.truncated import Keys, packed, size_of
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.logdir.survey import LogDir
 from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
 from winnow.storage.output_file import write_output
@@ -38,6 +40,8 @@ from winnow.storage.private import (
     read_private,
     write_unsynced,
 )
+from winnow.storage.urls import is_remote
+from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 _log = logging.getLogger(__name__)
 
@@ -125,10 +129,35 @@ def opened(
     return place, (int.from_bytes(secret[:8], "big"), int.from_bytes(secret[8:], "big"))
 
 
+def with_summaries(request: Request, dirs: Sequence[LogDir]) -> Request:
+    """Return the request with the secret of the summaries; without summaries if tasks run
+    elsewhere, or if they can't be used.
+    """
+    where, found = request.key_summaries, None
+    if where is not None and request.spool is not None:
+        found = opened(where, {d.path: map(str, d.partitions) for d in dirs})
+    if found is None:
+        return replace(request, key_summaries=None)
+    place, secret = found
+    return replace(request, key_summaries=place, secret=secret)
+
+
 def place_of(directory: str, partition: str) -> str:
     """Return the directory for the summaries of the partition in directory `partition`."""
     log_dir, _, name = partition.rpartition("/")
     return f"{_of_log_dir(directory, log_dir)}/{name}"
+
+
+def place_for(state: PartitionState, request: Request) -> str | None:
+    """Return the directory for the summaries of a partition, if there are any.
+
+    Kafka's own topics are always read whole: a run counts the holders of their keys. So are remote
+    segments: their files have no inode and no ctime.
+    """
+    internal = state.topic_partition.topic in INTERNAL_TOPICS
+    if request.key_summaries is None or internal or is_remote(state.directory):
+        return None
+    return place_of(request.key_summaries, state.directory)
 
 
 def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
