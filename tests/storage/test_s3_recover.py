@@ -23,12 +23,11 @@ from winnow.cleaning.commit.commit import (
     begin_round,
     commit_cleaner_checkpoint,
     commit_groups,
-    commit_log_start,
 )
 from winnow.errors import UsageError
 from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
 from winnow.logdir.commit.journal import Journal, JournalGroup, with_staged
-from winnow.logdir.commit.retain import delete_segments
+from winnow.logdir.commit.retain import delete_segments, follow_log_start
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.listing import list_segments
@@ -78,7 +77,7 @@ class Round:
         state = replace(
             state_of(self.root), log_dir=root, topic_partition=self.of, log_start_offset=10
         )
-        commit_log_start(storage, state, COMPACTED)
+        follow_log_start(storage, state, COMPACTED)
 
 
 @pytest.fixture

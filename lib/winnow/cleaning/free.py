@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from winnow.cleaning.carry_out import CarriedOut
-from winnow.cleaning.commit.commit import commit_log_start, commit_several
+from winnow.cleaning.commit.commit import commit_several
 from winnow.cleaning.commit.retention import retain_only, state_now
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
@@ -19,7 +19,7 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.logdir.commit.retain import delete_segments
+from winnow.logdir.commit.retain import delete_segments, follow_log_start
 from winnow.policy.free import file_bytes, oldest_first
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
@@ -108,7 +108,7 @@ def _follow(
         return retain_only(item, request)
     try:
         after = state_now(item)
-        commit_log_start(
+        follow_log_start(
             request.storage, after, checkpoint_entries(after.topic_partition.topic, item.config)
         )
     except FAILS_ONE_PARTITION as error:

@@ -17,12 +17,11 @@ from winnow.logdir.commit.journal import Journal, write_journal
 from winnow.logdir.commit.keeping import begin_keeping, end_keeping
 from winnow.logdir.commit.kept import kept_path, read_kept
 from winnow.logdir.commit.leftovers import check_unchanged
-from winnow.logdir.commit.retain import follow_log_start
 from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.runtime.progress import Progress
 from winnow.runtime.side_by_side import side_by_side
-from winnow.state import Entries, PartitionState, Segment, TopicPartition
+from winnow.state import PartitionState, Segment, TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.places import KEEP_FREE_BYTES, free_bytes
 from winnow.storage.turns import in_turn
@@ -80,11 +79,6 @@ def commit_cleaner_checkpoint(
     place: a checkpoint that is too high resurrects deleted keys (S8.7).
     """
     update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
-
-
-def commit_log_start(storage: Storage, state: PartitionState, entries: Entries) -> None:
-    """Update side files and checkpoints after segments were deleted (S7.6, 3-5)."""
-    follow_log_start(storage, state.log_dir, state.topic_partition, state.log_start_offset, entries)
 
 
 @contextmanager

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from winnow.cleaning.commit.commit import commit_cleaner_checkpoint, commit_log_start, kept_by
+from winnow.cleaning.commit.commit import commit_cleaner_checkpoint, kept_by
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepared import PartitionWork
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.logdir.commit.retain import lags_behind, retain
+from winnow.logdir.commit.retain import follow_log_start, lags_behind, retain
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
@@ -59,7 +59,7 @@ def retain_from(
             entries=entries,
         )
     elif applied and not entries.remote and lags_behind(state):
-        commit_log_start(request.storage, state, entries)
+        follow_log_start(request.storage, state, entries)
     else:
         return state
     return state_now(item, state.segments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from winnow.errors import NO_SPACE, CorruptLogError
 from winnow.logdir.checkpoints import (
@@ -54,7 +55,7 @@ def retain(
         if roll:
             roll_active(storage, state)
         delete_segments(storage, state.directory, deleted)
-    follow_log_start(storage, state.log_dir, state.topic_partition, log_start_offset, entries)
+    follow_log_start(storage, replace(state, log_start_offset=log_start_offset), entries)
 
 
 def roll_active(storage: Storage, state: PartitionState) -> None:
@@ -135,25 +136,22 @@ def _delete_file(storage: Storage, path: str) -> None:
         storage.unlink(path)
 
 
-def follow_log_start(
-    storage: Storage,
-    log_dir: str,
-    topic_partition: TopicPartition,
-    log_start_offset: int,
-    entries: Entries,
-) -> None:
-    """Update the side files of a partition to its segments and its log start offset (S7.6, 3-5)."""
-    directory, log_start = f"{log_dir}/{topic_partition}", f"{log_dir}/{LOG_START_CHECKPOINT}"
+def follow_log_start(storage: Storage, state: PartitionState, entries: Entries) -> None:
+    """Update the side files of a partition to its segments on the disk and to the log start offset
+    of `state` (S7.6, 3-5).
+    """
+    topic_partition, directory = state.topic_partition, state.directory
+    log_start = f"{state.log_dir}/{LOG_START_CHECKPOINT}"
     # In this order `lags_behind` detects an interruption: it ignores the cleaner's entry.
     if entries.compacted:
-        path = f"{log_dir}/{CLEANER_CHECKPOINT}"
-        _raise_entry(storage, path, topic_partition, log_start_offset, missing=False)
+        path = f"{state.log_dir}/{CLEANER_CHECKPOINT}"
+        _raise_entry(storage, path, topic_partition, state.log_start_offset, missing=False)
     epochs = read_leader_epochs(storage, directory)
-    folded = fold_leader_epochs(epochs, log_start_offset)
+    folded = fold_leader_epochs(epochs, state.log_start_offset)
     if folded != epochs:
         write_leader_epochs(storage, directory, folded)
     if entries.remote:
-        _raise_entry(storage, log_start, topic_partition, log_start_offset, missing=True)
+        _raise_entry(storage, log_start, topic_partition, state.log_start_offset, missing=True)
         return
     entry = read_offset_checkpoint(storage, log_start).get(topic_partition)
     bases = log_bases(files_in(storage, directory))

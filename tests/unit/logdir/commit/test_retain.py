@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ def _log(tmp_path: Path, **checkpoints: int) -> Path:
         for name, offset in checkpoints.items()
     }
     return logs.make_log(tmp_path / "log", SEGMENTS, end=12, checkpoints=names)
+
+
+def _follow(root: Path, log_start_offset: int, entries: Entries) -> None:
+    state = replace(logs.state_of(root), log_start_offset=log_start_offset)
+    follow_log_start(STORAGE, state, entries)
 
 
 def test_case_92_snapshots_are_deleted_with_their_segments(tmp_path: Path) -> None:
@@ -143,7 +149,7 @@ def test_log_start_entry_is_dropped_once_it_is_redundant(
 @pytest.mark.parametrize(("entry", "raised"), [(4, 6), (6, 6), (9, 9)])
 def test_cleaner_entry_is_raised_to_the_log_start(tmp_path: Path, entry: int, raised: int) -> None:
     root = _log(tmp_path, cleaner=entry)
-    follow_log_start(STORAGE, str(root), logs.T, 6, logs.COMPACTED)
+    _follow(root, 6, logs.COMPACTED)
     assert logs.state_of(root).cleaner_checkpoint == raised
     assert read_leader_epochs(STORAGE, f"{root}/t-0") == ((4, 6),)
 
@@ -165,7 +171,7 @@ def test_log_start_entry_with_remote_storage_is_never_dropped(
         entries=remote,
     )
     assert logs.state_of(root).log_start_checkpoint == left
-    follow_log_start(STORAGE, str(root), logs.T, 3, remote)
+    _follow(root, 3, remote)
     assert logs.state_of(root).log_start_checkpoint == left
 
 
@@ -210,11 +216,11 @@ def test_log_start_with_remote_storage_is_kept_if_segments_changed(
 @pytest.mark.parametrize("entry", [4, 6, 9])
 def test_stale_cleaner_entry_of_an_uncompacted_log_is_kept(tmp_path: Path, entry: int) -> None:
     root = _log(tmp_path, cleaner=entry)
-    follow_log_start(STORAGE, str(root), logs.T, 6, Entries(compacted=False, remote=False))
+    _follow(root, 6, Entries(compacted=False, remote=False))
     assert logs.state_of(root).cleaner_checkpoint == entry
 
 
 def test_no_checkpoint_is_created(tmp_path: Path) -> None:
     root = _log(tmp_path)
-    follow_log_start(STORAGE, str(root), logs.T, 6, logs.COMPACTED)
+    _follow(root, 6, logs.COMPACTED)
     assert not list(root.glob("*checkpoint*"))
