@@ -10,7 +10,8 @@ from winnow.cleaning.result import RunResult
 from winnow.cli.call import Call
 from winnow.cli.options import CommandLine
 from winnow.cli.out import tell_page
-from winnow.cli.run import prepare, tell_report, tell_result
+from winnow.cli.outlets import tell_report
+from winnow.cli.run import prepare, tell_result
 from winnow.errors import WinnowError
 from winnow.resources import resource
 from winnow.words import size

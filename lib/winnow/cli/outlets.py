@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.basic_auth import split_off
 from winnow.cli.options import CommandLine, dashed
-from winnow.cli.out import as_json, complain, copying_errors
+from winnow.cli.out import as_json, complain, copying_errors, tell_page
 from winnow.cli.text.json_output import failure_to_json, without_result
 from winnow.clock import now_ms
 from winnow.errors import NoSpaceError, UsageError, WinnowError
@@ -50,18 +50,27 @@ def wants_report(verb: str, request: CommandLine) -> bool:
     return request.report != NO_REPORT and (verb == "clean" or request.report is not None)
 
 
-def write_page(result: RunResult, file: str | None) -> Path:
-    """Write the HTML page of a run, into a new file beside those of earlier runs by default. Return
-    its path. Raises WinnowError if it can't be written, and may raise any other exception.
+def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
+    """Write the HTML page of a run, into a new file beside those of earlier runs by default, and
+    print where it is. If it can't be written, print that too: the run is not affected.
     """
-    from winnow.report.write import user_dir, write_report  # noqa: PLC0415 - it loads Jinja
+    try:
+        from winnow.report.write import user_dir, write_report  # noqa: PLC0415 - it loads Jinja
 
-    path = user_dir("reports") / f"{result.run_id}.html" if file is None else Path(file)
-    if file is None:
-        with suppress(OSError):  # the file's own error says more
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_report(result, path)
-    return path.resolve()
+        path = user_dir("reports") / f"{result.run_id}.html" if file is None else Path(file)
+        if file is None:
+            with suppress(OSError):  # the file's own error says more
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_report(result, path)
+        where = path.resolve()
+    except Exception as error:  # noqa: BLE001 - a failed report must not fail the run
+        known = isinstance(error, WinnowError)
+        complain(str(error) if known else f"the report could not be written: {error}")
+        return
+    if json:
+        complain(f"report: {where}")
+    else:
+        tell_page(["", f"Report: {where}"])
 
 
 class Outlets:

@@ -23,11 +23,11 @@ from winnow.cli.inputs import (
 from winnow.cli.line.saved import Saving, load
 from winnow.cli.options import SAFETY, CommandLine, argument, value_of
 from winnow.cli.out import complain, page_width, picked, tell_json, tell_notes, tell_page
-from winnow.cli.outlets import Outlets, check_outlets, logged, wants_report, write_page
+from winnow.cli.outlets import Outlets, check_outlets, logged, tell_report, wants_report
 from winnow.cli.text.json_output import to_json
 from winnow.cli.text.table import page, summary
 from winnow.clock import now_ms
-from winnow.errors import UsageError, WinnowError
+from winnow.errors import UsageError
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
 from winnow.storage.places import open_tree
@@ -224,19 +224,3 @@ def tell_result(result: RunResult, request: CommandLine, **more: Any) -> None:  
         tell_page([summary(result)])
     else:
         tell_page(page(result, page_width(), everything=request.all))
-
-
-def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
-    """Write the report and print where it is. If it can't be written, print that too: the run is
-    not affected.
-    """
-    try:
-        path = write_page(result, file)
-    except Exception as error:  # noqa: BLE001 - a failed report must not fail the run
-        known = isinstance(error, WinnowError)
-        complain(str(error) if known else f"the report could not be written: {error}")
-        return
-    if json:
-        complain(f"report: {path}")
-    else:
-        tell_page(["", f"Report: {path}"])

@@ -4,8 +4,7 @@ import pytest
 
 from tests.unit.cli.results import partition, run_of
 from winnow.cli.options import CommandLine
-from winnow.cli.outlets import check_outlets, wants_report
-from winnow.cli.run import tell_report
+from winnow.cli.outlets import check_outlets, tell_report, wants_report
 from winnow.errors import UsageError
 
 
