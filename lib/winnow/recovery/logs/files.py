@@ -35,10 +35,10 @@ class PartitionFiles:
                 )
         self._storage, self.directory = storage, directory
         self.sizes = {entry.name: entry.size for entry in entries if entry.is_file}
-        self.snapshots = {base_offset_of(name) for name in self.sizes if name.endswith(SNAPSHOT)}
-        """Offsets of the snapshots that there would be by now."""
-        self.written: dict[int, bytes] = {}
-        """The new ones, by offset."""
+        self.snapshots: dict[int, bytes | None] = {
+            base_offset_of(name): None for name in self.sizes if name.endswith(SNAPSHOT)
+        }
+        """Those that there would be by now, by offset. None: as it lies on the disk."""
 
     def path(self, name: str) -> str:
         return f"{self.directory}/{name}"
@@ -47,16 +47,8 @@ class PartitionFiles:
         return self._storage.read_bytes(self.path(name))
 
     def snapshot(self, offset: int) -> bytes:
-        written = self.written.get(offset)
+        written = self.snapshots.get(offset)
         return self.read(segment_file(offset, SNAPSHOT)) if written is None else written
-
-    def write_snapshot(self, offset: int, data: bytes) -> None:
-        self.snapshots.add(offset)
-        self.written[offset] = data
-
-    def remove_snapshot(self, offset: int) -> None:
-        self.snapshots.discard(offset)
-        self.written.pop(offset, None)
 
     def transactions_lie_below(self, base: int) -> bool:
         """`TransactionIndex.sanityCheck`: whether an entry ends below its segment."""

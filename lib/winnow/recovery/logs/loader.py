@@ -316,11 +316,11 @@ class _Loader:
                     files[name] = data
         if LEADER_EPOCHS not in self._entries and not self._epochs.changed:
             files[LEADER_EPOCHS] = b""
-        for offset, data in sorted(self._files.written.items()):
+        for offset, written in sorted(self._files.snapshots.items()):
             name = segment_file(offset, SNAPSHOT)
-            if self._files.differs(name, data):
-                files[name] = data
-        gone, end = sorted(self._before - self._files.snapshots), self._end
+            if written is not None and self._files.differs(name, written):
+                files[name] = written
+        gone, end = sorted(self._before - self._files.snapshots.keys()), self._end
         return Truncation(
             removed=tuple(RemovedSegment(segment.base, segment.before) for segment in removed),
             cuts=tuple(

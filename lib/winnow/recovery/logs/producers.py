@@ -83,7 +83,7 @@ class ProducerManager:
             return
         producers = self._state.producers
         data = encode_snapshot(producers[pid] for pid in self._keys)
-        self._files.write_snapshot(self.map_end, data)
+        self._files.snapshots[self.map_end] = data
         self._known.add(self.map_end)
         self._last_snapshot = self.map_end
 
@@ -122,7 +122,7 @@ class ProducerManager:
         """Remove a snapshot, if this manager knows it."""
         if offset in self._known:
             self._known.discard(offset)
-            self._files.remove_snapshot(offset)
+            self._files.snapshots.pop(offset, None)
 
     def truncate_fully(self, offset: int) -> None:
         """Forget all: the log begins anew at this offset."""
