@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class LogFile:
         return self.base_offset + MAX_OFFSET_SPAN + 1 if self.following is None else self.following
 
 
-_NO_BATCHES = np.empty(0, COLUMNS)
+NO_BATCHES = np.empty(0, COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class LogCheck:
     """Up to this byte there are only sound batches: the file's size if all of it is sound."""
     producers: bool = False
     """True if some batch was written by an idempotent or transactional producer."""
-    batches: Array = field(default_factory=lambda: _NO_BATCHES, repr=False)
+    batches: Array = field(default_factory=lambda: NO_BATCHES, repr=False)
     """Dtype COLUMNS: batches that begin below `sound_bytes`."""
     events: Array | None = field(default=None, repr=False)
     """Dtype EVENT, from `Gatherer`; None if some are unknown."""
@@ -80,10 +80,6 @@ class LogCheck:
     """How transactions span this segment; None if unknown or unreliable."""
     promises: EntryPromises | None = field(default=None, repr=False)
     """What its transaction index says about earlier segments; None as for `runs`."""
-
-    def without_batches(self) -> LogCheck:
-        """Return what a task sends to the driver."""
-        return replace(self, batches=_NO_BATCHES, events=None)
 
 
 def check_log(storage: Storage, log: LogFile, *, max_decompressed_bytes: int) -> LogCheck:
@@ -93,9 +89,8 @@ def check_log(storage: Storage, log: LogFile, *, max_decompressed_bytes: int) ->
     Never raises for what is in the file, or for a file that can't be read.
     """
     reader = _Reader(storage, log, max_decompressed_bytes)
-    at: int | None = 0
-    least = log.base_offset
-    while at is not None and at < log.size:
+    at, least = 0, log.base_offset
+    while at < log.size:
         at, least = reader.read_on(at, least)
     return reader.result()
 
@@ -117,10 +112,9 @@ class _Reader:
         """End of the last batch with the right CRC."""
         self._told: set[Kind] = set()
 
-    def read_on(self, at: int, least: int) -> tuple[int | None, int]:
-        """Read up to the end, or to bytes that are not a batch.
-
-        Returns (position to continue at, least offset there); the position is None at the end.
+    def read_on(self, at: int, least: int) -> tuple[int, int]:
+        """Read up to the end, or to bytes that are not a batch. Return where to continue, and the
+        least offset there.
         """
         log = self._log
         items = read_to_stop(
@@ -144,9 +138,9 @@ class _Reader:
                 self._piece_bytes = _CAREFUL_BYTES
                 return at, least
             self._add(Kind.UNREADABLE, error, position=at, offsets=(least, None))
-        return None, least
+        return log.size, least
 
-    def _pass(self, stop: Stop, least: int) -> tuple[int | None, int]:
+    def _pass(self, stop: Stop, least: int) -> tuple[int, int]:
         """Report bytes that are not the next batch, and find where reading can continue."""
         log = self._log
         if stop.status is WalkStatus.OUT_OF_ORDER:
@@ -164,7 +158,7 @@ class _Reader:
             self._storage, log.path, stop.position, log.size, log.base_offset, log.end_offset
         )
         if found is None:
-            position, following = None, log.following
+            position, following = log.size, log.following
             rest = f"no batch in the {log.size - stop.position} bytes up to the end"
         else:
             position, following = found

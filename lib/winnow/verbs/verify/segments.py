@@ -21,7 +21,7 @@ from winnow.storage.contract import Storage
 from winnow.survey.gather import aborted_rows
 from winnow.verbs.verify.findings import Finding
 from winnow.verbs.verify.kinds import Kind
-from winnow.verbs.verify.logs import LogCheck, LogFile, check_log
+from winnow.verbs.verify.logs import NO_BATCHES, LogCheck, LogFile, check_log
 
 _KIND = {INDEX: Kind.OFFSET_INDEX, TIMEINDEX: Kind.TIME_INDEX}
 _ENTRY_SIZE = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}
@@ -43,7 +43,8 @@ def check_segment(storage: Storage, file: LogFile, *, max_decompressed_bytes: in
                 found += _index(storage, file, log, suffix)
         runs, promised, wrong = _transactions(storage, file, log)
         found += wrong
-    return replace(log.without_batches(), findings=tuple(found), runs=runs, promises=promised)
+    log = replace(log, batches=NO_BATCHES, events=None)  # the driver needs neither
+    return replace(log, findings=tuple(found), runs=runs, promises=promised)
 
 
 def _index(storage: Storage, file: LogFile, log: LogCheck, suffix: str) -> Iterator[Finding]:
