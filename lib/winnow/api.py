@@ -35,7 +35,7 @@ from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.stop import Stop
 from winnow.storage.places import Places
-from winnow.verbs.output.run import Destinations, elsewhere_of, run_anywhere
+from winnow.verbs.output.run import Destinations, run_anywhere
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def plan(spark: WithContext, log_dirs: Sequence[str], **options: Unpack[PlanOpti
     LogDirInUseError if a broker is running on it, and StoppedError if the run was stopped before it
     had a result.
     """
-    elsewhere = elsewhere_of(log_dirs, **_destinations(options))
-    return run_anywhere(elsewhere, spark, log_dirs, Request.of(options, touch=False))
+    places = _destinations(options)
+    return run_anywhere(spark, log_dirs, Request.of(options, touch=False), **places)
 
 
 @checked
@@ -142,9 +142,8 @@ def clean(
     output = places.get("output") or ()
     if ledger is not None:
         check_ledger(ledger, (*log_dirs, *output))
-    elsewhere = elsewhere_of(log_dirs, **places)
     started = now_ms()
-    result = run_anywhere(elsewhere, spark, log_dirs, request)
+    result = run_anywhere(spark, log_dirs, request, **places)
     if ledger is None:
         return result
     addition = cleaning(result, log_dirs=log_dirs, started=started, ended=now_ms())

@@ -26,28 +26,22 @@ class Destinations(TypedDict, total=False):
     work_space: int | None
 
 
-def elsewhere_of(
+def run_anywhere(
+    spark: WithContext,
     log_dirs: Sequence[str],
+    request: Request,
     *,
     output: Sequence[str] = (),
     **how: Any,  # noqa: ANN401 - the other Destinations
-) -> Elsewhere | None:
-    """Return the sources and destinations; None if everything is cleaned in place."""
+) -> RunResult:
+    """Call `run` in place, or with an output on private copies."""
     if not output:
-        return None
-    return Elsewhere(
+        return run(spark, log_dirs, request)
+    elsewhere = Elsewhere(
         sources=[open_tree(path) for path in log_dirs],
         destinations=[open_tree(path) for path in output],
         **how,
     )
-
-
-def run_anywhere(
-    elsewhere: Elsewhere | None, spark: WithContext, log_dirs: Sequence[str], request: Request
-) -> RunResult:
-    """Call `run` in place or on private copies."""
-    if elsewhere is None:
-        return run(spark, log_dirs, request)
     if request.keep_replaced or request.free_at_least is not None:
         raise UsageError(
             "with an output, a run neither replaces nor frees anything in the log directory",
