@@ -18,6 +18,7 @@ from winnow.cli.out import (
     Styled,
     by_the_rules,
     fields_of,
+    item,
     section,
     tell_notes,
     version_keys,
@@ -76,9 +77,7 @@ def run_doctor(call: Call, own: DoctorOptions) -> int:
 
 
 def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
-    advice = [
-        {"command": command(item.arguments, request), "why": item.why} for item in found.advice
-    ]
+    advice = [{"command": command(one.arguments, request), "why": one.why} for one in found.advice]
     return {**fields_of(found, "kafka"), **version_keys(found.kafka), "advice": advice}
 
 
@@ -99,9 +98,7 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
         "Overdue for compaction", (_overdue_line(found.now, o) for o in found.overdue)
     )
     if found.dead_cleaner:
-        yield Paragraph(
-            f"Is the cleaner dead? {found.dead_cleaner}", style="yellow", indent=2, hang=2
-        )
+        yield item(f"Is the cleaner dead? {found.dead_cleaner}", "yellow")
     yield from listed(
         "Held back by open transactions",
         (
@@ -155,10 +152,10 @@ def _gains(found: Diagnosis) -> Iterator[Line]:
         yield f"  nothing: the topics' settings allow none, at {moment(found.now)}"
     for one in found.unfreed[:_SHOWN]:
         many = counted(one.partitions, "partition")
-        yield _item(f"{one.topic}  {size(one.log_bytes)} in {many}: {one.reason}")
+        yield item(f"{one.topic}  {size(one.log_bytes)} in {many}: {one.reason}")
     if rest := found.unfreed[_SHOWN:]:
         total = sum(one.log_bytes for one in rest)
-        yield _item(f"{counted(len(rest), 'more topic')}  {size(total)}; `plan` gives each reason")
+        yield item(f"{counted(len(rest), 'more topic')}  {size(total)}; `plan` gives each reason")
 
 
 def _advice(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
@@ -210,15 +207,11 @@ def _when(ms: int | None) -> str:
     return "never" if ms is None else instant(ms)
 
 
-def _item(text: str) -> Paragraph:
-    return Paragraph(text, indent=2, hang=2)
-
-
 def listed(title: str, lines: Iterable[str]) -> Iterator[Line]:
     """Yield the title and the first lines; nothing if there are no lines."""
     lines = [*lines]
     more = [Styled(f"  and {len(lines) - MOST:,} more; --json has all", "dim")]
-    shown = [*map(_item, lines[:MOST]), *(more if len(lines) > MOST else ())]
+    shown = [*map(item, lines[:MOST]), *(more if len(lines) > MOST else ())]
     yield from section(title, shown)
 
 

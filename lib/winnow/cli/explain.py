@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
 from winnow.cli.options import HEX, OTHER, dashed, value_of
-from winnow.cli.out import Line, Paragraph, by_the_rules, picked, section, tell_notes, version_keys
+from winnow.cli.out import (
+    Line,
+    Paragraph,
+    by_the_rules,
+    item,
+    picked,
+    section,
+    tell_notes,
+    version_keys,
+)
 from winnow.errors import UsageError
 from winnow.words import counted, instant, moment, size
 
@@ -157,10 +166,10 @@ def page(found: Explanation, asked: ExplainOptions) -> Iterator[Line]:
     ]
     policy = "" if found.policy is not None else ", cleanup.policy is unknown"
     yield f"{found.topic}-{found.partition} in {found.log_dir}{policy}, at {moment(found.now)}"
-    yield _words(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}")
+    yield item(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}")
     if found.error is not None:
-        yield _words(found.error)
-    yield _words(by_the_rules(found.kafka))
+        yield item(found.error)
+    yield item(by_the_rules(found.kafka))
     told = {s.key for s in shown}
     yield from _table(
         [
@@ -175,14 +184,10 @@ def page(found: Explanation, asked: ExplainOptions) -> Iterator[Line]:
     yield from section("Deciding settings, and where they come from", settings, style="")
 
 
-def _words(text: str) -> Paragraph:
-    return Paragraph(text, indent=2, hang=2)
-
-
 def _segment(s: SegmentFate) -> Paragraph:
     what = f"{s.base_offset}  {size(s.log_bytes)}, newest {instant(s.newest)}"
     deleted = "deleted: " if s.fate.verdict.value == "goes" else ""
-    return _words(f"{what}: {deleted}{s.fate.words} ({s.fate.rule})")
+    return item(f"{what}: {deleted}{s.fate.words} ({s.fate.rule})")
 
 
 def _is_told(fact: Fact, reason: str) -> bool:

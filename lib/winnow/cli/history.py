@@ -11,12 +11,12 @@ from winnow.cli.call import Call
 from winnow.cli.options import NOW, OTHER, value_of
 from winnow.cli.out import (
     Line,
-    Paragraph,
     Row,
     Styled,
     aligned,
     fields_of,
     fitted,
+    item,
     page_width,
     section,
 )
@@ -171,6 +171,6 @@ def _more(count: int, noun: str) -> Iterator[Line]:
 
 def _left_alone(groups: Sequence[Alike]) -> Iterator[Line]:
     for group in groups[:MOST_REASONS]:
-        words = f"{first_few(group.names, MOST_NAMES)}: {group.words('--json')}"
-        yield Paragraph(words, style="yellow", indent=2, hang=2)
+        names = first_few(group.names, MOST_NAMES)
+        yield item(f"{names}: {group.words('--json')}", "yellow")
     yield from _more(len(groups) - MOST_REASONS, "reason")

@@ -74,6 +74,11 @@ class Paragraph(Styled):
 Line = str | Styled
 
 
+def item(text: str, style: str = "") -> Paragraph:
+    """Return an item of a list, whose further lines are indented more."""
+    return Paragraph(text, style, indent=2, hang=2)
+
+
 def section(title: str, lines: Iterable[Line], *, style: str = "bold") -> Iterator[Line]:
     """Yield an empty line, the title, and the lines. Nothing if there are no lines."""
     for number, line in enumerate(lines):

@@ -40,7 +40,13 @@ class RecoverOptions:
 
 def run_recover(call: Call, asked: RecoverOptions) -> int:
     line = call.request
-    _check(asked)
+    if asked.truncate and (asked.undo is not None or asked.purge is not None):
+        raise UsageError(
+            "--truncate can't be combined with --undo or --purge",
+            hint="Recover the directory first, then run again.",
+        )
+    if asked.discard_cut and not asked.truncate:
+        raise UsageError("--discard-cut without --truncate", expected="both, or neither")
     check_log_dirs(line.log_dirs)
     result = _recovered(call, asked)
     of_broker = None
@@ -53,16 +59,6 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
         tell_notes(of_broker.notes)
         tell_page(cut_lines(of_broker, typed(command(("recover", "--truncate"), line))))
     return max(result.exit_code, of_broker.exit_code)
-
-
-def _check(asked: RecoverOptions) -> None:
-    if asked.truncate and (asked.undo is not None or asked.purge is not None):
-        raise UsageError(
-            "--truncate can't be combined with --undo or --purge",
-            hint="Recover the directory first, then run again.",
-        )
-    if asked.discard_cut and not asked.truncate:
-        raise UsageError("--discard-cut without --truncate", expected="both, or neither")
 
 
 def _recovered(call: Call, asked: RecoverOptions) -> RecoverResult:

@@ -40,20 +40,16 @@ class VerifyOptions:
 
 def run_verify(call: Call, check: VerifyOptions) -> int:
     check_log_dirs(call.request.log_dirs)
-    _refuse_mixed(check)
+    if check.compare and check.key_hash is not None:
+        raise UsageError("--compare and --key-hash together", expected="one of them, or neither")
+    if check.hash_key is not None and check.key_hash is None:
+        raise UsageError("--hash-key alone", expected="--key-hash FILE|RUN_ID with it")
     with call.spark(sql=check.key_hash is not None) as spark:
         with call.progress() as progress:
             text, result = _read(spark, call.request, check, progress)
         tell_notes(result.notes)
         call.answer(lambda: text.to_json(result), text.page(result, page_width()))
     return int(result.exit_code)
-
-
-def _refuse_mixed(check: VerifyOptions) -> None:
-    if check.compare and check.key_hash is not None:
-        raise UsageError("--compare and --key-hash together", expected="one of them, or neither")
-    if check.hash_key is not None and check.key_hash is None:
-        raise UsageError("--hash-key alone", expected="--key-hash FILE|RUN_ID with it")
 
 
 def _read(
