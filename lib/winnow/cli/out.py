@@ -241,10 +241,6 @@ def tell_page(lines: Iterable[Line]) -> None:
     tell(lambda: Paper().page(lines))
 
 
-def page_width() -> int:
-    return Paper().width
-
-
 def tell_contents(pieces: Iterable[str]) -> None:
     """Write content of files to stdout, in pieces. It is data: URLs in it are not changed."""
     tell(lambda: _raw(sys.stdout).writelines(map(printable, pieces)))

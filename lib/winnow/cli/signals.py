@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -47,8 +47,7 @@ class Signals:
     def __init__(self) -> None:
         self._received: signal.Signals | None = None
 
-    @contextmanager
-    def ask(self, stop: Stop) -> Iterator[None]:
+    def ask(self, stop: Stop) -> AbstractContextManager[None]:
         """Inside the block, a signal is a request to `stop`. A signal that was ignored, as with
         nohup, is still ignored.
         """
@@ -58,8 +57,7 @@ class Signals:
             self._received = self._received or signal.Signals(number)
             stop.request(f"it got {self._received.name}")
 
-        with _handling(handle):
-            yield
+        return _handling(handle)
 
     def exit_code(self, code: int) -> int:
         """Return the code a shell reports for a command ended by a signal, unless the run finished
