@@ -36,11 +36,14 @@ def unreachable(why: str, url: str) -> re.Pattern[str]:
     return re.compile(rf"winnow: a place can't be reached, read or written: {why} \({place}\)")
 
 
-def test_s3_that_refuses_credentials_and_buckets(
-    gateway: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("s3")
+def test_missing_bucket_is_reported() -> None:
     missing = unreachable("S3 answers NoSuchBucket", "s3://no-such-bucket/logs")
     assert missing.fullmatch(told("verify", "s3://no-such-bucket/logs"))
+
+
+@pytest.mark.slow
+def test_refused_credentials_are_reported(gateway: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     refused = unreachable("S3 answers SignatureDoesNotMatch", f"{gateway}/logs")
     assert refused.fullmatch(told("verify", f"{gateway}/logs"))
