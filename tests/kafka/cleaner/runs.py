@@ -14,6 +14,7 @@ from winnow.api import clean
 from winnow.cleaning.result import PartitionResult
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings, parse_topic_set
+from winnow.runtime.progress import Progress, Silence
 
 CHECKPOINTS = (
     "cleaner-offset-checkpoint",
@@ -31,13 +32,22 @@ def run_winnow(
     topic_sets: Iterable[str] = (),
     topics: Sequence[str] = (),
     only: Literal["retention", "compaction"] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, PartitionResult]:
     """Cleans `log_dir` in place; results by partition directory."""
     settings = Settings(
         topic_configs=parse_topic_configs(topic_configs),
         topic_sets=tuple(parse_topic_set(text) for text in topic_sets),
     )
-    result = clean(spark, [str(log_dir)], settings=settings, now=now, topics=topics, only=only)
+    result = clean(
+        spark,
+        [str(log_dir)],
+        settings=settings,
+        now=now,
+        topics=topics,
+        only=only,
+        progress=progress or Silence(),
+    )
     return {f"{p.topic}-{p.partition}": p for p in result.partitions}
 
 

@@ -20,6 +20,7 @@ from tests.kafka.cleaner.runs import assert_as_kafka, read_checkpoint, run_winno
 from tests.kafka.judge.judge import Kafka, KafkaFailedError
 from winnow.cleaning.result import PartitionResult
 from winnow.logdir.names import LOG
+from winnow.runtime.progress import Silence
 
 pytestmark = pytest.mark.spark
 
@@ -155,6 +156,17 @@ class Cleaned:
     ours: Path
     theirs: Path
     results: dict[str, PartitionResult]
+    stages: list[str]
+    """What its progress named."""
+
+
+class Stages(Silence):
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def stage(self, name: str, **total: int | None) -> None:
+        super().stage(name, **total)
+        self.names.append(name)
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +194,8 @@ def cleaned(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPath
     lines = [
         f"{name} {key}={value}" for name, config in configs.items() for key, value in config.items()
     ]
-    results = run_winnow(spark, ours, now=NOW, topic_configs="\n".join(lines))
+    stages = Stages()
+    results = run_winnow(spark, ours, now=NOW, topic_configs="\n".join(lines), progress=stages)
     for name, corner in CORNERS.items():
         directory = theirs / f"{name}-0"
         if corner.policy == "compact":
@@ -191,7 +204,7 @@ def cleaned(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPath
                     kafka.clean(directory, now=NOW, config=configs[name])
             kafka.clean(directory, now=NOW, config=configs[name], write_checkpoint=True)
         kafka.retain(directory, now=NOW, config=configs[name])
-    return Cleaned(before, ours, theirs, results)
+    return Cleaned(before, ours, theirs, results, stages.names)
 
 
 @pytest.mark.parametrize("name", CORNERS)
@@ -201,6 +214,7 @@ def test_run_leaves_the_same_files_as_kafka(name: str, cleaned: Cleaned, kafka: 
     assert (result.error, result.left_alone) == (None, False)
     assert result.segments_before == len(CORNERS[name].segments)
     assert ("split first" in result.reason) is CORNERS[name].splits
+    assert (f"splitting segments of {partition}" in cleaned.stages) is CORNERS[name].splits
     assert_as_kafka(
         kafka, cleaned.ours, {partition: kafka.dump(cleaned.theirs / partition)}, cleaned.results
     )

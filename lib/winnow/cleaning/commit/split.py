@@ -80,6 +80,9 @@ def _split(item: PartitionWork, request: Request) -> PartitionWork | PartitionRe
     if needed > room:
         return report.given_up(item, no_space(needed, room, request), request.stop)
     staging = f"{directory}/{STAGING_PREFIX}{request.run_id}-split"
+    request.progress.stage(
+        f"splitting segments of {item.place.topic_partition}", total_bytes=needed
+    )
     try:
         try:
             storage.mkdir(staging)
@@ -100,7 +103,7 @@ def _split(item: PartitionWork, request: Request) -> PartitionWork | PartitionRe
 
 def _stage(item: PartitionWork, segment: Segment, staging: str, request: Request) -> StagedSplit:
     request.stop.check()
-    return stage_split(
+    staged = stage_split(
         Places(),
         item.state.directory,
         segment,
@@ -108,3 +111,5 @@ def _stage(item: PartitionWork, segment: Segment, staging: str, request: Request
         index_interval_bytes=item.config.index_interval_bytes,
         segment_index_bytes=item.config.segment_index_bytes,
     )
+    request.progress.advance(segment.log_bytes)
+    return staged
