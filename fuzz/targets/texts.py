@@ -55,7 +55,7 @@ def _server_properties(data: bytes) -> None:
 def _topic_configs(data: bytes) -> None:
     found = parse_topic_configs(_text(data))
     settings = Settings(topic_configs=found)
-    for topic in [*found.topics, *found.effective, "t"][:5]:
+    for _, topic in [*found.entries, ("topic", "t")][:5]:
         settings.resolve(topic, node_id=1)
     settings.notes()
 

@@ -32,6 +32,7 @@ from winnow.cleaning.rewrite import compaction
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
 from winnow.errors import NoSpaceError
 from winnow.runtime.progress import Progress
+from winnow.runtime.spool import StoredKeys
 from winnow.scan.job import CompactionJob
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import free_bytes
@@ -90,6 +91,21 @@ def test_source_changed_during_the_run_is_not_replaced(spark: SparkSession, tmp_
     assert stray_files(log_dir) == []
 
 
+def lying_in(path: str, keys: StoredKeys) -> StoredKeys:
+    """Return prefetched keys as if they lay at the start of a file."""
+    names = ("starts", "hashes", "numbers", "tombstones")
+    return replace(
+        keys,
+        parts=tuple(
+            replace(
+                part,
+                **{name: replace(getattr(part, name), path=path, start=0) for name in names},
+            )
+            for part in keys.parts
+        ),
+    )
+
+
 @pytest.mark.parametrize("left", [0, 8])
 def test_lost_prefetched_keys_affect_only_their_partition(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
@@ -116,7 +132,7 @@ def test_lost_prefetched_keys_affect_only_their_partition(
         partitions[failing] = replace(
             partitions[failing],
             splits=tuple(
-                replace(split, keys=split.keys and replace(split.keys, path=str(lost), start=0))
+                replace(split, keys=split.keys and lying_in(str(lost), split.keys))
                 for split in splits
             ),
         )
