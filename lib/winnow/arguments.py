@@ -9,10 +9,9 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import cache, wraps
-from types import NoneType, UnionType
+from inspect import Parameter
+from types import UnionType
 from typing import (
     Any,
     ForwardRef,
@@ -48,17 +47,14 @@ def names(found: object, option: str) -> tuple[str, ...]:
     return tuple(several)
 
 
-def whole(found: object, option: str, *, least: int) -> int:
-    """Return a whole number of at least `least`. Raises UsageError for anything else."""
-    if not isinstance(found, int) or isinstance(found, bool) or found < least:
+def check_least(found: int, option: str, least: int) -> None:
+    """Raise UsageError for a number below `least`."""
+    if found < least:
         raise refused(option, f"a whole number, {least} or more", found)
-    return found
 
 
-def time_ms(found: object, option: str) -> int:
-    """Return a time in ms since the epoch. Raises UsageError for anything else."""
-    if not isinstance(found, int) or isinstance(found, bool):
-        raise refused(option, "a whole number of milliseconds since 1970", found)
+def time_ms(found: int, option: str) -> int:
+    """Return a time in ms since the epoch. Raises UsageError for one out of range."""
     if not 0 <= found <= LATEST_MS:
         raise UsageError(
             f"{option} is out of range", expected=f"0 to {LATEST_MS} ms", found=f"{found} ms"
@@ -66,23 +62,15 @@ def time_ms(found: object, option: str) -> int:
     return found
 
 
-def clock_ms(found: object, option: str) -> int:
+def clock_ms(found: int, option: str) -> int:
     """Like `time_ms`, for the clock of a run: a number that must be in seconds is refused."""
-    found = time_ms(found, option)
-    if 0 < found < SECONDS_BELOW:
+    if 0 < time_ms(found, option) < SECONDS_BELOW:
         raise UsageError(
             f"{option} is before Kafka existed",
             expected="milliseconds since 1970: 13 digits today",
             found=f"{found} ms",
             hint="Is it in seconds?",
         )
-    return found
-
-
-def flag(found: object, option: str) -> bool:
-    """Return True or False. Raises UsageError for anything else."""
-    if not isinstance(found, bool):
-        raise refused(option, "True or False", found)
     return found
 
 
@@ -100,16 +88,19 @@ class _Session(Protocol):
 
 _NAMED: Mapping[str, Type] = {"SparkSession": _Session}
 """Names that the modules import only for type checkers. Of all other such names, any value fits."""
-_WORDS: Mapping[Type, str] = {
-    str: "a text",
-    int: "a whole number",
-    float: "a number",
-    bool: "True or False",
-    NoneType: "None",
-    None: "None",
-    datetime: "a datetime",
+_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "True or False",
+    "NoneType": "None",
+    "datetime": "a datetime",
+    "Mapping": "a mapping",
+    "Callable": "a function",
+    "_Session": "a SparkSession",
+    "WithContext": "a SparkSession",
 }
-_WORDS_BY_NAME = {"_Session": "a SparkSession", "WithContext": "a SparkSession"}
+"""What to give, by the name of a type."""
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -121,68 +112,53 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        declared = _declared(function)
+        declared, others = _declared(function)
         for name in kwargs:
-            if declared.others is None and name not in declared.types:
-                near = difflib.get_close_matches(name, declared.types, n=1)
+            if others is None and name not in declared:
+                near = difflib.get_close_matches(name, declared, n=1)
                 raise UsageError(
                     f"there is no argument {name}",
-                    expected=", ".join(one for one in declared.types if one != "self"),
+                    expected=", ".join(one for one in declared if one != "self"),
                     hint=f"Did you mean {near[0]}?" if near else None,
                 )
-        given = dict(zip(declared.positional, args, strict=False)) | kwargs
-        for name in declared.required:
-            if name not in given:
+        positional = [one.name for one in declared.values() if one.kind is not one.KEYWORD_ONLY]
+        given = dict(zip(positional, args, strict=False)) | kwargs
+        for one in declared.values():
+            if one.default is one.empty and one.name not in given:
                 raise UsageError(
-                    f"the argument {name} is missing", expected=words(declared.types[name])
+                    f"the argument {one.name} is missing", expected=words(one.annotation)
                 )
         for name, found in given.items():
-            if found is None and name in declared.options:
-                continue
-            _check(name, found, declared.types.get(name, declared.others))
+            wanted = declared.get(name, others)
+            if wanted is not None and (found is not None or wanted.default is not None):
+                _check(name, found, wanted.annotation)
         return function(*args, **kwargs)
 
     return call
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    """The arguments of a function."""
-
-    positional: tuple[str, ...]
-    types: Mapping[str, Type]
-    required: tuple[str, ...]
-    options: frozenset[str]
-    """Those for which None means the default."""
-    others: Type | None
-    """The type of arguments with any other name. None: no other name is allowed."""
-
-
 @cache
-def _declared(function: Callable[..., object]) -> _Declared:
-    types: dict[str, Type] = {}
-    positional, required, others = [], [], None
-    options: set[str] = set()
+def _declared(function: Callable[..., object]) -> tuple[Mapping[str, Parameter], Parameter | None]:
+    """Return the parameters of a function, and the one that takes any other name. Options of a
+    TypedDict are parameters too: None means their default, so it fits whatever their type.
+    """
+    declared: dict[str, Parameter] = {}
+    others = None
     for name, parameter in inspect.signature(function).parameters.items():
         kind = _type_of(parameter.annotation, function.__module__)
-        if parameter.kind is parameter.VAR_KEYWORD:
-            if _origin_of(kind) is not Unpack:
-                others = kind
-                continue
+        if get_origin(kind) is Unpack:
             for option, of in get_args(kind)[0].__annotations__.items():
-                types[option] = _type_of(of, function.__module__)
-                if _origin_of(types[option]) is Required:
-                    types[option] = get_args(types[option])[0]
-                    required.append(option)
-                else:
-                    options.add(option)
-            continue
-        types[name] = kind
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-            positional.append(name)
-        if parameter.default is parameter.empty:
-            required.append(name)
-    return _Declared(tuple(positional), types, tuple(required), frozenset(options), others)
+                kind, default = _type_of(of, function.__module__), None
+                if get_origin(kind) is Required:
+                    kind, default = get_args(kind)[0], Parameter.empty
+                declared[option] = Parameter(
+                    option, Parameter.KEYWORD_ONLY, annotation=kind, default=default
+                )
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            others = parameter.replace(annotation=kind)
+        else:
+            declared[name] = parameter.replace(annotation=kind)
+    return declared, others
 
 
 class _Names(dict[str, Type]):
@@ -195,7 +171,7 @@ class _Names(dict[str, Type]):
 def _type_of(annotation: Type, module: str) -> Type:
     if isinstance(annotation, ForwardRef):  # in a TypedDict, perhaps of another module
         module, annotation = annotation.__forward_module__ or module, annotation.__forward_arg__
-    if annotation is inspect.Parameter.empty:
+    if annotation is Parameter.empty:
         return Any
     if not isinstance(annotation, str):
         return annotation
@@ -204,23 +180,19 @@ def _type_of(annotation: Type, module: str) -> Type:
 
 def _check(name: str, found: object, kind: Type) -> None:
     """Raise UsageError if the value does not fit. Of a mapping, name the entry that does not."""
-    if _fits(found, kind):
-        return
     for option in _members(kind):
-        if _origin_of(option) is Mapping and isinstance(found, Mapping):
+        if get_origin(option) is Mapping and isinstance(found, Mapping):
             keys, values = get_args(option)
             for key, value in found.items():
                 _check(f"a key of {name}", key, keys)
                 _check(f"{name}[{key!r}]", value, values)
-    raise refused(name, words(kind), found)
-
-
-def _origin_of(kind: Type) -> Type:
-    return get_origin(kind)
+            return
+    if not _fits(found, kind):
+        raise refused(name, words(kind), found)
 
 
 def _members(kind: Type) -> tuple[Type, ...]:
-    return get_args(kind) if _origin_of(kind) in (Union, UnionType) else (kind,)
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def _fits(found: object, kind: Type) -> bool:
@@ -228,7 +200,7 @@ def _fits(found: object, kind: Type) -> bool:
 
 
 def _fits_one(found: object, kind: Type) -> bool:
-    origin, parts = _origin_of(kind) or kind, get_args(kind)
+    origin = get_origin(kind) or kind
     if origin in (Any, Literal) or (
         getattr(origin, "_is_protocol", False)
         and not getattr(origin, "_is_runtime_protocol", False)
@@ -236,14 +208,9 @@ def _fits_one(found: object, kind: Type) -> bool:
         return True
     if origin in (int, float):
         return isinstance(found, int | origin) and not isinstance(found, bool)
-    if origin is Mapping:
-        return isinstance(found, Mapping) and all(
-            _fits(key, parts[0]) and _fits(value, parts[1]) for key, value in found.items()
-        )
     if origin is Sequence:
-        if not isinstance(found, Sequence) or isinstance(found, str | bytes):
-            return False
-        return all(_fits(one, parts[0]) for one in found)
+        several = isinstance(found, Sequence) and not isinstance(found, str | bytes)
+        return several and all(_fits(one, get_args(kind)[0]) for one in found)
     return found is None if origin is None else isinstance(found, origin)
 
 
@@ -253,12 +220,10 @@ def words(kind: Type) -> str:
 
 
 def _words_of_one(kind: Type) -> str:
-    origin = _origin_of(kind) or kind
+    origin = get_origin(kind) or kind
     if origin is Literal:
         return " or ".join(map(repr, get_args(kind)))
     if origin is Sequence:
         return "a list of texts" if str in _members(get_args(kind)[0]) else "a list"
-    if origin in (Mapping, Callable):
-        return "a mapping" if origin is Mapping else "a function"
     name = getattr(origin, "__name__", str(origin))
-    return _WORDS.get(origin) or _WORDS_BY_NAME.get(name, name)
+    return _WORDS.get(name, name)

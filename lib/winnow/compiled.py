@@ -19,12 +19,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import llvmlite.binding
 import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import FunctionCache
+from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from winnow.resources import is_checkout, user_cache_dir
@@ -36,7 +38,6 @@ _IMPORT = re.compile(
     r"^\s*(?:from (winnow[\w.]*) import (\([^)]*\)|[^\n]*)|import (winnow[\w.]*))", re.MULTILINE
 )
 _ALL_OF_API = _PACKAGE / "__init__.py"
-_RUN_DIRECTORY = "WINNOW_RUN_DIR"
 _WITH_KERNELS = (
     "scan/cut_kernel.py",
     "scan/last_offsets.py",
@@ -111,28 +112,20 @@ def place() -> Path:
     can be written, else one that does not exist.
     """
     places = list(_places())
-    complete = _complete()
-    for directory in places:
-        if (directory / complete).exists():
-            return directory
-    return next(filter(_is_writable, places), _PACKAGE / "none")
+    complete = (directory for directory in places if (directory / _complete()).exists())
+    return next(chain(complete, filter(_is_writable, places)), _PACKAGE / "none")
 
 
 def _places() -> Iterator[Path]:
     if _CONFIG.CACHE_DIR:  # NUMBA_CACHE_DIR
         yield Path(_CONFIG.CACHE_DIR)
     # In the archive for executors, it is beside `site`.
-    yield installed_place()
+    yield _PACKAGE.parents[1] / ".cache" / "numba" if is_checkout() else _PACKAGE / "__pycache__"
     user = user_cache_dir()
     if user is not None:
         yield user / "kernels"
-    if run := os.environ.get(_RUN_DIRECTORY):
+    if run := os.environ.get("WINNOW_RUN_DIR"):
         yield Path(run) / "kernels"
-
-
-def installed_place() -> Path:
-    """Return where kernels of this installation are kept."""
-    return _PACKAGE.parents[1] / ".cache" / "numba" if is_checkout() else _PACKAGE / "__pycache__"
 
 
 def _is_writable(directory: Path) -> bool:
@@ -164,8 +157,7 @@ def _complete() -> str:
 @cache
 def _stamp(source: Path) -> str:
     """Return a hash of a source file and of all files of Winnow that it imports, in any depth."""
-    files = {source}
-    new = [source]
+    files, new = {source}, [source]
     while new:
         found = _imported(new.pop()) - files
         files |= found
@@ -193,66 +185,39 @@ def _imported(file: Path) -> frozenset[Path]:
     return frozenset(file for file in both if file != _ALL_OF_API and file.is_file())
 
 
-class _Locator(_CacheLocator):
-    def __init__(self, function: Any, file: str) -> None:
-        self._py_file = file  # numba's name, for its warnings
-        self._module = function.__module__
-        self._line = function.__code__.co_firstlineno
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> Any:
-        return cls(py_func, py_file)
-
-    def ensure_cache_path(self) -> None:
-        """Do nothing: `place` has been created, or nothing can be."""
-
-    def get_cache_path(self) -> str:
-        return str(place())
-
-    def get_source_stamp(self) -> str:
-        return _stamp(Path(self._py_file))
-
-    def get_disambiguator(self) -> str:
-        # The stamp is part of the name, so that two versions never write the same files.
-        checked = "-checked" if _CONFIG.BOUNDSCHECK else ""
-        return f"{self._module}-{self._line}-{self.get_source_stamp()[:16]}{checked}"
-
-
-class _Found(CompileResultCacheImpl):
-    _locator_classes: Any = (_Locator,)
-
-
-class _Files:
-    """One file for each signature and processor, named by them. Numba's index of numbered files is
-    not safe: of two processes that compile at once, one may be given the code of the other.
+class _Cache(FunctionCache):
+    """One file for each signature and processor, named by them and by the stamp of the source.
+    Numba's index of numbered files is not safe: of two processes that compile at once, one may be
+    given the code of the other.
     """
 
-    def __init__(self, base: str) -> None:
-        self._base = base
+    def __init__(self, function: Any) -> None:  # numba's would choose a place of its own
+        checked = "-checked" if _CONFIG.BOUNDSCHECK else ""
+        stamp = _stamp(Path(function.__code__.co_filename))[:16]
+        self._base = f"{function.__module__}.{function.__qualname__}-{stamp}{checked}"
+        self._py_func = function
+        self._cache_path = str(place())
 
-    def _file(self, key: object) -> Path:
-        name = hashlib.sha256(repr((key, numba.__version__)).encode()).hexdigest()[:32]
-        return place() / f"{self._base}-{name}.nbc"
+    def _file(self, sig: Any, codegen: Any) -> Path:
+        key = (self._index_key(sig, codegen), numba.__version__, sys.implementation.cache_tag)
+        return place() / f"{self._base}-{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.nbc"
 
-    def load(self, key: object) -> Any:
-        """Return what was saved for a key, or None. Anything may be wrong with a file."""
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was saved, or None. Anything may be wrong with a file."""
+        target_context.refresh()
         try:
-            return pickle.loads(self._file(key).read_bytes())  # noqa: S301 - as numba reads its own
+            file = self._file(sig, target_context.codegen())
+            saved = pickle.loads(file.read_bytes())  # noqa: S301 - as numba reads its own
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
+        return CompileResult._rebuild(target_context, *saved)  # noqa: SLF001 - as numba's cache
 
-    def save(self, key: object, data: object) -> None:
-        """Save what belongs to a key, whole or not at all."""
-        file = self._file(key)
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save compiled code, whole or not at all."""
+        if data.library.has_dynamic_globals:
+            raise TypeError(f"{self._base} can't be kept compiled: it has addresses of the process")
+        file = self._file(sig, data.codegen)
         new = file.with_name(f"{file.name}.{os.getpid()}.new")
         with suppress(OSError):
-            new.write_bytes(dumps(data))
+            new.write_bytes(dumps(data._reduce()))  # noqa: SLF001 - as numba's cache
             new.replace(file)
-
-
-class _Cache(FunctionCache):
-    _impl_class = _Found
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._cache_file: Any = _Files(self._impl.filename_base)

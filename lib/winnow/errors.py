@@ -49,12 +49,14 @@ class WinnowError(Exception):
         shown.
         """
         self.problem = redacted(problem)
-        self.expected = _without_secrets(expected)
-        self.found = _without_secrets(found)
-        self.where = _without_secrets(where)
-        self.hint = _without_secrets(hint)
+        self.expected = expected and redacted(expected)
+        self.found = found and redacted(found)
+        self.where = where and redacted(where)
+        self.hint = hint and redacted(hint)
         self.position = position
-        super().__init__(self._message())
+        place = "" if self.where is None else f" ({self.where})"
+        remedy = "" if self.hint is None else f". {self.hint}"
+        super().__init__(f"{self.what}{place}{remedy}")
 
     def at(self, where: str) -> Self:
         """Return the same error with this `where`, without `position`, whose start is another."""
@@ -76,20 +78,9 @@ class WinnowError(Exception):
     @property
     def what(self) -> str:
         """The problem, what was expected and what was found, without place and remedy."""
-        parts = [self.problem]
-        if self.expected is not None:
-            parts.append(f"expected {self.expected}")
-        if self.found is not None:
-            parts.append(f"found {self.found}")
-        return parts[0] if len(parts) == 1 else f"{parts[0]}: " + ", ".join(parts[1:])
-
-    def _message(self) -> str:
-        text = self.what
-        if self.where is not None:
-            text += f" ({self.where})"
-        if self.hint is not None:
-            text += f". {self.hint}"
-        return text
+        parts = {"expected": self.expected, "found": self.found}
+        told = ", ".join(f"{name} {part}" for name, part in parts.items() if part is not None)
+        return f"{self.problem}: {told}" if told else self.problem
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only fields: the default would call cls(message) and lose them on the way back
@@ -107,10 +98,6 @@ def errors_inside(path: str, start: int = 0) -> Iterator[None]:
         yield
     except CorruptLogError as error:
         raise error.inside(path, start) from error
-
-
-def _without_secrets(text: str | None) -> str | None:
-    return None if text is None else redacted(text)
 
 
 def failure_of(error: Exception) -> str:

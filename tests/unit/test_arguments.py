@@ -11,7 +11,7 @@ import pytest
 
 import winnow
 from winnow import api, values
-from winnow.arguments import _declared, _fits, checked, words
+from winnow.arguments import _check, _declared, checked, words
 from winnow.errors import UsageError
 from winnow.kafka_log.source import register
 from winnow.policy.sources import Settings
@@ -21,6 +21,14 @@ from winnow.values import Plan, Result
 
 class _Nothing:
     """Fits no declared type."""
+
+
+def fits(found: object, kind: object) -> bool:
+    try:
+        _check("it", found, kind)
+    except UsageError:
+        return False
+    return True
 
 
 SAMPLES: Mapping[str, object] = {
@@ -48,16 +56,17 @@ def test_all_public_functions_are_checked() -> None:
 
 @pytest.mark.parametrize("function", [*dict.fromkeys(functions())], ids=lambda f: f.__qualname__)
 def test_wrong_type_of_any_argument_is_refused_by_its_name(function: Callable[..., Any]) -> None:
-    declared = _declared(inspect.unwrap(function))
-    some = {name: SAMPLES.get(name, "x") for name in declared.required if name != "self"}
+    declared, others = _declared(inspect.unwrap(function))
+    required = {name for name, one in declared.items() if one.default is one.empty}
+    some = {name: SAMPLES.get(name, "x") for name in required - {"self"}}
     some |= {"log_dirs": ["x"]} if "log_dirs" in some else {}
-    own = {} if "self" not in declared.types else {"self": None}
-    wrong = {name for name, kind in declared.types.items() if not _fits(_Nothing(), kind)}
+    own = {} if "self" not in declared else {"self": None}
+    wrong = {name for name, one in declared.items() if not fits(_Nothing(), one.annotation)}
     assert wrong
     for name in sorted(wrong):
         with pytest.raises(UsageError, match=f"^{name} can't be used: expected "):
             function(**own, **some | {name: _Nothing()})
-    if declared.others is None:
+    if others is None:
         with pytest.raises(UsageError, match=r"^there is no argument nothing: expected "):
             function(**own, **some, nothing=1)
     for name in some:
@@ -83,9 +92,9 @@ FITS: Sequence[tuple[object, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("found", "kind", "fits"), FITS)
-def test_value_fits_a_type(found: object, kind: object, *, fits: bool) -> None:
-    assert _fits(found, kind) is fits
+@pytest.mark.parametrize(("found", "kind", "expected"), FITS)
+def test_value_fits_a_type(found: object, kind: object, *, expected: bool) -> None:
+    assert fits(found, kind) is expected
     assert words(kind)
 
 

@@ -164,7 +164,7 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(library: Path) 
 
     assert results() == results() == ["2", "2.5", "(1+1j)", "2"]
     kept = library.parent / ".cache" / "numba"
-    assert len([*kept.glob("adding.add-*.nbc")]) == len(arguments)
+    assert len([*kept.glob("winnow.adding.add-*.nbc")]) == len(arguments)
 
 
 def test_kernel_made_inside_a_function_is_refused() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Required, Self, TypedDict, get_args
 
-from winnow.arguments import clock_ms, flag, names, refused, whole
+from winnow.arguments import check_least, clock_ms, names, refused
 from winnow.errors import UsageError
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.policy.sources import Settings
@@ -78,11 +78,9 @@ class RunOptions(LookOptions, Scope, total=False):
 
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
-    "max_extra_space": partial(whole, least=0),
-    "keep_free": partial(whole, least=0),
-    "free_at_least": partial(whole, least=1),
-    "estimate": flag,
-    "keep_replaced": flag,
+    "max_extra_space": partial(check_least, least=0),
+    "keep_free": partial(check_least, least=0),
+    "free_at_least": partial(check_least, least=1),
     "now": clock_ms,
 }
 """Each raises UsageError for a value that makes no sense for the option with this name."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from pyspark.sql import functions as f
 
-from winnow.arguments import checked, flag, names, refused
+from winnow.arguments import checked, names, refused
 from winnow.errors import UsageError
 from winnow.kafka_log.layout import Home, check_offsets, chosen, find_partitions
 from winnow.kafka_log.schema import some_columns
@@ -67,7 +67,6 @@ def read(
     paths, topics = _names(path, "path"), _names(options.get("topics", ()), "topics")
     partitions = _numbers(options.get("partitions", ()))
     point, given = _part(options)
-    thinned = flag(options.get("allow_incomplete", False), "allow_incomplete")
     formats = [
         (name, parse_format(options.get(name, "bytes"), option=name)) for name in ("key", "value")
     ]
@@ -75,7 +74,7 @@ def read(
     given["isolationLevel"] = _word(isolation, "isolation_level", Isolation)
     given["mode"] = mode = _word(options.get("mode", "FAILFAST"), "mode", Mode)
     homes = _homes(paths, topics, partitions, options)
-    if point is not None and not thinned:
+    if point is not None and not options.get("allow_incomplete"):
         check_complete(Places(), homes, point)
     check_paths(paths)
     if topics:

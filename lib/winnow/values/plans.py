@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from winnow import api
-from winnow.arguments import checked, flag
+from winnow.arguments import checked
 from winnow.cleaning.carry_out import CarriedOut, damaged_first
 from winnow.cleaning.plan.decide_listed import rethink
 from winnow.cleaning.plan.saved import check_same
@@ -95,7 +95,6 @@ class Plan(Result):
         With `refresh`, it decides again from the current files instead. `keep_replaced` and
         `ledger`: see `winnow.api.clean`.
         """
-        refresh = flag(refresh, "refresh")
         planned: Any = {name: getattr(self.request, name) for name in RunOptions.__annotations__}
         planned |= {
             "estimate": False,

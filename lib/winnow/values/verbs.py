@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow import api
-from winnow.arguments import checked, flag, names
+from winnow.arguments import checked, names
 from winnow.cleaning.request import Scope, Trust
 from winnow.clock import now_ms
 from winnow.ledger.place import default_ledger
@@ -80,7 +80,7 @@ def plan(
     """Return what a cleaning would do and why. Changes nothing. Raises as `winnow.api.plan`."""
     use_this_python(spark.sparkContext)
     asked = _with_settings(options)
-    estimate = flag(asked.pop("estimate", False), "estimate")
+    estimate = bool(asked.pop("estimate", False))
     facts = Facts(spark, names(log_dirs, "log_dirs"))
     run = api.plan(spark, facts.log_dirs, **asked, seen=facts.see)
     made = Plan(run, spark, facts.first_request, facts, estimated=estimate)

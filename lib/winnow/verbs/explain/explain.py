@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from winnow.arguments import refused, whole
+from winnow.arguments import check_least, refused
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
@@ -42,7 +42,7 @@ def check_question(offset: int | None, key: bytes | None) -> None:
     if offset is not None and key is not None:
         raise UsageError("an offset and a key together", expected="one of them, or neither")
     if offset is not None:
-        whole(offset, "offset", least=0)
+        check_least(offset, "offset", 0)
     if key is not None and not isinstance(key, bytes):
         raise refused("key", "bytes", key)
 
