@@ -5,10 +5,10 @@ Nothing is locked between two reads. So each read first checks that the files ha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import PartitionWork, Prepared
@@ -28,6 +28,7 @@ from winnow.survey.walk import SegmentWalk
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 Walks = tuple[SegmentWalk, ...]
 
 
@@ -37,72 +38,59 @@ class Facts:
 
     spark: SparkSession
     log_dirs: tuple[str, ...]
-    prepared: Sequence[Prepared] = ()
+    prepared: Sequence[Prepared]
     """As in the first plan."""
-    request: Request | None = None
-    _walks: dict[Hashable, Walks] = field(default_factory=dict)
-    _weighed: dict[Hashable, Weighed] = field(default_factory=dict)
+    request: Request
+    _known: dict[Hashable, Any] = field(init=False)
 
-    def see(self, prepared: Sequence[Prepared], request: Request) -> None:
-        self.prepared, self.request = tuple(prepared), request
-        for item in prepared:
-            if isinstance(item, PartitionWork) and item.walks is not None:
-                self._walks[item.state.directory, item.snapshot.offset] = item.walks
+    def __post_init__(self) -> None:
+        self._known = {
+            (item.state.directory, item.snapshot.offset): item.walks
+            for item in self.prepared
+            if isinstance(item, PartitionWork) and item.walks is not None
+        }
 
     def walk(self, chosen: Sequence[ToWalk]) -> list[Walks | Failure]:
         """Like `walk_partitions`, with remembered results."""
-        keys = [(state.directory, offset) for state, offset in chosen]
-        wanted = [at for at, key in enumerate(keys) if key not in self._walks]
-        failed: dict[Hashable, Failure] = {}
-        if wanted:
-            with self._unchanged() as request:
-                walked = walk_partitions(
-                    self.spark.sparkContext,
-                    [chosen[at] for at in wanted],
-                    progress=request.progress,
-                )
-            for at, walks in zip(wanted, walked, strict=True):
-                if isinstance(walks, Failure):
-                    failed[keys[at]] = walks
-                else:
-                    self._walks[keys[at]] = walks
-        return [failed[key] if key in failed else self._walks[key] for key in keys]
+        sc, progress = self.spark.sparkContext, self.request.progress
+        return self._all(
+            [((state.directory, offset), (state, offset)) for state, offset in chosen],
+            lambda some: walk_partitions(sc, some, progress=progress),
+        )
 
     def weigh(self, now: int, jobs: Sequence[PartitionJob]) -> list[Weighed]:
         """Measure rounds of cleaning, each one once, whatever settings led to it."""
-        keys = [_key(job, now) for job in jobs]
-        wanted = [at for at, key in enumerate(keys) if key not in self._weighed]
-        if wanted:
-            with self._unchanged() as request:
-                found = weigh(
-                    self.spark.sparkContext,
-                    [jobs[at] for at in wanted],
-                    replace(request, now=now),
-                )
-            self._weighed |= {keys[at]: weighed for at, weighed in zip(wanted, found, strict=True)}
-        return [self._weighed[key] for key in keys]
+        sc, request = self.spark.sparkContext, replace(self.request, now=now)
+        return self._all(
+            [(_key(job, now), job) for job in jobs], lambda some: weigh(sc, some, request)
+        )
 
-    @property
-    def first_request(self) -> Request:
-        """Return the request of the first plan. Raises ValueError if there is none yet."""
-        if self.request is None:
-            raise ValueError("there is no first plan yet")
-        return self.request
+    def _all(
+        self, asked: Sequence[tuple[Hashable, T]], find: Callable[[list[T]], Sequence[Any]]
+    ) -> list[Any]:
+        """Return what belongs to each key. `find` what is not known yet. Failures are forgotten."""
+        new = {key: item for key, item in asked if key not in self._known}
+        failed: dict[Hashable, Failure] = {}
+        if new:
+            with self._unchanged():
+                found = find([*new.values()])
+            for key, value in zip(new, found, strict=True):
+                (failed if isinstance(value, Failure) else self._known)[key] = value
+        return [failed[key] if key in failed else self._known[key] for key, _ in asked]
 
     @contextmanager
-    def _unchanged(self) -> Iterator[Request]:
-        request = self.first_request
+    def _unchanged(self) -> Iterator[None]:
         with (
             locked(self.log_dirs, to_change=False) as dirs,
             same_directories(self.spark.sparkContext, [d.path for d in dirs]),
-            limiting_io(self.spark.sparkContext, io_rate(request.settings, dirs)),
+            limiting_io(self.spark.sparkContext, io_rate(self.request.settings, dirs)),
         ):
             # Retention is decided without reading a log.
             check_same(
                 self.prepared,
-                prepare(self.spark.sparkContext, dirs, replace(request, only="retention")),
+                prepare(self.spark.sparkContext, dirs, replace(self.request, only="retention")),
             )
-            yield request
+            yield
 
 
 def _key(job: PartitionJob, now: int) -> Hashable:

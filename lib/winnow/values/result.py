@@ -65,7 +65,6 @@ class Result:
         """Return one row for each partition, with the columns PARTITIONS."""
         names = [column.split()[0] for column in PARTITIONS.split(",")]
         rows = [[getattr(p, name) for name in names] for p in self.partitions]
-        rows = [[list(one) if isinstance(one, tuple) else one for one in row] for row in rows]
         return self.spark.createDataFrame(rows, PARTITIONS)
 
     @checked

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from winnow.arguments import names, refused
+from winnow.arguments import names
 from winnow.errors import UsageError
 from winnow.policy.describe import parse_topic_configs_file
 from winnow.policy.server_properties import parse_server_properties_file
@@ -35,22 +35,15 @@ def parse_sources(
         if any((server_properties, topic_configs, sets, topic_sets, kafka_version)):
             raise UsageError("settings= together with other sources", expected="one or the other")
         return settings
-    if not isinstance(kafka_version, str | None):  # 3.10 as a number would be 3.1
-        raise refused("kafka_version", "a text such as '3.10'", kafka_version)
-    by_glob = _values(topic_sets or {}, "topic_sets", "{'orders*': {'retention.ms': 1}}")
+    by_glob = (topic_sets or {}).items()
     return Settings(
-        sets=tuple(
-            parse_set(f"{key}={text_of(value)}")
-            for key, value in _values(sets or {}, "sets", "{'log.retention.ms': 1}").items()
-        ),
-        topic_sets=tuple(
-            one for glob, values in by_glob.items() for one in parse_topic_values(glob, values)
-        ),
+        sets=tuple(map(parse_set, _entries(sets or {}))),
+        topic_sets=tuple(one for glob, of in by_glob for one in parse_topic_values(glob, of)),
         topic_configs=None
         if topic_configs is None
-        else parse_topic_configs_file(_read_text(topic_configs), file=topic_configs),
+        else parse_topic_configs_file(_read(topic_configs, bytes.decode), file=topic_configs),
         server_properties=tuple(
-            parse_server_properties_file(_read(file), file=file)
+            parse_server_properties_file(_read(file, bytes), file=file)
             for file in names(server_properties or (), "server_properties")
         ),
         kafka=asked_version(kafka_version, option="kafka_version"),
@@ -61,13 +54,13 @@ def parse_topic_values(glob: str, values: Values) -> list[TopicSet]:
     """Parse values as in `--topic-set GLOB:KEY=VALUE`. Raises UsageError for an unknown key and an
     invalid value.
     """
-    given = _values(values, f"the settings of {glob!r}", "{'retention.ms': 1}")
-    return [parse_topic_set(f"{glob}:{key}={text_of(value)}") for key, value in given.items()]
+    return [parse_topic_set(f"{glob}:{entry}") for entry in _entries(values)]
 
 
-def text_of(value: Value) -> str:
-    """Return the value as Kafka's files spell it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _entries(values: Values) -> Iterator[str]:
+    """Yield `KEY=VALUE`, as Kafka's files spell it."""
+    for key, value in values.items():
+        yield f"{key}={str(value).lower() if isinstance(value, bool) else value}"
 
 
 def chosen(topics: str | Sequence[str]) -> tuple[str, ...]:
@@ -80,30 +73,13 @@ def chosen(topics: str | Sequence[str]) -> tuple[str, ...]:
     return globs
 
 
-def _values(found: Mapping[str, T], name: str, expected: str) -> Mapping[str, T]:
-    if not isinstance(found, Mapping):
-        raise refused(name, expected, found)
-    return found
-
-
-def _read(file: str) -> bytes:
+def _read(file: str, decode: Callable[[bytes], T]) -> T:
     try:
-        return read_input(file)
-    except OSError as error:
-        raise _unreadable(file, error) from error
-
-
-def _read_text(file: str) -> str:
-    try:
-        return _read(file).decode()
-    except UnicodeDecodeError as error:
-        raise _unreadable(file, error) from error
-
-
-def _unreadable(file: str, error: Exception) -> UsageError:
-    return UsageError(
-        "can't read a settings file",
-        expected="a file that can be read, in UTF-8",
-        found=str(error),
-        where=file,
-    )
+        return decode(read_input(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "can't read a settings file",
+            expected="a file that can be read, in UTF-8",
+            found=str(error),
+            where=file,
+        ) from error

@@ -81,9 +81,11 @@ def plan(
     use_this_python(spark.sparkContext)
     asked = _with_settings(options)
     estimate = bool(asked.pop("estimate", False))
-    facts = Facts(spark, names(log_dirs, "log_dirs"))
-    run = api.plan(spark, facts.log_dirs, **asked, seen=facts.see)
-    made = Plan(run, spark, facts.first_request, facts, estimated=estimate)
+    dirs = names(log_dirs, "log_dirs")
+    facts: list[Facts] = []
+    asked["seen"] = lambda found, request: facts.append(Facts(spark, dirs, (*found,), request))
+    run = api.plan(spark, dirs, **asked)
+    made = Plan(run, spark, facts[0].request, facts[0], estimated=estimate)
     return made.what_if() if estimate else made
 
 
