@@ -25,7 +25,7 @@ from winnow.cleaning.run import opened
 from winnow.clock import now_ms
 from winnow.ledger.append import append, recorded
 from winnow.ledger.place import ERASURES, check_ledger
-from winnow.ledger.rows import cleaning, who
+from winnow.ledger.rows import cleaning, erasure, who
 from winnow.logdir.lock import lock_to_read
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
@@ -178,7 +178,6 @@ def erase(
     """
     from winnow.cleaning.in_place import check_in_place  # noqa: PLC0415
     from winnow.kafka_log.source import check_paths  # noqa: PLC0415
-    from winnow.ledger.erasures import erasure  # noqa: PLC0415
     from winnow.report.certificate import Circumstances, certified, check_place  # noqa: PLC0415
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415
     from winnow.verbs.erase.key_hashes import hash_keys  # noqa: PLC0415
@@ -225,7 +224,7 @@ def erase(
 @checked
 def erasures(spark: SparkSession, ledger: str) -> DataFrame:
     """Return the erasures in a ledger, one row each, with the columns of
-    `winnow.ledger.erasures.LEDGER_OF_ERASURES`.
+    `winnow.ledger.schema.LEDGER_OF_ERASURES`.
 
     Raises UsageError if there are none.
     """
@@ -342,7 +341,7 @@ def verify_key_hashes(
     its hash key. None: the one beside the certificate. `topics`: names. Empty: those of the
     erasure. Raises UsageError for an erasure that can't be used, and as `verify` does.
     """
-    from winnow.ledger.erasures import erased_in_ledger  # noqa: PLC0415
+    from winnow.ledger.history import erased_in_ledger  # noqa: PLC0415
     from winnow.report.certificate import read_certificate  # noqa: PLC0415
     from winnow.verbs.verify.key_hashes import check_key_hashes  # noqa: PLC0415
 

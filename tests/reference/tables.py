@@ -10,9 +10,8 @@ from tests.reference.markdown import code, table, wrapped
 from winnow.cli.text.lessons import ALL, LESSONS
 from winnow.kafka_log.options import OPTIONS
 from winnow.kafka_log.schema import SCHEMA
-from winnow.ledger.erasures import LEDGER_OF_ERASURES
 from winnow.ledger.place import ERASURES, TABLE
-from winnow.ledger.schema import LEDGER
+from winnow.ledger.schema import LEDGER, LEDGER_OF_ERASURES
 from winnow.policy.config import INT_MAX, KEYS, LONG_MAX, Key, Value
 from winnow.policy.ignored_settings import CLEANER_TUNING
 from winnow.policy.versions import ANY, RULES, Range

@@ -19,49 +19,53 @@ from pyspark.sql.types import (
 
 from winnow.errors import UsageError
 
-_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+BINARY, TEXT, LONG, INT = BinaryType(), StringType(), LongType(), IntegerType()
+TIME, BOOLEAN = TimestampType(), BooleanType()
+
+_HEADER = StructType([StructField("key", TEXT), StructField("value", BINARY)])
 
 
-def _column(name: str, of: DataType, comment: str) -> StructField:
-    return StructField(name, of, metadata={"comment": comment})
+def columns(*columns: tuple[str, DataType, str]) -> StructType:
+    """Return columns, given by name, type and comment. A value may be null in each of them."""
+    return StructType([StructField(name, of, True, {"comment": why}) for name, of, why in columns])
 
 
-SCHEMA = StructType(
-    [
-        _column("key", BinaryType(), ""),
-        _column("value", BinaryType(), ""),
-        _column("topic", StringType(), ""),
-        _column("partition", IntegerType(), ""),
-        _column("offset", LongType(), ""),
-        _column(
-            "timestamp",
-            TimestampType(),
-            "-1 ms for message format v0, which has no timestamps; null after the year 292 277",
-        ),
-        _column("timestampType", IntegerType(), "0 create time, 1 log-append time, -1 none"),
-        _column("headers", ArrayType(_HEADER), "null if there are none"),
-        _column("baseOffset", LongType(), "of the record's batch, like all columns below"),
-        _column("batchLastOffset", LongType(), "of the batch"),
-        _column("batchSize", IntegerType(), "bytes on disk"),
-        _column("magic", IntegerType(), "message format: 0, 1 or 2"),
-        _column("codec", StringType(), "none, gzip, snappy, lz4 or zstd"),
-        _column("producerId", LongType(), "-1: none"),
-        _column("producerEpoch", IntegerType(), "-1: none"),
-        _column("sequence", IntegerType(), "of the record; -1: none"),
-        _column("isTransactional", BooleanType(), ""),
-        _column("isControl", BooleanType(), "a transaction marker; only with includeControl"),
-        _column("partitionLeaderEpoch", IntegerType(), "-1: none"),
-        _column(
-            "deleteHorizon",
-            TimestampType(),
+SCHEMA = columns(
+    ("key", BINARY, ""),
+    ("value", BINARY, ""),
+    ("topic", TEXT, ""),
+    ("partition", INT, ""),
+    ("offset", LONG, ""),
+    (
+        "timestamp",
+        TIME,
+        "-1 ms for message format v0, which has no timestamps; null after the year 292 277",
+    ),
+    ("timestampType", INT, "0 create time, 1 log-append time, -1 none"),
+    ("headers", ArrayType(_HEADER), "null if there are none"),
+    ("baseOffset", LONG, "of the record's batch, like all columns below"),
+    ("batchLastOffset", LONG, "of the batch"),
+    ("batchSize", INT, "bytes on disk"),
+    ("magic", INT, "message format: 0, 1 or 2"),
+    ("codec", TEXT, "none, gzip, snappy, lz4 or zstd"),
+    ("producerId", LONG, "-1: none"),
+    ("producerEpoch", INT, "-1: none"),
+    ("sequence", INT, "of the record; -1: none"),
+    ("isTransactional", BOOLEAN, ""),
+    ("isControl", BOOLEAN, "a transaction marker; only with includeControl"),
+    ("partitionLeaderEpoch", INT, "-1: none"),
+    (
+        "deleteHorizon",
+        TIME,
+        (
             "when a cleaner may drop the batch's tombstones or markers; null until a cleaner has "
-            "set it",
+            "set it"
         ),
-        _column("segment", StringType(), "name of the file"),
-        _column("position", LongType(), "byte of the file at which the batch begins"),
-        _column("crcOk", BooleanType(), ""),
-        _column("problem", StringType(), "null, or why there is no record here"),
-    ]
+    ),
+    ("segment", TEXT, "name of the file"),
+    ("position", LONG, "byte of the file at which the batch begins"),
+    ("crcOk", BOOLEAN, ""),
+    ("problem", TEXT, "null, or why there is no record here"),
 )
 """docs/kafka-log.md is generated from it."""
 

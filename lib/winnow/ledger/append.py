@@ -11,7 +11,7 @@ import fcntl
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,6 +43,7 @@ _CREATED_BY_ANOTHER = (
     "ProtocolChangedException",
     "TableAlreadyExistsException",
 )
+_ELSEWHERE = "--ledger names another place."
 _PARTS = 20
 _MOST_ROWS = 500
 """How many rows are sent to the JVM at once, at most."""
@@ -78,44 +79,27 @@ def recorded(ledger: str, result: _Result, write: Callable[[], object]) -> _Resu
 
 def append(
     sc: SparkContext, ledger: str, addition: Addition, progress: Progress | None = None
-) -> bool:
-    """Add a run to the ledger, and create the ledger if it does not exist. Return False if the run
-    is already in it. `progress` counts rows.
+) -> None:
+    """Add a run to the ledger, unless it is in it. Create the ledger if it does not exist.
+    `progress` counts rows.
 
     Other writers may be active. Raises WinnowError if the ledger can't be written.
     """
     provide_delta(sc)
-    # pyspark has no other way to the JVM.
-    hadoop = sc._jsc.hadoopConfiguration()  # noqa: SLF001
-    return append_in(sc._jvm, hadoop, ledger, addition, progress)  # noqa: SLF001
-
-
-def append_in(
-    jvm: Any,  # noqa: ANN401 - py4j has no types
-    hadoop: Any,  # noqa: ANN401
-    ledger: str,
-    addition: Addition,
-    progress: Progress | None = None,
-) -> bool:
-    """Like `append`, in a given JVM with this Hadoop configuration."""
-    attempts = 0
-    while True:
-        attempts += 1
+    for attempt in range(1, ATTEMPTS + 1):
         try:
             with _alone(ledger):
-                url = table_url(ledger, addition.table)
-                return _append(jvm, hadoop, url, addition, progress or Silence())
+                _append(sc, table_url(ledger, addition.table), addition, progress or Silence())
+                return
         except Py4JJavaError as error:
             kind = error.java_exception.getClass().getSimpleName()
-            if kind == "ConcurrentTransactionException":
-                return False
+            if kind == "ConcurrentTransactionException":  # it is in the ledger
+                return
             # Writers that append don't conflict: Kernel retries. Writers that create a table do.
-            if kind not in _CREATED_BY_ANOTHER or attempts == ATTEMPTS:
+            if kind not in _CREATED_BY_ANOTHER or attempt == ATTEMPTS:
                 what = str(error.java_exception.getMessage()).partition("\n")[0]
                 raise WinnowError(
-                    f"Delta could not write: {kind}: {what}",
-                    where=ledger,
-                    hint="--ledger names another place.",
+                    f"Delta could not write: {kind}: {what}", where=ledger, hint=_ELSEWHERE
                 ) from error
 
 
@@ -137,26 +121,27 @@ def _alone(ledger: str) -> Iterator[None]:
         raise WinnowError(
             f"can't write the ledger: {error.strerror}",
             where=str(directory),
-            hint="--ledger names another place.",
+            hint=_ELSEWHERE,
         ) from error
     with lock:
-        until = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
+        for _ in range(LOCK_SECONDS * 20):
+            with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except BlockingIOError as error:
-                if time.monotonic() > until:
-                    raise WinnowError(
-                        "another process holds the ledger's lock",
-                        where=str(directory / LOCK),
-                        hint="`fuser` shows which one.",
-                    ) from error
-                time.sleep(0.05)
+            time.sleep(0.05)
+        else:
+            raise WinnowError(
+                "another process holds the ledger's lock",
+                where=str(directory / LOCK),
+                hint="`fuser` shows which one.",
+            )
         yield
 
 
-def _append(jvm: Any, hadoop: Any, url: str, addition: Addition, progress: Progress) -> bool:  # noqa: ANN401
+def _append(sc: SparkContext, url: str, addition: Addition, progress: Progress) -> None:
+    # pyspark has no other way to the JVM.
+    jvm: Any = sc._jvm  # noqa: SLF001
+    hadoop = sc._jsc.hadoopConfiguration()  # noqa: SLF001
     progress.stage("writing the ledger", total_tasks=len(addition.rows))
     kernel, nothing = jvm.io.delta.kernel, jvm.java.util.Optional.empty()
     engine = kernel.defaults.engine.DefaultEngine.create(hadoop)
@@ -194,7 +179,6 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition, progress: Progr
         if hook.getType().toString() in ("CHECKPOINT", "CHECKSUM_SIMPLE"):
             hook.threadSafeInvoke(engine)
     progress.advance(last)  # not before everything is committed
-    return True
 
 
 def _transaction(kernel: Any, engine: Any, url: str, schema: Any, *, run_id: str) -> Any:  # noqa: ANN401

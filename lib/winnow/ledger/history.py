@@ -1,15 +1,13 @@
-"""Read the ledger: as a DataFrame, and as the values that `history` shows."""
+"""Read the ledger: as a DataFrame, as the values that `history` shows, and the hashes of keys."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -20,14 +18,17 @@ from winnow.clock import EPOCH
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.delta import provide_delta
 from winnow.ledger.place import ERASURES, TABLE, table_url
+from winnow.ledger.schema import SCHEMAS
 from winnow.logdir.topic_globs import check_globs
 from winnow.runtime.progress import Progress, Silence, watched
+from winnow.verbs.erase.key_hashes import ErasedKeys, erased_keys, read_hash_key
 from winnow.words import redacted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_ANOTHER = "If this is not a ledger, choose another place with --ledger."
+T = TypeVar("T")
+_MISSING = ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND", "DELTA_PATH")
 _SETTINGS = {
     # The table is read by path, without a catalog. So the caller's session needs neither Delta's
     # catalog nor its parser.
@@ -38,11 +39,46 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.debug.maxToStringFields": "1000",
 }
+_FREED = """
+    if(kept_bytes > 0, greatest(bytes_before - bytes_after - kept_bytes, 0),
+       bytes_before - bytes_after) AS freed
+"""
+"""Bytes freed for good. Kept files include indexes, so they may be larger than the bytes that the
+logs have lost.
+"""
+_RUNS = """
+    SELECT run_id, `user`, host, unix_millis(started_at) AS started,
+        unix_millis(ended_at) AS ended, status, count(topic) AS partitions,
+        count_if(NOT array_contains(actions, 'none')) AS cleaned,
+        count_if(left_alone OR error IS NOT NULL) AS left_alone,
+        coalesce(sum(freed), 0) AS freed_bytes, coalesce(sum(kept_bytes), 0) AS kept_bytes
+    FROM {rows} GROUP BY ALL
+"""
+_PARTITIONS = """
+    SELECT topic, partition, host, log_dir, count(DISTINCT run_id) AS runs,
+        coalesce(sum(freed), 0) AS freed_bytes,
+        unix_millis(max(ended_at) FILTER (WHERE NOT array_contains(actions, 'none')))
+            AS last_cleaned,
+        unix_millis(max(ended_at)) AS last_run,
+        max_by(CASE WHEN left_alone OR error IS NOT NULL THEN coalesce(error, reason) END,
+            ended_at) AS left_alone,
+        max_by(try_add(unix_millis(oldest_dirty_at), max_compaction_lag_ms), ended_at) AS due
+    FROM {rows} WHERE topic IS NOT NULL GROUP BY ALL
+"""
+_ERASURES = """
+    SELECT run_id, `user`, host, unix_millis(started_at) AS started,
+        unix_millis(ended_at) AS ended, status, proven, keys, keys_found,
+        count(topic) AS partitions, coalesce(sum(records_erased), 0) AS records_erased,
+        coalesce(sum(left_active + left_above_high_watermark), 0) AS records_left,
+        coalesce(sum(bytes_before - bytes_after), 0) AS freed_bytes
+    FROM {rows} GROUP BY ALL
+"""
+"""Times are in ms since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastRun:
-    """A run, with sums over the partitions that were asked for. Times are in ms since the epoch."""
+class _Past:
+    """When and where something ran. Times are in ms since the epoch."""
 
     run_id: str
     user: str
@@ -50,6 +86,12 @@ class PastRun:
     started: int
     ended: int
     status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun(_Past):
+    """A run, with sums over the partitions that were asked for."""
+
     partitions: int
     cleaned: int
     """Number of partitions that were changed."""
@@ -82,17 +124,9 @@ class PastPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastErasure:
-    """An erasure, with sums over the partitions that were asked for. Times are in ms since the
-    epoch.
-    """
+class PastErasure(_Past):
+    """An erasure, with sums over the partitions that were asked for."""
 
-    run_id: str
-    user: str
-    host: str
-    started: int
-    ended: int
-    status: str
     proven: bool | None
     """True if a second reading found none of the keys in what an erasure reaches. None if there was
     nothing to read.
@@ -133,29 +167,59 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
     session = spark.newSession()
     for key, value in _SETTINGS.items():
         session.conf.set(key, value)
-    try:
+    with _what_is_wrong(ledger):
         return session.read.format("delta").load(table_url(ledger, table))
+
+
+@contextmanager
+def _what_is_wrong(ledger: str) -> Iterator[None]:
+    """Raise UsageError if there is no table, and WinnowError for what Delta can't read."""
+    try:
+        yield
     except AnalysisException as error:
-        kind = error.getCondition() or ""
-        if kind.startswith(
-            ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND", "DELTA_PATH")
-        ):
+        if (error.getCondition() or "").startswith(_MISSING):
             raise UsageError(
                 "there is no ledger", where=ledger, hint="The first `clean` creates it."
             ) from error
-        raise WinnowError(
-            "the ledger can't be read",
-            found=str(error).partition("\n")[0],
-            where=ledger,
-            hint=_ANOTHER,
-        ) from error
+        raise _unreadable(ledger, str(error)) from error
     except Py4JJavaError as error:  # what Delta does not expect in its own log
-        raise WinnowError(
-            "the ledger can't be read",
-            found=str(error.java_exception).partition("\n")[0],
-            where=ledger,
-            hint=_ANOTHER,
-        ) from error
+        raise _unreadable(ledger, str(error.java_exception.getMessage())) from error
+
+
+def _unreadable(ledger: str, why: str) -> WinnowError:
+    return WinnowError(
+        "the ledger can't be read",
+        found=why.partition("\n")[0],
+        where=ledger,
+        hint="If this is not a ledger, choose another place with --ledger.",
+    )
+
+
+def erased_in_ledger(
+    spark: SparkSession, ledger: str | None, run_id: str, hash_key: str | None
+) -> ErasedKeys:
+    """Return the keys of an erasure as hashes. `hash_key`: the file with its hash key.
+
+    Raises UsageError for a run that is not in the ledger, and for another hash key.
+    """
+    if ledger is None or hash_key is None:
+        raise UsageError(
+            "a run needs a ledger and its hash key",
+            expected="a certificate, or --hash-key FILE and a ledger",
+            found=run_id,
+        )
+    rows = [row for row in read_ledger(spark, ledger, ERASURES).collect() if row.run_id == run_id]
+    if not rows:
+        raise UsageError(
+            "there is no such erasure", expected="its run id", found=run_id, where=ledger
+        )
+    return erased_keys(
+        rows[0].key_hashes,
+        rows[0].keys_hash,
+        read_hash_key(hash_key),
+        topics={one.topic for one in rows[0].partitions if one.topic is not None},
+        run_id=run_id,
+    )
 
 
 @checked
@@ -178,121 +242,44 @@ def read_history(
         time_ms(since, "since")
     progress = progress or Silence()
     progress.stage("opening the ledger", total_tasks=2)
-    tables: list[DataFrame | None] = [None, None]
-    for number, name in enumerate((TABLE, ERASURES)):
-        with suppress(UsageError):  # no run has written to it yet
-            tables[number] = read_ledger(spark, ledger, name)
+    tables: list[DataFrame] = []
+    missing: list[UsageError] = []
+    for name, schema in SCHEMAS.items():
+        try:
+            tables.append(read_ledger(spark, ledger, name))
+        except UsageError as error:  # no run has written to it yet
+            missing.append(error)
+            tables.append(spark.createDataFrame([], schema))
         progress.advance(1)
-    cleanings, erasures = tables
-    if cleanings is None and erasures is None:
-        read_ledger(spark, ledger)  # raises if there is none
-    runs: tuple[PastRun, ...] = ()
-    partitions: tuple[PastPartition, ...] = ()
-    try:
-        with watched(spark.sparkContext, progress, "reading the ledger"):
-            if topics:
-                known = _topics(cleanings, erasures)
-                check_globs(topics, known, option="--topics", of="the ledger")
-            if cleanings is not None:
-                rows = _asked_for(cleanings, since, topics)
-                runs, partitions = _runs(rows), _partitions(rows)
-            erased = () if erasures is None else _erasures(erasures, since, topics)
-    except Py4JJavaError as error:
-        what = str(error.java_exception.getMessage()).partition("\n")[0]
-        raise WinnowError(
-            "the ledger can't be read", found=what, where=ledger, hint=_ANOTHER
-        ) from error
-    return History(ledger=redacted(ledger), runs=runs, partitions=partitions, erasures=erased)
-
-
-def _topics(cleanings: DataFrame | None, erasures: DataFrame | None) -> set[str]:
-    columns = [] if cleanings is None else [cleanings.select("topic")]
-    if erasures is not None:
-        columns.append(erasures.select(f.explode("partitions.topic").alias("topic")))
-    found = (row.topic for column in columns for row in column.distinct().collect())
-    return {topic for topic in found if topic is not None}
+    if len(missing) == len(tables):
+        raise missing[0]
+    cleanings = tables[0].selectExpr("*", _FREED)
+    erasures = tables[1].select("*", f.explode_outer("partitions").alias("p")).select("*", "p.*")
+    with watched(spark.sparkContext, progress, "reading the ledger"), _what_is_wrong(ledger):
+        if topics:
+            both = cleanings.select("topic").union(erasures.select("topic")).distinct().collect()
+            known = {row.topic for row in both if row.topic is not None}
+            check_globs(topics, known, option="--topics", of="the ledger")
+        rows = _asked_for(cleanings, since, topics)
+        runs, partitions = _found(PastRun, _RUNS, rows), _found(PastPartition, _PARTITIONS, rows)
+        erased = _found(PastErasure, _ERASURES, _asked_for(erasures, since, topics))
+    return History(
+        ledger=redacted(ledger),
+        runs=tuple(sorted(runs, key=lambda run: (-run.ended, run.run_id))),
+        partitions=tuple(
+            sorted(partitions, key=lambda p: (p.topic, p.partition, p.host, p.log_dir))
+        ),
+        erasures=tuple(sorted(erased, key=lambda run: (-run.ended, run.run_id))),
+    )
 
 
 def _asked_for(rows: DataFrame, since: int | None, topics: Sequence[str]) -> DataFrame:
     if since is not None:
         rows = rows.where(f.col("ended_at") >= f.lit(EPOCH + timedelta(milliseconds=since)))
-    patterns = (f"^{fnmatch.translate(glob)}" for glob in topics)
-    wanted = reduce(or_, (f.col("topic").rlike(pattern) for pattern in patterns), f.lit(False))
-    return rows.where(wanted) if topics else rows
+    patterns = "|".join(f"^{fnmatch.translate(glob)}" for glob in topics)
+    return rows.where(f.col("topic").rlike(patterns)) if topics else rows
 
 
-def _freed_for_good() -> Column:
-    """Return the bytes freed for good. Kept files include indexes, so they may be larger than the
-    bytes that the logs have lost.
-    """
-    kept = f.coalesce(f.col("kept_bytes"), f.lit(0))
-    freed = f.col("bytes_before") - f.col("bytes_after") - kept
-    return f.coalesce(
-        f.sum(f.when(kept > 0, f.greatest(freed, f.lit(0))).otherwise(freed)), f.lit(0)
-    )
-
-
-def _runs(rows: DataFrame) -> tuple[PastRun, ...]:
-    summed = rows.groupBy("run_id", "user", "host", "started_at", "ended_at", "status").agg(
-        f.count("topic").alias("partitions"),
-        f.count_if(~f.array_contains("actions", "none")).alias("cleaned"),
-        f.count_if(f.col("left_alone") | f.col("error").isNotNull()).alias("left_alone"),
-        _freed_for_good().alias("freed_bytes"),
-        f.coalesce(f.sum("kept_bytes"), f.lit(0)).alias("kept_bytes"),
-    )
-    found = (PastRun(**row.asDict()) for row in _with_ms(summed).collect())
-    return tuple(sorted(found, key=lambda run: (-run.ended, run.run_id)))
-
-
-def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
-    def of_last(column: Column) -> Column:
-        return f.max_by(column, f.col("ended_at"))
-
-    acted = f.when(~f.array_contains("actions", "none"), f.col("ended_at"))
-    alone = f.when(f.col("left_alone") | f.col("error").isNotNull(), f.coalesce("error", "reason"))
-    summed = (
-        rows.where(f.col("topic").isNotNull())
-        .groupBy("topic", "partition", "host", "log_dir")
-        .agg(
-            f.count_distinct("run_id").alias("runs"),
-            _freed_for_good().alias("freed_bytes"),
-            f.unix_millis(f.max(acted)).alias("last_cleaned"),
-            f.unix_millis(f.max("ended_at")).alias("last_run"),
-            of_last(alone).alias("left_alone"),
-            of_last(
-                f.try_add(f.unix_millis(f.col("oldest_dirty_at")), f.col("max_compaction_lag_ms"))
-            ).alias("due"),
-        )
-    )
-    found = (PastPartition(**row.asDict()) for row in summed.collect())
-    return tuple(sorted(found, key=lambda p: (p.topic, p.partition, p.host, p.log_dir)))
-
-
-def _erasures(rows: DataFrame, since: int | None, topics: Sequence[str]) -> tuple[PastErasure, ...]:
-    who_and_when = ("run_id", "user", "host", "started_at", "ended_at")
-    of_run = (*who_and_when, "status", "proven", "keys", "keys_found")
-    each = _asked_for(
-        rows.select(*of_run, f.explode_outer("partitions").alias("p")).select(*of_run, "p.*"),
-        since,
-        topics,
-    )
-    summed = each.groupBy(*of_run).agg(
-        f.count("topic").alias("partitions"),
-        f.coalesce(f.sum("records_erased"), f.lit(0)).alias("records_erased"),
-        f.coalesce(
-            f.sum(f.col("left_active") + f.col("left_above_high_watermark")), f.lit(0)
-        ).alias("records_left"),
-        f.coalesce(f.sum(f.col("bytes_before") - f.col("bytes_after")), f.lit(0)).alias(
-            "freed_bytes"
-        ),
-    )
-    found = (PastErasure(**row.asDict()) for row in _with_ms(summed).collect())
-    return tuple(sorted(found, key=lambda run: (-run.ended, run.run_id)))
-
-
-def _with_ms(rows: DataFrame) -> DataFrame:
-    times = (
-        f.unix_millis(f.col("started_at")).alias("started"),
-        f.unix_millis(f.col("ended_at")).alias("ended"),
-    )
-    return rows.select("*", *times).drop("started_at", "ended_at")
+def _found(kind: type[T], query: str, rows: DataFrame) -> list[T]:
+    found = rows.sparkSession.sql(query, rows=rows).collect()
+    return [kind(**row.asDict()) for row in found]

@@ -14,9 +14,10 @@ from typing import Any
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.clock import EPOCH
 from winnow.ledger.append import Addition
-from winnow.ledger.place import TABLE
-from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS
-from winnow.verbs.erase.values import EraseResult
+from winnow.ledger.place import ERASURES, TABLE
+from winnow.ledger.schema import ERASED, LEDGER, LEDGER_OF_ERASURES, PARTITION_COLUMNS
+from winnow.verbs.erase.key_hashes import KeyHashes
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.version import VERSION
 
 
@@ -33,22 +34,41 @@ def cleaning(
     Times are in ms since the epoch, by the machine's clock. `by`: user and host, by default those
     of this process.
     """
-    found = of_run(result, log_dirs=log_dirs, started=started, ended=ended, by=by or who())
-    found["clock"] = instant(result.now)
-    run = {column.name: found[column.name] for column in RUN_COLUMNS}
-    rows = [json.dumps(run | _of_partition(p)) for p in result.partitions or (None,)]
+    run = _of_run(result, log_dirs, started, ended, by or who()) | {"clock": instant(result.now)}
+    rows = [json.dumps(run | _of_partition(p)) for p in result.partitions] or [json.dumps(run)]
     return Addition(table=TABLE, schema=LEDGER, rows=rows, run_id=result.run_id)
 
 
-def of_run(
+def erasure(
+    result: EraseResult, hashes: KeyHashes, *, log_dirs: Sequence[str], started: int, ended: int
+) -> Addition:
+    """Return the one row of a finished erasure. Times as for `cleaning`. Of each directory that was
+    not searched it has an entry that is no partition.
+    """
+    row = _of_run(result, log_dirs, started, ended, who()) | {
+        "proven": result.proven,
+        "keys": result.keys,
+        "keys_found": result.keys_found,
+        "key_hashes": hashes.each,
+        "keys_hash": hashes.together,
+        "partitions": [
+            *map(_of_erased, result.partitions),
+            # As an error, not in a new column: Delta would refuse it in older tables.
+            *({"error": f"not searched: {directory}"} for directory in result.not_searched),
+        ],
+    }
+    return Addition(
+        table=ERASURES, schema=LEDGER_OF_ERASURES, rows=[json.dumps(row)], run_id=result.run_id
+    )
+
+
+def _of_run(
     result: RunResult | EraseResult,
-    *,
     log_dirs: Sequence[str],
     started: int,
     ended: int,
     by: tuple[str, str],
 ) -> dict[str, Any]:
-    """Return what both tables have of a run."""
     return {
         "run_id": result.run_id,
         "winnow_version": VERSION,
@@ -69,15 +89,12 @@ def who() -> tuple[str, str]:
         return str(os.getuid()), socket.gethostname()
 
 
-def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
-    if partition is None:
-        return {}
-    row = {column.name: getattr(partition, column.name, None) for column in PARTITION_COLUMNS}
+def _of_partition(partition: PartitionResult) -> dict[str, Any]:
     oldest, removed = partition.oldest_dirty_timestamp, partition.records_removed
     reason = partition.reason
     if more := partition.deletes_more:
         reason += f"; options delete more than its own settings: {', '.join(more)}"
-    return row | {
+    return {name: getattr(partition, name, None) for name in PARTITION_COLUMNS.names} | {
         "reason": reason,
         "oldest_dirty_at": None if oldest is None else instant(oldest),
         "records_removed": None if removed is None else asdict(removed),
@@ -86,6 +103,18 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
             for one in partition.segments
         ],
         "outputs": [asdict(one) for one in partition.outputs],
+    }
+
+
+def _of_erased(p: PartitionErasure) -> dict[str, Any]:
+    above, proof = p.above_high_watermark, p.proof
+    return {name: getattr(p, name, None) for name in ERASED.names} | {
+        "records_erased": (p.erased or Amount()).records,
+        "left_active": None if p.active is None else p.active.records,
+        "left_above_high_watermark": None if above is None else above.records,
+        "proof_reached": None if proof is None else proof.reached,
+        "proof_problems": None if proof is None else proof.problems,
+        "error": p.error or p.why_left_alone,
     }
 
 
