@@ -29,7 +29,7 @@ from numba.core.caching import FunctionCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from winnow.resources import is_checkout, user_cache_dir
+from winnow.resources import is_checkout, user_dir
 
 _Function = TypeVar("_Function")
 _CONFIG: Any = numba.config
@@ -121,7 +121,7 @@ def _places() -> Iterator[Path]:
         yield Path(_CONFIG.CACHE_DIR)
     # In the archive for executors, it is beside `site`.
     yield _PACKAGE.parents[1] / ".cache" / "numba" if is_checkout() else _PACKAGE / "__pycache__"
-    user = user_cache_dir()
+    user = user_dir()
     if user is not None:
         yield user / "kernels"
     if run := os.environ.get("WINNOW_RUN_DIR"):

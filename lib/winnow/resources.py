@@ -1,5 +1,5 @@
-"""Files beside the code, and where Winnow may keep what it fetches. An installed package has them
-inside itself, a checkout at its top.
+"""Files beside the code, and directories of the user. An installed package has the files inside
+itself, a checkout at its top.
 """
 
 from __future__ import annotations
@@ -23,15 +23,26 @@ def resource(name: str) -> Path:
     return (_CHECKOUT if is_checkout() else _PACKAGE) / name
 
 
-def user_cache_dir() -> Path | None:
-    """Return where the user's files are kept that can be made again; None without a home."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+def user_dir(variable: str = "XDG_CACHE_HOME", default: str = ".cache") -> Path | None:
+    """Return where the user's files are kept, by default those that can be made again: in the
+    directory that the variable names, if it is absolute, or in `~/DEFAULT`. None without a home.
+    """
+    given = os.environ.get(variable, "")
+    home = given if os.path.isabs(given) else os.path.expanduser(f"~/{default}")
     return Path(home) / "winnow" if os.path.isabs(home) else None
+
+
+def user_state_dir(name: str) -> Path:
+    """Return where results of runs are kept. Raises RuntimeError if the user has no home."""
+    state = user_dir("XDG_STATE_HOME", ".local/state")
+    if state is None:
+        raise RuntimeError("Could not determine home directory.")
+    return state / name
 
 
 def own_cache() -> Path | None:
     """Return where this installation keeps its files. It need not exist. None without a place."""
-    return _CHECKOUT / ".cache" if is_checkout() else user_cache_dir()
+    return _CHECKOUT / ".cache" if is_checkout() else user_dir()
 
 
 def cache_dir() -> Path:

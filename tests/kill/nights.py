@@ -91,9 +91,7 @@ class Nights:
 
     spark: SparkSession
     root: Path
-    summaries: Path = field(
-        default_factory=lambda: Path(default_ledger(os.environ)) / KEY_SUMMARIES
-    )
+    summaries: Path = field(default_factory=lambda: Path(default_ledger()) / KEY_SUMMARIES)
     day: int = 0
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,7 +43,7 @@ class HistoryOptions:
 
 def run_history(call: Call, own: HistoryOptions) -> int:
     request = call.request
-    where = default_ledger(os.environ) if request.ledger is None else request.ledger
+    where = default_ledger() if request.ledger is None else request.ledger
     check_ledger(where, ())
     begin = value_of(own, "since")
     if begin is not None and begin > now_ms():

@@ -4,7 +4,6 @@ found here, before Spark starts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from winnow.policy.describe import Entry, parse_topic_configs_file
 from winnow.policy.server_properties import parse_server_properties_file
 from winnow.policy.sources import Settings, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
+from winnow.resources import user_state_dir
 from winnow.runtime.stop import Stop
 from winnow.storage.input_file import read_input
 from winnow.storage.places import Places
@@ -31,8 +31,8 @@ def key_summaries_of(request: CommandLine, ledger: str | None) -> str | None:
         return None
     local = None if ledger is None else local_path(ledger)
     try:
-        return f"{local or default_ledger({**os.environ, 'WINNOW_LEDGER': ''})}/{KEY_SUMMARIES}"
-    except UsageError:  # a user without a home
+        return f"{local or user_state_dir('ledger')}/{KEY_SUMMARIES}"
+    except RuntimeError:  # a user without a home
         return None
 
 
@@ -44,7 +44,7 @@ def ledger_of(request: CommandLine) -> str | None:
         raise UsageError("--ledger and --no-ledger together", expected="one of them, or neither")
     if request.no_ledger:
         return None
-    ledger = default_ledger(os.environ) if request.ledger is None else request.ledger
+    ledger = default_ledger() if request.ledger is None else request.ledger
     check_ledger(ledger, (*request.log_dirs, *request.output))
     return ledger
 

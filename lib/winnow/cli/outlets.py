@@ -17,6 +17,7 @@ from winnow.cli.text.json_output import failure_to_json, without_result
 from winnow.clock import now_ms
 from winnow.errors import NoSpaceError, UsageError, WinnowError
 from winnow.metrics.prometheus import check_target, tell_prometheus
+from winnow.resources import user_state_dir
 from winnow.runtime.session import WithContext
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file
@@ -55,9 +56,9 @@ def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
     print where it is. If it can't be written, print that too: the run is not affected.
     """
     try:
-        from winnow.report.write import user_dir, write_report  # noqa: PLC0415 - it loads Jinja
+        from winnow.report.write import write_report  # noqa: PLC0415 - it loads Jinja
 
-        path = user_dir("reports") / f"{result.run_id}.html" if file is None else Path(file)
+        path = user_state_dir("reports") / f"{result.run_id}.html" if file is None else Path(file)
         if file is None:
             with suppress(OSError):  # the file's own error says more
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from winnow.errors import UsageError
+from winnow.resources import user_state_dir
 
 TABLE = "partitions-v1"
 """The table of cleanings, named after its schema. Another schema would be another table beside it.
@@ -22,23 +23,18 @@ KEY_SUMMARIES = "key-summaries"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-def default_ledger(environment: Mapping[str, str]) -> str:
+def default_ledger() -> str:
     """Return `WINNOW_LEDGER`, or by default a directory beside the user's other state. Raises
     UsageError if the user has no home.
     """
-    if given := environment.get("WINNOW_LEDGER"):
-        return given
-    home = environment.get("HOME") or os.path.expanduser("~")
-    state = environment.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # a relative one does not count
-        state = str(Path(home) / ".local" / "state")
-    if not os.path.isabs(state):
+    try:
+        return os.environ.get("WINNOW_LEDGER") or str(user_state_dir("ledger"))
+    except RuntimeError as error:
         raise UsageError(
             "there is no directory for the ledger",
             found="no home directory",
             hint="Pass --ledger DIRECTORY or --no-ledger, or set WINNOW_LEDGER.",
-        )
-    return str(Path(state) / "winnow" / "ledger")
+        ) from error
 
 
 def table_url(ledger: str, table: str = TABLE) -> str:

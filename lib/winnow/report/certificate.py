@@ -18,7 +18,8 @@ from typing import Any
 
 from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.logdir.survey import LogDir
-from winnow.report.write import page, user_dir
+from winnow.report.write import page
+from winnow.resources import user_state_dir
 from winnow.storage.output_file import OutputFile, read_output, refuse_in_log_dir
 from winnow.storage.own_json import Value, parse_json
 from winnow.verbs.erase.key_hashes import (
@@ -104,7 +105,7 @@ def _certified_elsewhere(
 ) -> EraseResult:
     done = f"THE CERTIFICATE IS NOT IN {directory}; the erasure was done: {why}"
     try:
-        place = user_dir("certificates")
+        place = user_state_dir("certificates")
         refuse_in_log_dir(str(place / "erasure.json"), [d.path for d in at.log_dirs])
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         file, sha256 = write_certificate(str(place), result, hashes, at)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -25,15 +24,6 @@ def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
     target = OutputFile(os.fspath(path), "--report", "the report")
     refuse_in_log_dir(target.path, sorted({partition.log_dir for partition in result.partitions}))
     target.write(redacted(render(result)).encode())
-
-
-def user_dir(name: str) -> Path:
-    """Return `${XDG_STATE_HOME:-~/.local/state}/winnow/NAME`. Raises RuntimeError if there is no
-    home.
-    """
-    state = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
-    return home / "winnow" / name
 
 
 def render(result: RunResult) -> str:

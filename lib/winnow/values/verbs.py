@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -147,4 +146,4 @@ def ledger_table(spark: SparkSession, ledger: str | None = None) -> DataFrame:
     """Return the whole ledger, one row for each partition of each run. Without `ledger`, it reads
     the command line's default ledger.
     """
-    return api.ledger_table(spark, default_ledger(os.environ) if ledger is None else ledger)
+    return api.ledger_table(spark, default_ledger() if ledger is None else ledger)

@@ -21,9 +21,13 @@ from winnow.ledger.place import check_ledger, default_ledger, table_url
     ],
 )
 def test_default_is_the_users_state_unless_the_environment_says_else(
-    environment: dict[str, str], expected: str
+    environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert default_ledger(environment) == expected
+    for name in ("XDG_STATE_HOME", "WINNOW_LEDGER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert default_ledger() == expected
 
 
 @pytest.mark.parametrize(

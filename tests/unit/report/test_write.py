@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.cli.results import partition, run_of
 from winnow.errors import UsageError, WinnowError
-from winnow.report.write import render, user_dir, write_report
+from winnow.report.write import render, write_report
+from winnow.resources import user_state_dir
 
 
 def test_report_replaces_an_older_page(tmp_path: Path) -> None:
@@ -45,4 +46,4 @@ def test_reports_directory_is_in_the_users_state(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("XDG_STATE_HOME", state)
-    assert str(user_dir("reports")) == f"{place}/winnow/reports"
+    assert str(user_state_dir("reports")) == f"{place}/winnow/reports"
