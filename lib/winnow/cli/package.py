@@ -45,7 +45,8 @@ def _package(path: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _offline(path: str) -> tuple[dict[str, Any], list[str]]:
-    from winnow.worker.offline import TOP, made_for, make_offline  # noqa: PLC0415 - as above
+    from winnow.worker.offline import TOP, make_offline  # noqa: PLC0415 - as above
+    from winnow.worker.package import made_for  # noqa: PLC0415
 
     written = make_offline(path)
     python, platform = made_for().split()

@@ -8,17 +8,13 @@ the packages into the virtual environment instead of fetching them.
 from __future__ import annotations
 
 import re
-import sys
-import sysconfig
-import tarfile
 from collections.abc import Iterator
 from importlib.metadata import distribution
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from winnow.errors import UsageError, WinnowError
+from winnow.errors import UsageError
 from winnow.resources import is_checkout, resource
-from winnow.storage.output_file import READABLE, replacing
-from winnow.worker.package import add_entry
+from winnow.worker.package import Content, files_of, made_for, needed, write_archive
 
 TOP = "winnow"
 CHECKOUT = ("LICENSE", "README.md", "conf", "demo", "jobs", "lib", "requirements.txt")
@@ -26,7 +22,7 @@ START = "spark-submit.sh"
 CACHE = ".cache"
 SITE = f"{CACHE}/offline/site"
 MADE_FOR = f"{CACHE}/offline/made-for"
-_NOT_RUN = frozenset({"__pycache__", "include", "tests", "examples", "R", "sbin", "licenses"})
+_NOT_RUN = ("__pycache__", "include", "tests", "examples", "R", "sbin", "licenses")
 """Directories in packages that nothing reads."""
 _PINNED = re.compile(r"^([\w.-]+)==", re.MULTILINE)
 _NEVER_LOADED = re.compile(
@@ -37,40 +33,20 @@ _NEVER_LOADED = re.compile(
 """Spark's jars for machine learning, Hive, Kubernetes, streaming state and other platforms."""
 
 
-def made_for() -> str:
-    """Return the Python and the platform of the archive, as `3.11 linux-x86_64`."""
-    return f"{sys.version_info.major}.{sys.version_info.minor} {sysconfig.get_platform()}"
-
-
 def make_offline(path: str) -> int:
     """Write the archive and return its size in bytes. It gets its name when it is complete.
 
     Raises UsageError if this is no checkout or the directory of `path` does not exist.
     """
-    target = Path(path).absolute()
     if not is_checkout():
         raise UsageError(
             "--offline packs a checkout", expected="a checkout", found="an installed package"
         )
-    if not target.parent.is_dir():
-        raise UsageError(
-            "no such directory", where=str(target.parent), hint="Create it, or choose another file."
-        )
-    try:
-        with (
-            replacing(target, mode=READABLE) as file,
-            tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive,
-        ):
-            for name, content in _content():
-                add_entry(archive, f"{TOP}/{name}", content)
-        return target.stat().st_size
-    except OSError as error:
-        raise WinnowError(
-            "the archive could not be written", where=str(target), hint=str(error)
-        ) from error
+    files = ((f"{TOP}/{name}", found) for name, found in _content())
+    return write_archive(Path(path).absolute(), "the archive", files, level=6)
 
 
-def _content() -> Iterator[tuple[str, Path | bytes]]:
+def _content() -> Iterator[Content]:
     """Yield names below `TOP`, and files or bytes; last the start script, which completes it."""
     for name in CHECKOUT:
         top = resource(name)
@@ -84,16 +60,8 @@ def _content() -> Iterator[tuple[str, Path | bytes]]:
         if file.suffix == ".nbc" or file.name.startswith(("complete-", "warm")):
             yield f"{CACHE}/numba/{file.name}", file
     for name in _PINNED.findall(resource("requirements.txt").read_text(encoding="utf-8")):
-        yield from _installed(name)
+        for installed, file in needed(files_of(distribution(name)), _NOT_RUN):
+            if not (file.suffix == ".jar" and _NEVER_LOADED.match(file.name)):
+                yield f"{SITE}/{installed}", file
     yield MADE_FOR, made_for().encode()
     yield START, resource(START)
-
-
-def _installed(name: str) -> Iterator[tuple[str, Path]]:
-    found = distribution(name)
-    for file in found.files or ():
-        parts = PurePosixPath(file).parts
-        source = Path(str(found.locate_file(file)))
-        needed = parts[0] != ".." and _NOT_RUN.isdisjoint(parts) and source.is_file()
-        if needed and not (source.suffix == ".jar" and _NEVER_LOADED.match(source.name)):
-            yield f"{SITE}/{file}", source

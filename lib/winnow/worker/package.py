@@ -18,14 +18,13 @@ import re
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import MAGIC_NUMBER, cache_from_source, find_spec, source_hash
 from pathlib import Path, PurePosixPath
-from posixpath import normpath
 
 from winnow.errors import UsageError, WinnowError
 from winnow.storage.output_file import READABLE, replacing
@@ -51,13 +50,15 @@ OPTIONAL = ("fastavro",)
 
 SITE = "site"
 """The entry on PYTHONPATH. spark-submit.sh uses the same name."""
-_NOT_RUN = frozenset({"__pycache__", "include", "tests"})
+_NOT_RUN = ("__pycache__", "include", "tests")
 """Directories in packages that no task reads."""
-_KERNELS = frozenset({".nbc"})
 _UNCHECKED = 1
 """Flag of byte code that is never checked against its source (PEP 552)."""
 _FASTEST = 1
 """zlib level. Most is machine code: a higher level saves 11 % and takes three times as long."""
+
+Content = tuple[str, Path | bytes]
+"""A name in an archive, and the file or its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,6 @@ class Package:
 def make_package(path: str) -> Package:
     """Write the archive; it gets its name when complete. UsageError for a missing directory."""
     target = Path(path).absolute()
-    if not target.parent.is_dir():
-        raise UsageError(
-            "no such directory", where=str(target.parent), hint="Create it, or choose another file."
-        )
     if target.suffixes[-2:] != [".tar", ".gz"] and target.suffix != ".tgz":
         raise UsageError(
             "Spark recognises archives by their names",
@@ -85,25 +82,37 @@ def make_package(path: str) -> Package:
             found=target.name,
         )
     packages = _installed()
+    size = write_archive(target, "the package", _content(packages), level=_FASTEST)
+    python, platform = made_for().split()
+    versions = {"winnow": VERSION} | {package.name: package.version for package in packages}
+    return Package(str(target), size, python, platform, versions)
+
+
+def made_for() -> str:
+    """Return the Python and the platform of what is installed here, as `3.11 linux-x86_64`."""
+    return f"{sys.version_info.major}.{sys.version_info.minor} {sysconfig.get_platform()}"
+
+
+def write_archive(target: Path, what: str, content: Iterable[Content], *, level: int) -> int:
+    """Write an archive, which gets its name when it is complete, and return its size. `level`: that
+    of zlib. Raises UsageError for a missing directory, and WinnowError.
+    """
+    if not target.parent.is_dir():
+        raise UsageError(
+            "no such directory", where=str(target.parent), hint="Create it, or choose another file."
+        )
     try:
         with (
             replacing(target, mode=READABLE) as file,
-            tarfile.open(fileobj=file, mode="w:gz", compresslevel=_FASTEST) as archive,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=level) as archive,
         ):
-            for name, content in _content(packages):
-                add_entry(archive, normpath(f"{SITE}/{name}"), content)
-        size = target.stat().st_size
+            for name, found in content:
+                add_entry(archive, name, found)
+        return target.stat().st_size
     except OSError as error:
         raise WinnowError(
-            "the package could not be written", where=str(target), hint=str(error)
+            f"{what} could not be written", where=str(target), hint=str(error)
         ) from error
-    return Package(
-        path=str(target),
-        size=size,
-        python=f"{sys.version_info.major}.{sys.version_info.minor}",
-        platform=sysconfig.get_platform(),
-        versions={"winnow": VERSION} | {package.name: package.version for package in packages},
-    )
 
 
 def _installed(imported: Sequence[str] = IMPORTED) -> list[Distribution]:
@@ -127,29 +136,33 @@ def _installed(imported: Sequence[str] = IMPORTED) -> list[Distribution]:
     return [found[name] for name in sorted(found)]
 
 
-_Content = tuple[str, Path | bytes]
-"""Name inside `site`, and the file or its bytes."""
-
-
-def _content(packages: Iterable[Distribution]) -> Iterator[_Content]:
+def _content(packages: Iterable[Distribution]) -> Iterator[Content]:
     root = Path(__file__).parents[1]
-    yield from _with_byte_code(
-        (f"winnow/{file.relative_to(root).as_posix()}", file) for file in root.rglob("*")
-    )
+    own = ((f"winnow/{file.relative_to(root).as_posix()}", file) for file in root.rglob("*"))
+    for files in (own, *map(files_of, packages)):
+        for name, content in _with_byte_code(files):
+            yield f"{SITE}/{name}", content
     yield from _kernels()
-    for package in packages:
-        named = package.files or ()
-        yield from _with_byte_code(
-            (str(file), Path(str(package.locate_file(file)))) for file in named
-        )
 
 
-def _with_byte_code(files: Iterable[tuple[str, Path]]) -> Iterator[_Content]:
-    for name, file in sorted(files):
+def files_of(package: Distribution) -> Iterator[tuple[str, Path]]:
+    """Yield the files of an installed package, by their names where it is installed."""
+    return ((str(file), Path(str(package.locate_file(file)))) for file in package.files or ())
+
+
+def needed(
+    files: Iterable[tuple[str, Path]], not_needed: Collection[str]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the files that lie in packages, but not in directories with these names."""
+    for name, file in files:
         parts = PurePosixPath(name).parts
         # Commands are installed outside the packages, in `../../../bin`.
-        if parts[0] == ".." or not _NOT_RUN.isdisjoint(parts) or not file.is_file():
-            continue
+        if parts[0] != ".." and set(parts).isdisjoint(not_needed) and file.is_file():
+            yield name, file
+
+
+def _with_byte_code(files: Iterable[tuple[str, Path]]) -> Iterator[Content]:
+    for name, file in sorted(needed(files, _NOT_RUN)):
         yield name, file
         if file.suffix == ".py":
             with suppress(SyntaxError):  # some packages contain templates
@@ -163,25 +176,21 @@ def _byte_code(file: Path) -> bytes:
     return header + marshal.dumps(code)
 
 
-def _kernels() -> Iterator[_Content]:
-    from winnow.compiled import mark_complete, place  # noqa: PLC0415 - takes half a second
+def _kernels() -> Iterator[Content]:
+    from winnow.compiled import place  # noqa: PLC0415 - takes half a second
 
     warm_up()
-    mark_complete()
     for file in sorted(place().iterdir()):
-        if file.suffix in _KERNELS or file.name.startswith("complete-"):
-            yield f"../.cache/numba/{file.name}", file
+        if file.suffix == ".nbc" or file.name.startswith("complete-"):
+            yield f".cache/numba/{file.name}", file
 
 
 def add_entry(archive: tarfile.TarFile, name: str, content: Path | bytes) -> None:
     """Add a file or its bytes to an archive, readable for everybody."""
     entry = tarfile.TarInfo(name)
     entry.mode = 0o644
-    if isinstance(content, bytes):
-        entry.size = len(content)
-        archive.addfile(entry, io.BytesIO(content))
-        return
-    status = content.stat()
-    entry.size, entry.mode = status.st_size, 0o644 | (status.st_mode & 0o111)
-    with content.open("rb") as file:
-        archive.addfile(entry, file)
+    if isinstance(content, Path):
+        entry.mode |= content.stat().st_mode & 0o111
+        content = content.read_bytes()
+    entry.size = len(content)
+    archive.addfile(entry, io.BytesIO(content))
