@@ -8,6 +8,7 @@ from winnow.wire.batch import BATCH
 from winnow.wire.buffers import as_bytes
 from winnow.wire.columns import gathered, header_places, record_places
 from winnow.wire.control_records import decode_control
+from winnow.wire.crc import crc32c_extended
 from winnow.wire.digests import record_digests
 from winnow.wire.filtering import Era, Retention, filter_batches
 from winnow.wire.inflate import inflate
@@ -49,6 +50,7 @@ def warm_up() -> None:
     count, _, _ = walk_batches(buf, 0, 0, rows)
     batches = rows[:count]
     first_bad_crc(buf, batches)
+    crc32c_extended(0, buf)
     blocks = inflate(buf, batches)
     check_records(blocks)
     tally_records(blocks)

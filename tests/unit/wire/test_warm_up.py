@@ -10,7 +10,7 @@ import pytest
 from tests.twins.encoding import encode_batch
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
-from winnow.wire import names, record_checks, records, walk
+from winnow.wire import crc, names, record_checks, records, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.filtering import Era, filter_batches
@@ -37,6 +37,7 @@ KERNELS: list[Any] = [
     codec_kernels._compress,
     old_entries.write_entries,
     old_entries.join,
+    crc._extended,
 ]
 
 

@@ -354,4 +354,6 @@ def warm_up() -> None:
     rows = np.zeros(2, BATCH)
     rows["size"], rows["position"], rows["last_offset"] = 61, [0, 61], [0, 1]
     builder.append(rows)
+    rows["last_offset"] = [2, 3]
+    builder.append(rows[:1])  # one row, which has another type for numba
     builder.finish()
