@@ -130,42 +130,49 @@ _NO_TABLE = (
 )
 
 
-def parse_options(given: Mapping[str, str]) -> Options:
+def parse_options(options: Mapping[str, str]) -> Options:
     """Parse the options that Spark passes, whose names may be in any case. Raises UsageError."""
-    options = {name.lower(): value for name, value in given.items()}
     names = {name.lower(): name for name in OPTIONS}
-    if "provider" in options:  # Spark describes a table, beside the options
-        raise UsageError(
-            "kafka-log can't be a table of a catalog",
-            expected="a view, or spark.read",
-            found="CREATE TABLE",
-            hint=_NO_TABLE,
-        )
-    for name in options:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        low = name.lower()
+        if low == "provider":  # Spark describes a table, beside the options
+            raise UsageError(
+                "kafka-log can't be a table of a catalog",
+                expected="a view, or spark.read",
+                found="CREATE TABLE",
+                hint=_NO_TABLE,
+            )
+        if low not in names:
+            near = difflib.get_close_matches(low, names, n=1)
             hint = f"Did you mean {names[near[0]]}?" if near else f"There are {', '.join(OPTIONS)}."
-            raise UsageError("kafka-log has no such option", found=name, hint=hint)
+            raise UsageError("kafka-log has no such option", found=low, hint=hint)
+        given[names[low]] = value
+    isolation = _one_of(given, "isolationLevel", ("read_uncommitted", "read_committed"))
     return Options(
-        paths=_paths(options),
-        topics=tuple(_items(options, "topics", "globs such as orders*,returns")),
-        partitions=frozenset(_partitions(options)),
-        start=_bound(options, "starting", EARLIEST),
-        end=_bound(options, "ending", LATEST),
-        times=_times(options),
-        read_committed=_one_of(options, "isolationLevel", ("read_uncommitted", "read_committed"))
-        == "read_committed",
-        mode=Mode(_one_of(options, "mode", tuple(Mode)).upper()),
-        include_control=_one_of(options, "includeControl", ("false", "true")) == "true",
-        below_log_start=_one_of(options, "belowLogStart", ("false", "true")) == "true",
-        max_bytes=_bytes(options.get("maxbytesperpartition", str(DEFAULT_BYTES))),
+        paths=_paths(given),
+        topics=tuple(_items(given, "topics", "globs such as orders*,returns")),
+        partitions=frozenset(_partitions(given)),
+        start=_bound(given, "starting", "earliest", EARLIEST),
+        end=_bound(given, "ending", "latest", LATEST),
+        times=_times(given),
+        read_committed=isolation == "read_committed",
+        mode=Mode(_one_of(given, "mode", tuple(Mode)).upper()),
+        include_control=_one_of(given, "includeControl", ("false", "true")) == "true",
+        below_log_start=_one_of(given, "belowLogStart", ("false", "true")) == "true",
+        max_bytes=_bytes(given),
     )
 
 
-def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
-    found = [options["path"]] if "path" in options else []
-    if "paths" in options:
-        found += _several_paths(options["paths"])
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    several = given.get("paths", "[]")
+    try:
+        found = json.loads(several)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+        raise _refused("paths", 'a JSON list of texts such as ["/kafka/data"]', several)
+    found = [given["path"], *found] if "path" in given else found
     if not found or not all(found):
         raise UsageError(
             "kafka-log needs a path",
@@ -174,16 +181,6 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
             hint=None if found else _NO_TABLE,
         )
     return tuple(found)
-
-
-def _several_paths(text: str) -> list[str]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
-        raise _refused("paths", 'a JSON list of texts such as ["/kafka/data"]', text)
-    return found
 
 
 def _items(options: Mapping[str, str], name: str, expected: str) -> list[str]:
@@ -211,58 +208,49 @@ def _partitions(options: Mapping[str, str]) -> list[int]:
     return found
 
 
-def _bound(options: Mapping[str, str], which: str, default: int) -> Bound:
-    offsets, timestamp = options.get(f"{which}offsets"), options.get(f"{which}timestamp")
+def _bound(given: Mapping[str, str], which: str, word: str, default: int) -> Bound:
+    """`word` and `default`: the end of the log, in words and in Spark's JSON."""
+    offsets, timestamp = given.get(f"{which}Offsets"), _timestamp(given, f"{which}Timestamp")
     if offsets is not None and timestamp is not None:
         raise UsageError(
             f"{which}Offsets and {which}Timestamp", expected="one of them", found="both"
         )
-    if timestamp is not None:
-        return Bound(default, timestamp=_timestamp(timestamp, f"{which}Timestamp"))
-    word = "earliest" if default == EARLIEST else "latest"
     if offsets is None or offsets.strip().lower() == word:
-        return Bound(default)
+        return Bound(default, timestamp=timestamp)
     if _is_number(offsets.strip()):
         return Bound(int(offsets))
-    return Bound(default, _json_offsets(offsets, f"{which}Offsets", word))
-
-
-def _times(options: Mapping[str, str]) -> Times | None:
-    first, before = options.get("timestampfrom"), options.get("timestampbefore")
-    if first is None and before is None:
-        return None
-    return Times(
-        MIN_LONG if first is None else _timestamp(first, "timestampFrom"),
-        MAX_LONG if before is None else _timestamp(before, "timestampBefore") - 1,
-    )
-
-
-def _json_offsets(text: str, option: str, word: str) -> dict[TopicPartition, int]:
-    """Parse Spark's `{"topic": {"0": 23, "1": -1}}`."""
-    expected = f'{word}, an offset, or JSON such as {{"topic":{{"0":23}}}}'
-    default = EARLIEST if word == "earliest" else LATEST
+    option = f"{which}Offsets"
     try:
         found = {
             TopicPartition(topic, int(partition)): offset
-            for topic, partitions in json.loads(text).items()
+            for topic, partitions in json.loads(offsets).items()
             for partition, offset in partitions.items()
         }
     except (ValueError, AttributeError) as error:
-        raise _refused(option, expected, text) from error
+        expected = f'{word}, an offset, or JSON such as {{"topic":{{"0":23}}}}'
+        raise _refused(option, expected, offsets) from error
     for offset in found.values():
         if not isinstance(offset, int) or (offset < 0 and offset != default):
             raise _refused(option, f"offsets of at least 0, or {default} for {word}", str(offset))
-    return found
+    return Bound(default, found)
 
 
-def _timestamp(text: str, option: str) -> int:
+def _times(given: Mapping[str, str]) -> Times | None:
+    first, before = _timestamp(given, "timestampFrom"), _timestamp(given, "timestampBefore")
+    if first is None and before is None:
+        return None
+    return Times(MIN_LONG if first is None else first, MAX_LONG if before is None else before - 1)
+
+
+def _timestamp(given: Mapping[str, str], option: str) -> int | None:
     """Parse milliseconds since 1970, or ISO-8601; without a zone it is UTC. A fraction of a
     millisecond is rounded up.
 
     No record has a timestamp in between, so "at or after it" and "before it" are still exact.
     """
-    if _is_number(text):
-        return int(text)
+    text = given.get(option)
+    if text is None or _is_number(text):
+        return None if text is None else int(text)
     try:
         return ms_of(datetime.fromisoformat(text), up=True)
     except ValueError:
@@ -273,16 +261,18 @@ def _timestamp(text: str, option: str) -> int:
 
 def _one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
     """Return the option's value. The first of `words` is the default."""
-    found = options.get(name.lower(), words[0])
+    found = options.get(name, words[0])
     if found.lower() not in [word.lower() for word in words]:
         raise _refused(name, " or ".join(words), found)
     return found.lower()
 
 
-def _bytes(text: str) -> int:
+def _bytes(given: Mapping[str, str]) -> int:
+    option = "maxBytesPerPartition"
+    text = given.get(option, OPTIONS[option].default)
     match = re.fullmatch(r"([0-9]+)\s*([bkmg]?)(?:i?b)?", text.strip().lower())
     if match is None or not 0 < int(match[1]) * _UNITS[match[2]] < 1 << 62:
-        raise _refused("maxBytesPerPartition", "bytes, such as 67108864 or 64m", text)
+        raise _refused(option, "bytes, such as 67108864 or 64m", text)
     return int(match[1]) * _UNITS[match[2]]
 
 

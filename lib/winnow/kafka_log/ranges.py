@@ -132,9 +132,8 @@ def _of_partition(
     first, end = _wanted(segments, home.topic_partition, options, log_start)
     aborted = np.empty(0, ABORTED)
     if options.read_committed:
-        stable = read_stable(segments)
-        aborted = stable.aborted
-        end = end if stable.end is None else min(end, stable.end)
+        stable, aborted = read_stable(segments)
+        end = end if stable is None else min(end, stable)
     yield from ranges_of(
         segments,
         home.topic_partition,

@@ -10,56 +10,48 @@ batches.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, TornLogError
-from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index
+from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, base_offset_of, segment_file
 from winnow.logdir.snapshots import read_snapshot
-from winnow.policy.transactions import DATA
+from winnow.policy.transaction_runs import EVENT
+from winnow.policy.transactions import ABORTED, DATA, sequence
 from winnow.survey.gather import aborted_rows, events_of
 from winnow.wire.control import ControlType
 from winnow.wire.walk import MAX_BASE_OFFSET
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_ABORT = int(ControlType.ABORT)
 
 
-@dataclass(frozen=True, slots=True)
-class Stable:
-    """`end`: the last stable offset; None: the log's end. `aborted`: dtype ABORTED, by marker."""
-
-    end: int | None
-    aborted: Array
-
-
-def read_stable(segments: Segments) -> Stable:
-    """Read the last stable offset and the aborted transactions.
+def read_stable(segments: Segments) -> tuple[int | None, Array]:
+    """Return the last stable offset, None for the log's end, and the aborted transactions, dtype
+    ABORTED.
 
     Raises CorruptLogError if the log after the snapshot, or an index, can't be read.
     """
-    open_, aborts = _replayed(segments)
-    for number, base in enumerate(segments.bases):
-        path = segments.path(number, TXNINDEX)
-        if segments.storage.exists(path):
-            end = segments.following(number)
-            data = segments.storage.read_bytes(path)
-            aborts += decode_txn_index(data, path, base_offset=base, end_offset=end)
-    known = {(entry.producer_id, entry.last_offset): entry for entry in aborts}
-    aborted = aborted_rows(known.values())
-    return Stable(
-        min(open_.values(), default=None),
-        aborted[np.argsort(aborted["last_offset"], kind="stable")],
-    )
+    start, opened = _at_snapshot(segments)
+    events = np.concatenate([opened, *_events(segments, start)])
+    seen = sequence(events["kind"], events["producer_id"], events["offset"])
+    aborts = seen.end & (seen.first >= 0) & (events["kind"][seen.rows] == int(ControlType.ABORT))
+    replayed = np.zeros(np.count_nonzero(aborts), ABORTED)
+    replayed["producer_id"] = seen.producer_id[aborts]
+    replayed["first_offset"] = seen.first[aborts]
+    replayed["last_offset"] = seen.offset[aborts]
+    still_open = seen.first[seen.last & ~seen.end].tolist()
+    # Of two entries for one marker the first one counts: that of the index.
+    return min(still_open, default=None), np.concatenate([*_indexed(segments), replayed])
 
 
-def _replayed(segments: Segments) -> tuple[dict[int, int], list[AbortedTransaction]]:
-    """Return each producer's first offset of an open transaction, and aborts after the snapshot."""
+def _at_snapshot(segments: Segments) -> tuple[int, Array]:
+    """Return the offset from which to replay, and the transactions that are open there as events of
+    their first data.
+    """
     storage, directory = segments.storage, segments.directory
     names = [entry.name for entry in storage.list_dir(directory) if entry.name.endswith(SNAPSHOT)]
     for offset in sorted(map(base_offset_of, names), reverse=True):
@@ -69,40 +61,28 @@ def _replayed(segments: Segments) -> tuple[dict[int, int], list[AbortedTransacti
             continue  # a broker also takes the next older one
         if offset > segments.bases[-1] and offset > _readable_end(segments):
             continue  # the log was longer when this snapshot was written
-        open_ = {
-            e.producer_id: e.current_txn_first_offset
-            for e in entries
-            if e.current_txn_first_offset >= 0
-        }
-        return _replay(segments, offset, open_)
-    return _replay(segments, segments.bases[0], {})
+        firsts = [(e.producer_id, e.current_txn_first_offset, DATA, True) for e in entries]
+        return offset, np.array([one for one in firsts if one[1] >= 0], EVENT)
+    return segments.bases[0], np.empty(0, EVENT)
 
 
-def _replay(
-    segments: Segments, start: int, open_: dict[int, int]
-) -> tuple[dict[int, int], list[AbortedTransaction]]:
-    aborted = []
-    for producer, offset, kind in _events(segments, start):
-        if kind == DATA:
-            open_.setdefault(producer, offset)
-            continue
-        first = open_.pop(producer, None)
-        if kind == _ABORT and first is not None:
-            stable = min(offset + 1, *open_.values()) if open_ else offset + 1
-            aborted.append(AbortedTransaction(producer, first, offset, stable))
-    return open_, aborted
-
-
-def _events(segments: Segments, start: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (producer id, base offset, kind) of the relevant batches from `start` on."""
+def _events(segments: Segments, start: int) -> Iterator[Array]:
+    """Yield the events of the batches from `start` on, dtype EVENT."""
     for number, base in enumerate(segments.bases):
         following = segments.following(number)
         if following is not None and following <= start:
             continue
         for piece in _pieces(segments, number, max(start, base)):
             rows = piece.rows[piece.rows["base_offset"] >= start]
-            events = events_of(piece.data, segments.path(number), rows)
-            yield from events[["producer_id", "offset", "kind"]].tolist()
+            yield events_of(piece.data, segments.path(number), rows)
+
+
+def _indexed(segments: Segments) -> Iterator[Array]:
+    for number, base in enumerate(segments.bases):
+        path = segments.path(number, TXNINDEX)
+        if segments.storage.exists(path):
+            end, data = segments.following(number), segments.storage.read_bytes(path)
+            yield aborted_rows(decode_txn_index(data, path, base_offset=base, end_offset=end))
 
 
 def _readable_end(segments: Segments) -> int:

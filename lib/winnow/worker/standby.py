@@ -94,24 +94,20 @@ def hand_over(own: Description) -> bool:
         return False
     with socket.socket(socket.AF_UNIX) as asking:
         try:
-            taken = _ask(asking, path, own)
+            asking.settimeout(_LOAD_S)
+            asking.connect(path)
+            if asking.recv(1) != _LOADED:
+                return False
+            asking.settimeout(None)  # from here on it answers at once, or is gone
+            socket.send_fds(asking, [_STREAMS], [0, 1, 2])
+            asking.sendall(json.dumps(own).encode())
+            asking.shutdown(socket.SHUT_WR)
+            if asking.recv(1) != _TAKEN:
+                return False
         except OSError:  # it is gone
-            taken = False
-        if taken:
-            _wait(asking)
-    return taken
-
-
-def _ask(asking: socket.socket, path: str, own: Description) -> bool:
-    asking.settimeout(_LOAD_S)
-    asking.connect(path)
-    if asking.recv(1) != _LOADED:
-        return False
-    asking.settimeout(None)  # from here on it answers at once, or is gone
-    socket.send_fds(asking, [_STREAMS], [0, 1, 2])
-    asking.sendall(json.dumps(own).encode())
-    asking.shutdown(socket.SHUT_WR)
-    return asking.recv(1) == _TAKEN
+            return False
+        _wait(asking)
+    return True
 
 
 def _wait(asking: socket.socket) -> None:

@@ -72,15 +72,13 @@ def look(storage: Storage, home: Home) -> Home:
     for error in half_swapped(storage, home.directory):
         raise error
     segments = Segments(storage, home.directory)
-    stable = read_stable(segments)
+    stable, aborted = read_stable(segments)
     log_start = max(home.replica.log_start or 0, segments.bases[0])
     return replace(
         home,
-        replica=replace(home.replica, log_start=log_start, last_stable_offset=stable.end),
+        replica=replace(home.replica, log_start=log_start, last_stable_offset=stable),
         topic_id=read_topic_id(storage, home.directory),
-        ranges=tuple(
-            ranges_of(segments, home.topic_partition, 0, MAX_LONG, aborted=stable.aborted)
-        ),
+        ranges=tuple(ranges_of(segments, home.topic_partition, 0, MAX_LONG, aborted=aborted)),
         log_bytes=sum(map(segments.log_bytes, range(len(segments.bases)))),
     )
 
