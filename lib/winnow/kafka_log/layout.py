@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from winnow.errors import UsageError
-from winnow.logdir.names import (
-    LOG,
-    META_PROPERTIES,
-    METADATA_TOPIC,
-    DirectoryKind,
-    parse_partition_dir,
-    topic_partition_of,
-)
+from winnow.logdir.names import LOG, META_PROPERTIES, METADATA_TOPIC, topic_partition_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.state import TopicPartition
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote, local_path
 
 _MOST_NAMED = 10
@@ -84,7 +77,7 @@ def check_offsets(homes: Sequence[Home], asked: Iterable[TopicPartition], *, opt
         )
 
 
-def _look(storage: Storage, path: str) -> Iterator[Home]:
+def _look(storage: Storage, path: str) -> list[Home]:
     path = local_path(path)
     directory = storage.canonical(path)
     try:
@@ -100,9 +93,23 @@ def _look(storage: Storage, path: str) -> Iterator[Home]:
             else "Give an absolute path: Spark's workers run in other directories.",
         ) from error
     if any(entry.is_file and entry.name.endswith(LOG) for entry in entries):
-        yield Home(_partition_of(directory), directory, directory.rpartition("/")[0])
-        return
-    homes = [home for entry in entries if (home := _home(directory, entry)) is not None]
+        log_dir, _, name = directory.rpartition("/")
+        found = topic_partition_of(name)
+        if found is None:
+            raise UsageError(
+                "a directory has segments, but its name is not that of a partition",
+                expected="TOPIC-PARTITION",
+                found=name,
+                where=directory,
+                hint="Rename or link it.",
+            )
+        return [Home(found, directory, log_dir)]
+    named = [(topic_partition_of(entry.name), entry.name) for entry in entries if entry.is_dir]
+    homes = [
+        Home(found, f"{directory}/{name}", directory)
+        for found, name in named
+        if found is not None and name == str(found) and found.topic != METADATA_TOPIC
+    ]
     if not homes and all(entry.name != META_PROPERTIES for entry in entries):
         raise UsageError(
             "not a Kafka log directory, nor a partition's",
@@ -110,33 +117,4 @@ def _look(storage: Storage, path: str) -> Iterator[Home]:
             found=f"{len(entries)} other files and directories",
             where=path,
         )
-    yield from homes
-
-
-def _partition_of(directory: str) -> TopicPartition:
-    name = directory.rpartition("/")[2]
-    found = topic_partition_of(name)
-    if found is None:
-        raise UsageError(
-            "a directory has segments, but its name is not that of a partition",
-            expected="TOPIC-PARTITION",
-            found=name,
-            where=directory,
-            hint="Rename or link it.",
-        )
-    return found
-
-
-def _home(log_dir: str, entry: Entry) -> Home | None:
-    if not entry.is_dir:
-        return None
-    try:
-        parsed = parse_partition_dir(entry.name)
-    except UsageError:
-        return None
-    found = parsed.topic_partition
-    if parsed.kind is not DirectoryKind.CURRENT or found is None or not parsed.is_canonical:
-        return None
-    return (
-        None if found.topic == METADATA_TOPIC else Home(found, f"{log_dir}/{entry.name}", log_dir)
-    )
+    return homes

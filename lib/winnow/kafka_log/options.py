@@ -101,6 +101,9 @@ class Times:
     last: int = MAX_LONG
 
 
+ANY_TIME = Times()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Everything that narrows a read. A query's own filters and columns are not part of it: Spark
@@ -114,8 +117,7 @@ class Options:
     """Empty means all."""
     start: Bound
     end: Bound
-    times: Times | None
-    """None: any timestamp."""
+    times: Times
     read_committed: bool
     mode: Mode
     include_control: bool
@@ -235,10 +237,8 @@ def _bound(given: Mapping[str, str], which: str, word: str, default: int) -> Bou
     return Bound(default, found)
 
 
-def _times(given: Mapping[str, str]) -> Times | None:
+def _times(given: Mapping[str, str]) -> Times:
     first, before = _timestamp(given, "timestampFrom"), _timestamp(given, "timestampBefore")
-    if first is None and before is None:
-        return None
     return Times(MIN_LONG if first is None else first, MAX_LONG if before is None else before - 1)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.kafka_log.layout import Home, check_offsets, chosen, find_partitions
-from winnow.kafka_log.options import DEFAULT_BYTES, MAX_LONG, Bound, Options, Times
+from winnow.kafka_log.options import ANY_TIME, DEFAULT_BYTES, MAX_LONG, Bound, Options, Times
 from winnow.kafka_log.stable import read_stable
 from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.checkpoints import read_offset_checkpoint
@@ -152,7 +152,7 @@ def ranges_of(
     end: int,
     *,
     aborted: Array,
-    times: Times | None = None,
+    times: Times = ANY_TIME,
     max_bytes: int = DEFAULT_BYTES,
 ) -> Iterator[Range]:
     """Yield all ranges of a partition with offsets from `first` up to `end` (exclusive). `aborted`
@@ -219,13 +219,13 @@ def _wanted(
 
 
 def _cuts(
-    segments: Segments, number: int, first: int, end: int, times: Times | None, max_bytes: int
+    segments: Segments, number: int, first: int, end: int, times: Times, max_bytes: int
 ) -> Iterator[tuple[int, int, int]]:
     """Yield (start byte, end byte, least offset) of the parts of a segment to read."""
     size = segments.log_bytes(number)
     index, _ = segments.offset_index(number)
     floor = first
-    if times is not None:
+    if times != ANY_TIME:
         entries, notes = segments.time_index(number)
         is_last = segments.following(number) is None
         if not is_last and not notes and len(entries) and entries["timestamp"][-1] < times.first:

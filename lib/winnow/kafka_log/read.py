@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.kafka_log.options import Mode, Times
@@ -19,15 +18,15 @@ from winnow.logdir.batches import Piece, TornLogError
 from winnow.policy.transactions import aborted_batches
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
-from winnow.wire.batch import CODEC_MASK, CONTROL, MAX_MAGIC
+from winnow.wire.batch import CONTROL, MAX_MAGIC
 from winnow.wire.buffers import Rows
-from winnow.wire.columns import RecordPlaces, record_places
+from winnow.wire.columns import record_places
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.records import crc_error
 from winnow.wire.walk import first_bad_crc
 
-_COMPRESSED_BYTES = 512 << 10
-"""Bytes on disk of the batches that are decompressed together, unless they expand extremely."""
+_ENOUGH = 2 << 20
+"""How many decompressed bytes are processed at once, besides those of one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Scan:
     schema: pa.Schema
     mode: Mode
     include_control: bool
-    times: Times | None
+    times: Times
 
 
 def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[pa.RecordBatch]:
@@ -73,21 +72,27 @@ class _RangeReader:
         self._parts = parts_of(scan.schema)
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
-        self._check_unchanged(storage)
-        yield from self._batches(storage)
-        self._check_unchanged(storage)
+        try:
+            self._check_unchanged(storage)
+            yield from self._batches(storage)
+            self._check_unchanged(storage)
+        except FileNotFoundError:
+            raise WinnowError(
+                "a segment was removed after the read was planned",
+                expected="the file",
+                found=f"none on host {socket.gethostname()}",
+                where=self._range.path,
+                hint="If a broker or a cleaner has removed it, load the DataFrame again. Otherwise "
+                "mount the directory under this path on all hosts of the cluster.",
+            ) from None
 
     def _check_unchanged(self, storage: Storage) -> None:
         """Check that the file is the one that was planned. Spark plans a DataFrame once, and its
         positions are wrong in a file that was replaced since.
         """
-        wanted, planned = self._range, self._range.log
-        try:
-            now = storage.entry(wanted.path)
-        except FileNotFoundError:
-            raise self._gone() from None
+        planned, now = self._range.log, storage.entry(self._range.path)
         same = (now.size, now.mtime_ns) == (planned.size, planned.mtime_ns)
-        grown = wanted.may_grow and now.size >= planned.size
+        grown = self._range.may_grow and now.size >= planned.size
         if now.inode != planned.inode or not (same or grown):
             raise WinnowError(
                 "a segment has changed since the DataFrame was planned",
@@ -95,42 +100,25 @@ class _RangeReader:
                 found=f"{now.size} bytes"
                 if now.size != planned.size
                 else "another file or modification time",
-                where=wanted.path,
+                where=self._range.path,
                 hint="A cleaner or a broker has replaced it. Load the DataFrame again.",
             )
 
-    def _gone(self) -> WinnowError:
-        return WinnowError(
-            "a segment was removed after the read was planned",
-            expected="the file",
-            found=f"none on host {socket.gethostname()}",
-            where=self._range.path,
-            hint="If a broker or a cleaner has removed it, load the DataFrame again. Otherwise "
-            "mount the directory under this path on all hosts of the cluster.",
-        )
-
     def _batches(self, storage: Storage) -> Iterator[pa.RecordBatch]:
-        wanted, at = self._range, self._range.start_byte
-        pieces = wanted.pieces(storage)
-        while True:
-            try:
-                piece = next(pieces, None)
-            except FileNotFoundError:
-                raise self._gone() from None
-            except CorruptLogError as error:
-                if (
-                    not (isinstance(error, TornLogError) and wanted.may_be_torn)
-                    or self._scan.mode is Mode.FAILFAST
-                ):
-                    yield from self._problem(error, position=at)
-                return
-            if piece is None:
-                return
-            yield from self._piece(piece)
-            at = piece.position(-1) + int(piece.rows[-1]["size"])
+        at = self._range.start_byte
+        try:
+            for piece in self._range.pieces(storage):
+                yield from self._piece(piece)
+                at = piece.position(-1) + int(piece.rows[-1]["size"])
+        except TornLogError as error:
+            if self._scan.mode is Mode.FAILFAST or not self._range.may_be_torn:
+                yield from self._problem(error, position=at)
+        except CorruptLogError as error:
+            yield from self._problem(error, position=at)
 
     def _piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        rows = piece.rows[self._touched(piece.rows)]
+        wanted = piece.rows["max_timestamp"] >= self._scan.times.first
+        rows = piece.rows[wanted & self._range.touched(piece.rows)]
         begin = 0
         while begin < len(rows):
             bad = first_bad_crc(piece.data, rows[begin:])
@@ -140,26 +128,15 @@ class _RangeReader:
                 yield from self._batch_problem(crc_error(rows[end]), piece, rows[end], crc_ok=False)
             begin = end + 1
 
-    def _touched(self, rows: Rows) -> NDArray[np.bool_]:
-        touched = self._range.touched(rows)
-        if self._scan.times is not None:
-            touched &= rows["max_timestamp"] >= self._scan.times.first
-        return touched
-
     def _sound(self, piece: Piece, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Yield the rows of batches that match their CRCs."""
         if not self._scan.include_control:
             rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
-        rows = rows[~aborted_batches(rows, self._range.aborted)]
-        begin = 0
-        while begin < len(rows):
-            end = begin + _together(rows[begin:])
-            yield from self._decoded(piece, rows[begin:end])
-            begin = end
+        yield from self._decoded(piece, rows[~aborted_batches(rows, self._range.aborted)])
 
     def _decoded(self, piece: Piece, rows: Rows) -> Iterator[pa.RecordBatch]:
         try:
-            for blocks in inflate_parts(piece.data, rows):
+            for blocks in inflate_parts(piece.data, rows, enough=_ENOUGH):
                 found = self._records(piece, blocks)
                 rows = rows[len(blocks.rows) :]
                 if found is not None:
@@ -174,29 +151,16 @@ class _RangeReader:
             yield from self._decoded(piece, rows[half:])
 
     def _records(self, piece: Piece, blocks: RecordBlocks) -> pa.RecordBatch | None:
+        wanted, times = self._range, self._scan.times
         places = record_places(blocks, self._parts)
-        if not self._all_kept(blocks.rows):
-            places = places[np.flatnonzero(self._kept(places))]
+        kept = (places.offset >= wanted.first) & (places.offset < wanted.end)
+        kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
+        if not kept.all():
+            places = places[np.flatnonzero(kept)]
         if not len(places):
             return None
-        wanted = self._range
         records = Records(wanted.topic_partition, self._segment, piece.start, blocks, places)
         return record_batch(records, self._scan.schema)
-
-    def _all_kept(self, rows: Rows) -> bool:
-        """Return whether the headers alone show that no record is out of bounds: the offset of a
-        record is within those of its batch.
-        """
-        first, end = self._range.first, self._range.end
-        within = (rows["base_offset"] >= first) & (rows["last_offset"] < end)
-        return self._scan.times is None and bool(within.all())
-
-    def _kept(self, places: RecordPlaces) -> NDArray[np.bool_]:
-        kept = (places.offset >= self._range.first) & (places.offset < self._range.end)
-        times = self._scan.times
-        if times is not None:
-            kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
-        return kept
 
     def _batch_problem(
         self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool
@@ -208,10 +172,3 @@ class _RangeReader:
         return _problem(
             self._scan, self._range.topic_partition, error, segment=self._segment, **known
         )
-
-
-def _together(rows: Rows) -> int:
-    """Return how many of these batches to decode at once."""
-    if not ((rows["attributes"] & CODEC_MASK) != 0).any():
-        return len(rows)
-    return max(1, int(np.searchsorted(np.cumsum(rows["size"]), _COMPRESSED_BYTES, side="right")))

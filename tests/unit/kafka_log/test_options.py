@@ -5,6 +5,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, S
 
 from winnow.errors import UsageError
 from winnow.kafka_log.options import (
+    ANY_TIME,
     EARLIEST,
     LATEST,
     MAX_LONG,
@@ -84,7 +85,7 @@ def test_options_have_these_defaults() -> None:
         partitions=frozenset(),
         start=Bound(EARLIEST),
         end=Bound(LATEST),
-        times=None,
+        times=ANY_TIME,
         read_committed=False,
         mode=Mode.PERMISSIVE,
         include_control=False,
