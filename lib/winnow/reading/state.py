@@ -17,7 +17,7 @@ from winnow.errors import UsageError
 from winnow.kafka_log.layout import Home
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lookup import Segments
-from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, MAX_LONG
 from winnow.reading.bounds import Point
 from winnow.storage.contract import Storage
 from winnow.words import instant
@@ -74,18 +74,18 @@ def _too_early(storage: Storage, homes: Sequence[Home], point: Point) -> Iterato
         first = max(cleaned, start, segments.bases[0])
         if first <= 0:
             continue
-        if point.ms is None:
-            last = point.offsets
-            if isinstance(last, Mapping):
-                last = last.get(at.topic, {}).get(at.partition)
-            if last is not None and last < first - 1:
+        last = point.at
+        if isinstance(last, Mapping):
+            last = last.get(at.topic, {}).get(at.partition, MAX_LONG)
+        if not point.is_time:
+            if last < first - 1:
                 yield f"offset {first - 1} of {at}"
             continue
         record = segments.first_data_record(first)
         if record is None:
             # Everything was cleaned. What was removed is older than the checkpoint that says so.
             changed = storage.entry(f"{log_dir}/{CLEANER_CHECKPOINT}").mtime_ns // 1_000_000
-            if point.ms < changed:
+            if last < changed:
                 yield f"{instant(changed)} of {at}"
-        elif point.ms < record.timestamp:
+        elif last < record.timestamp:
             yield f"{instant(record.timestamp)} of {at}"
