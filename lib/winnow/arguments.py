@@ -213,8 +213,9 @@ def _fits_one(found: object, kind: Type) -> bool:
     if origin in (int, float):
         return isinstance(found, int | origin) and not isinstance(found, bool)
     if origin is Sequence:
-        several = isinstance(found, Sequence) and not isinstance(found, str | bytes)
-        return several and all(_fits(one, get_args(kind)[0]) for one in found)
+        if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+            return False
+        return all(_fits(one, get_args(kind)[0]) for one in found)
     return found is None if origin is None else isinstance(found, origin)
 
 

@@ -47,6 +47,8 @@ _PRIMITIVE: Mapping[str, DataType] = {
     "double": DoubleType(),
     "bytes": BinaryType(),
     "string": StringType(),
+    "enum": StringType(),
+    "fixed": BinaryType(),
 }
 _LOGICAL: Mapping[tuple[str, str], DataType] = {
     ("int", "date"): DateType(),
@@ -55,6 +57,11 @@ _LOGICAL: Mapping[tuple[str, str], DataType] = {
     ("long", "local-timestamp-millis"): TimestampNTZType(),
     ("long", "local-timestamp-micros"): TimestampNTZType(),
 }
+_WIDER: Mapping[tuple[str, ...], DataType] = {
+    ("int", "long"): LongType(),
+    ("double", "float"): DoubleType(),
+}
+"""Of unions of numbers."""
 _DECIMAL = "decimal"
 _MOST_DIGITS = 38
 
@@ -104,13 +111,12 @@ def to_spark(schema: Schema, names: Mapping[str, Schema], *, within: Records = (
     """
     if isinstance(schema, list):
         return _of_union(schema, names, within)
-    if isinstance(schema, str):
-        if schema in _PRIMITIVE:
-            return _PRIMITIVE[schema], schema == "null"
+    if isinstance(schema, str) and schema in names:
         return to_spark(names[schema], names, within=within)
-    if isinstance(schema["type"], dict | list):
-        return to_spark(schema["type"], names, within=within)
-    return _of_parts(schema, names, within)
+    parts = {"type": schema} if isinstance(schema, str) else schema
+    if isinstance(parts["type"], dict | list):
+        return to_spark(parts["type"], names, within=within)
+    return _of_parts(parts, names, within)
 
 
 def _of_parts(parts: Mapping[str, Any], names: Mapping[str, Schema], within: Records) -> Typed:
@@ -124,8 +130,6 @@ def _of_parts(parts: Mapping[str, Any], names: Mapping[str, Schema], within: Rec
         return ArrayType(of, null) if kind == "array" else MapType(StringType(), of, null), False
     if kind in ("record", "error"):
         return _of_record(parts, names, within), False
-    if kind in ("enum", "fixed"):
-        return StringType() if kind == "enum" else BinaryType(), False
     return _LOGICAL[kind, logical] if logical else _PRIMITIVE[kind], kind == "null"
 
 
@@ -148,10 +152,8 @@ def _of_union(branches: Sequence[Schema], names: Mapping[str, Schema], within: R
         return NullType(), True
     if len(some) == 1:
         return to_spark(some[0], names, within=within)[0], null
-    if sorted(map(str, some)) == ["int", "long"]:
-        return LongType(), null
-    if sorted(map(str, some)) == ["double", "float"]:
-        return DoubleType(), null
+    if wider := _WIDER.get(tuple(sorted(map(str, some)))):
+        return wider, null
     words = [one if isinstance(one, str) else str(one.get("name", one["type"])) for one in some]
     raise _refused(f"a union of {', '.join(words)}", within)
 

@@ -67,8 +67,8 @@ def decode_avro(frame: DataFrame, column: str, avro: Avro, *, problem: str) -> D
 def _decoding(frame: DataFrame, column: str, avro: Avro) -> Decoding:
     reader = None if avro.schema is None else [load_schema(avro.schema, what="schema")]
     if not avro.framed:
-        return Decoding(((_ONLY, json.dumps(reader)),), json.dumps(reader), framed=False)
-    if avro.schemas is not None:
+        writers = {_ONLY: reader or []}
+    elif avro.schemas is not None:
         writers = {
             number: [load_schema(text, what=f"schema {number}")]
             for number, text in avro.schemas.items()
@@ -83,12 +83,9 @@ def _decoding(frame: DataFrame, column: str, avro: Avro) -> Decoding:
             found="none in the records of this read",
             hint="Avro(schema=FILE) reads data without ids.",
         )
-    reader = writers[max(writers)] if reader is None else reader
-    return Decoding(
-        tuple((number, json.dumps(each)) for number, each in writers.items()),
-        json.dumps(reader),
-        framed=True,
-    )
+    wanted = writers[max(writers)] if reader is None else reader
+    told = tuple((number, json.dumps(each)) for number, each in writers.items())
+    return Decoding(told, json.dumps(wanted), avro.framed)
 
 
 def _ids(frame: DataFrame, column: str) -> list[int]:

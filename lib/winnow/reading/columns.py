@@ -18,7 +18,7 @@ from winnow.reading.avro_values import decode_avro
 from winnow.reading.formats import Format, Json
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
 
@@ -36,7 +36,14 @@ def with_schema(
     if not isinstance(how, Json):
         return how
     if isinstance(how.schema, str):
-        return replace(how, schema=_parsed(how.schema))
+        try:
+            return replace(how, schema=DataType.fromDDL(how.schema))
+        except PySparkException as error:
+            raise UsageError(
+                "the schema of Json can't be read",
+                expected="DDL such as 'id bigint, name string'",
+                found=str(error).partition("\n")[0],
+            ) from error
     if how.schema is not None:
         return how
     session = spark.newSession()
@@ -81,50 +88,28 @@ def decode(frame: DataFrame, column: str, how: Format, *, problem: str) -> DataF
     if not isinstance(how, Json | str):
         return decode_avro(frame, column, how, problem=problem)
     text = f.col(column).cast("string")
-    bad_text = f.when(~f.is_valid_utf8(text), f.lit("it is not UTF-8"))
+    frame = frame.withColumns(
+        {"_text": text, problem: f.when(~f.is_valid_utf8(text), f.lit("it is not UTF-8"))}
+    )
+    value, good = f.col("_text"), f.col(problem).isNull()
     if isinstance(how, Json):
-        return _decode_json(frame, column, how.schema, bad_text, problem)
-    return frame.withColumns({column: f.when(bad_text.isNull(), text), problem: bad_text})
-
-
-def _decode_json(
-    frame: DataFrame,
-    column: str,
-    kind: Any,  # noqa: ANN401 - a map as well, which the annotation of `from_json` forgets
-    bad_text: Column,
-    problem: str,
-) -> DataFrame:
-    text = f.col(column).cast("string")
-    corrupt, asked = "_corrupt", kind
-    if isinstance(kind, StructType):
-        while corrupt in {name.lower() for name in kind.names}:
-            corrupt += "_"
-        asked = StructType([*kind.fields, StructField(corrupt, StringType())])
-    parsed = f.from_json(text, asked, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": corrupt})
-    frame = frame.withColumns({"_text": text, "_parsed": parsed, problem: bad_text})
-    bad = f.col("_parsed").isNull()
-    if isinstance(kind, StructType):
-        bad = bad | f.col("_parsed")[corrupt].isNotNull()
-    is_null = f.col("_text").isNull() | (f.trim("_text", f.lit(" \t\r\n")) == "null")
-    wrong = ~is_null & bad
-    told = f.when(wrong, f.lit("it is not JSON of the schema"))
-    frame = frame.withColumn(problem, f.coalesce(problem, told))
-    value = f.col("_parsed")
-    if isinstance(kind, StructType):
-        value = value.dropFields(corrupt)
-    good = f.col(problem).isNull() & ~is_null
+        kind: Any = how.schema  # a map as well, which the annotation of `from_json` forgets
+        corrupt, is_struct = "_corrupt", isinstance(kind, StructType)
+        if is_struct:
+            while corrupt in {name.lower() for name in kind.names}:
+                corrupt += "_"
+            kind = StructType([*kind.fields, StructField(corrupt, StringType())])
+        as_told = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": corrupt}
+        frame = frame.withColumn("_parsed", f.from_json("_text", kind, as_told))
+        value = f.col("_parsed")
+        bad = value.isNull()
+        if is_struct:
+            bad, value = bad | value[corrupt].isNotNull(), value.dropFields(corrupt)
+        is_null = f.col("_text").isNull() | (f.trim("_text", f.lit(" \t\r\n")) == "null")
+        told = f.when(~is_null & bad, f.lit("it is not JSON of the schema"))
+        frame = frame.withColumn(problem, f.coalesce(problem, told))
+        good &= ~is_null
     return frame.withColumn(column, f.when(good, value)).drop("_text", "_parsed")
-
-
-def _parsed(schema: str) -> DataType:
-    try:
-        return DataType.fromDDL(schema)
-    except PySparkException as error:
-        raise UsageError(
-            "the schema of Json can't be read",
-            expected="DDL such as 'id bigint, name string'",
-            found=str(error).partition("\n")[0],
-        ) from error
 
 
 def _inferred(frame: DataFrame, column: str) -> StructType:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast, get_args
 from urllib.parse import urlsplit
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from winnow.arguments import refused
 from winnow.errors import UsageError
 
 Word: TypeAlias = Literal["bytes", "string", "json"]
-WORDS: tuple[Word, ...] = ("bytes", "string", "json")
+WORDS = get_args(Word)
 _MOST_ID = 2**31 - 1
 
 
@@ -31,12 +32,11 @@ class Json:
             isinstance(schema, str) and schema.strip() != ""
         )
         if schema is not None and (not fits or schema == StructType([])):
-            raise UsageError(
-                "the schema of Json can't be used",
-                expected="a struct, an array or a map, as Spark's type or as DDL such as "
-                "'id bigint, name string'",
-                found=repr(self.schema),
+            expected = (
+                "a struct, an array or a map, as Spark's type or as DDL such as "
+                "'id bigint, name string'"
             )
+            raise refused("the schema of Json", expected, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Avro:
     """URL of a schema registry. A user and a password may be in it."""
 
     def __post_init__(self) -> None:
-        if self.schema is None and self.schemas is None and self.registry is None:
+        if self.schema is None and not self.framed:
             raise UsageError(
                 "Avro needs a schema",
                 expected="schema=FILE, schemas={ID: FILE} or registry=URL",
@@ -70,11 +70,8 @@ class Avro:
             _check_text("schema", self.schema)
         if self.schemas is not None:
             if not isinstance(self.schemas, Mapping) or not self.schemas:
-                raise UsageError(
-                    "the schemas of Avro can't be used",
-                    expected="a mapping such as {7: 'order.avsc'}",
-                    found=repr(self.schemas),
-                )
+                expected = "a mapping such as {7: 'order.avsc'}"
+                raise refused("the schemas of Avro", expected, self.schemas)
             for number, text in self.schemas.items():
                 if type(number) is not int or not 0 <= number <= _MOST_ID:
                     raise UsageError(
@@ -97,9 +94,8 @@ def parse_format(found: object, *, option: str) -> Format:
     """Return the format given for `option`, which is `key` or `value`. Raises UsageError."""
     if isinstance(found, Json | Avro):
         return found
-    for word in WORDS:
-        if found == word and isinstance(found, str):
-            return word
+    if isinstance(found, str) and found in WORDS:
+        return cast("Word", found)
     raise UsageError(
         f"the format of {option} is not known",
         expected=f"{', '.join(map(repr, WORDS))}, winnow.Json(...) or winnow.Avro(...)",
@@ -109,11 +105,7 @@ def parse_format(found: object, *, option: str) -> Format:
 
 def _check_text(name: str, found: object) -> None:
     if not isinstance(found, str) or not found.strip():
-        raise UsageError(
-            f"{name} of Avro can't be used",
-            expected="Avro's JSON, or the path of a file",
-            found=repr(found),
-        )
+        raise refused(f"{name} of Avro", "Avro's JSON, or the path of a file", found)
 
 
 def _check_url(found: object) -> None:
