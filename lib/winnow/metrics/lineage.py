@@ -11,7 +11,7 @@ import socket
 import urllib.request
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -78,26 +78,24 @@ class Lineage:
             "cleaned": sum(p.acts for p in result.partitions),
             "leftAlone": sum(p.failed for p in result.partitions),
         }
-        facet = _facet(f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunFacet") | figures
+        facet = _facet("2-0-2/OpenLineage", "RunFacet", figures)
         self._tell("COMPLETE", {"winnow": facet}, result.partitions)
 
     def fail(self, message: str) -> None:
-        schema = f"{_SPEC}/facets/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet"
-        facet = _facet(schema) | {"message": message, "programmingLanguage": "PYTHON"}
-        self._tell("FAIL", {"errorMessage": facet}, ())
+        told = {"message": message, "programmingLanguage": "PYTHON"}
+        name = "ErrorMessageRunFacet"
+        self._tell("FAIL", {"errorMessage": _facet(f"facets/1-0-1/{name}", name, told)}, ())
 
     def _tell(
         self, kind: str, facets: dict[str, Any], partitions: Sequence[PartitionResult]
     ) -> None:
         if self.parent is not None:
-            schema = f"{_SPEC}/facets/1-1-0/ParentRunFacet.json#/$defs/ParentRunFacet"
-            facets = facets | {
-                "parent": _facet(schema)
-                | {
-                    "run": {"runId": self.parent.run_id},
-                    "job": {"namespace": self.parent.namespace, "name": self.parent.name},
-                }
+            parent = {
+                "run": {"runId": self.parent.run_id},
+                "job": {"namespace": self.parent.namespace, "name": self.parent.name},
             }
+            name = "ParentRunFacet"
+            facets = facets | {"parent": _facet(f"facets/1-1-0/{name}", name, parent)}
         datasets = self._datasets(partitions)
         event = {
             "eventType": kind,
@@ -128,22 +126,19 @@ class Lineage:
 
 
 def _statistics(partitions: Sequence[PartitionResult]) -> dict[str, Any]:
-    schema = (
-        f"{_SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json"
-        "#/$defs/OutputStatisticsOutputDatasetFacet"
-    )
-    facet = _facet(schema)
     records = [p.records_after for p in partitions]
-    if None not in records:
-        facet["rowCount"] = sum(count or 0 for count in records)
-    return facet | {
+    rows = {} if None in records else {"rowCount": sum(count or 0 for count in records)}
+    figures = rows | {
         "size": sum(p.bytes_after or 0 for p in partitions),
         "fileCount": sum(p.segments_after or 0 for p in partitions),
     }
+    name = "OutputStatisticsOutputDatasetFacet"
+    return _facet(f"facets/1-0-2/{name}", name, figures)
 
 
-def _facet(schema: str) -> dict[str, Any]:
-    return {"_producer": _PRODUCER, "_schemaURL": schema}
+def _facet(file: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a facet with these values. OpenLineage defines its `name` in `file`."""
+    return {"_producer": _PRODUCER, "_schemaURL": f"{_SPEC}/{file}.json#/$defs/{name}", **values}
 
 
 def _send(target: str, event: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winnow.basic_auth import parse_url, split_off
@@ -15,7 +16,7 @@ from winnow.extras import METRICS, how_to_install
 from winnow.storage.output_file import READABLE, OutputFile, read_output
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Metric
+    from prometheus_client import Metric
 
 JOB = "winnow"
 TIMEOUT_S = 10
@@ -44,12 +45,14 @@ def check_target(target: str) -> None:
         raise UsageError("metrics need prometheus-client", hint=f"Run {how_to_install(METRICS)}")
 
 
+@dataclass(frozen=True, slots=True)
 class _Collected:
-    def __init__(self, gauges: Sequence[Metric]) -> None:
-        self._gauges = gauges
+    """A registry of the client library."""
+
+    gauges: Sequence[Metric]
 
     def collect(self) -> Sequence[Metric]:
-        return self._gauges
+        return self.gauges
 
 
 def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | None = None) -> None:
@@ -61,16 +64,13 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
     does, and WinnowError if the metrics can't be written or sent.
     """
     check_target(target)
-    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
+    from prometheus_client import generate_latest  # noqa: PLC0415 - an extra
 
-    registry = CollectorRegistry()
     try:
         if target.startswith(_URLS):
-            registry.register(_Collected(gauges))
-            _push(registry, target, instance or socket.gethostname())
+            _push(_Collected(gauges), target, instance or socket.gethostname())
             return
-        registry.register(_Collected([*gauges, *_kept(gauges, target)]))
-        written = generate_latest(registry)
+        written = generate_latest(_Collected([*gauges, *_kept(gauges, target)]))
     except OSError as error:
         raise WinnowError(
             "the metrics could not be written",
@@ -82,7 +82,7 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
     OutputFile(target, "--metrics", "the metrics", READABLE).write(written)
 
 
-def _push(registry: CollectorRegistry, target: str, instance: str) -> None:
+def _push(registry: _Collected, target: str, instance: str) -> None:
     from prometheus_client import pushadd_to_gateway  # noqa: PLC0415 - an extra
     from prometheus_client.exposition import default_handler  # noqa: PLC0415
 
@@ -106,8 +106,6 @@ def _kept(gauges: Sequence[Metric], path: str) -> Iterator[Metric]:
     told = {gauge.name for gauge in gauges}
     try:
         families = list(text_string_to_metric_families(read_output(path).decode()))
-    except FileNotFoundError:
-        return
-    except ValueError:  # not ours, or incomplete: replace it
+    except (FileNotFoundError, ValueError):  # none, or not ours, or incomplete: replace it
         return
     yield from (family for family in families if family.name not in told)

@@ -7,7 +7,7 @@ A run may have twenty thousand partitions, but a page is for one reader. So ever
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import SimpleNamespace
@@ -36,15 +36,6 @@ REASONS = {
 }
 """Fields of RecordsRemoved, in words."""
 RATIO_STEPS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A reason why partitions were left unchanged, the names of some of them, and their number."""
-
-    text: str
-    names: tuple[str, ...]
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +95,6 @@ class Block:
     largest_timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """A partition's segments as they were before the run, oldest first."""
-
-    partition: PartitionResult
-    blocks: tuple[Block, ...]
-
-
 def facts_of(result: RunResult) -> SimpleNamespace:
     """Return the facts of one run. Bytes are those of logs."""
     partitions = result.partitions
@@ -119,13 +102,9 @@ def facts_of(result: RunResult) -> SimpleNamespace:
     acting = sorted(
         (p for p in partitions if p.acts), key=lambda p: (-p.gain, p.topic, p.partition)
     )
-    known = [(p.bytes_before, p.bytes_after) for p in partitions]
-    sizes = [(before, after) for before, after in known if before is not None and after is not None]
+    sizes = _known((p.bytes_before, p.bytes_after) for p in partitions)
+    records = _known((p.records_before, p.records_after) for p in partitions)
     unknown = [p for p in acting if p.bytes_after is None]
-    counted = [(p.records_before, p.records_after) for p in partitions]
-    records = [
-        (before, after) for before, after in counted if before is not None and after is not None
-    ]
     quarantined = sum(p.quarantined_bytes or 0 for p in partitions)
     causes = _causes(troubled)
     fates = Counter(segment.fate for p in partitions for segment in p.segments)
@@ -145,7 +124,7 @@ def facts_of(result: RunResult) -> SimpleNamespace:
         kept_bytes=sum(p.kept_bytes or 0 for p in partitions),
         quarantined_bytes=quarantined,
         # Before and after, over the partitions where both were counted.
-        records=tuple(map(sum, zip(*records, strict=True))) or None,
+        records=tuple(map(sum, zip(*records, strict=True))),
         segments={fate: fates[fate] for fate in FATES} if fates else {},
         # Kept segments that compaction read.
         segments_unchanged=sum(p.segments_unchanged or 0 for p in partitions),
@@ -153,7 +132,8 @@ def facts_of(result: RunResult) -> SimpleNamespace:
         ratios_before=_ratios(p.dirty_ratio for p in partitions),
         ratios_after=_ratios(p.dirty_ratio_after for p in partitions),
         timeline=timeline_of(partitions, result.now),
-        strips=tuple(map(strip_of, [p for p in acting if p.segments][:MOST_STRIPS])),
+        # Segments as they were before the run, oldest first.
+        strips=[(p, blocks_of(p)) for p in [p for p in acting if p.segments][:MOST_STRIPS]],
         slowest=_slowest(partitions),
         removed=_removed(partitions),
         tombstones=_tombstones(partitions),
@@ -166,12 +146,19 @@ def facts_of(result: RunResult) -> SimpleNamespace:
     )
 
 
-def _causes(troubled: Sequence[PartitionResult]) -> tuple[Cause, ...]:
+def _known(pairs: Iterable[tuple[int | None, int | None]]) -> list[tuple[int, int]]:
+    return [(one, other) for one, other in pairs if one is not None and other is not None]
+
+
+def _causes(troubled: Sequence[PartitionResult]) -> list[tuple[str, list[str], int]]:
+    """Return reasons why partitions were left unchanged, the names of some of them, and how many
+    there are.
+    """
     names: dict[str, list[str]] = {}
     for p in troubled:
         names.setdefault(p.why, []).append(p.name)
     ordered = sorted(names.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return tuple(Cause(text, tuple(sorted(of)[:MOST_NAMES]), len(of)) for text, of in ordered)
+    return [(why, sorted(of)[:MOST_NAMES], len(of)) for why, of in ordered]
 
 
 def _ratios(values: Iterable[float | None]) -> Ratios | None:
@@ -220,28 +207,28 @@ def topic_rows(partitions: Sequence[PartitionResult]) -> tuple[TopicRow, ...]:
 
 def _topic_row(topic: str, partitions: Sequence[PartitionResult], *, others: int = 0) -> TopicRow:
     after = [p.bytes_after for p in partitions]
-    known = [size for size in after if size is not None]
     return TopicRow(
         name=topic,
         others=others,
         partitions=len(partitions),
         before=sum(p.bytes_before or 0 for p in partitions),
-        after=sum(known) if len(known) == len(after) else None,
-        dirty=_mean(
-            [(p.dirty_ratio, p.bytes_before) for p in partitions if p.dirty_ratio is not None]
-        ),
-        dirty_after=_mean(
-            [(p.dirty_ratio_after, p.bytes_before) for p in partitions if p.dirty_ratio is not None]
-        ),
+        after=None if None in after else sum(size or 0 for size in after),
+        dirty=_mean(partitions, lambda p: p.dirty_ratio),
+        dirty_after=_mean(partitions, lambda p: p.dirty_ratio_after),
     )
 
 
-def _mean(weighted: Sequence[tuple[float | None, int | None]]) -> float | None:
-    """Return the weighted mean; None if a value is unknown or there are none."""
-    total = sum(weight or 0 for _, weight in weighted)
-    if not total or any(value is None for value, _ in weighted):
+def _mean(
+    partitions: Sequence[PartitionResult], ratio_of: Callable[[PartitionResult], float | None]
+) -> float | None:
+    """Return the mean over partitions that had a dirty ratio, weighted by their bytes; None if a
+    ratio is unknown or there are none.
+    """
+    weighted = [(ratio_of(p), p.bytes_before or 0) for p in partitions if p.dirty_ratio is not None]
+    total = sum(weight for _, weight in weighted)
+    if not total or any(ratio is None for ratio, _ in weighted):
         return None
-    return sum((value or 0.0) * (weight or 0) for value, weight in weighted) / total
+    return sum((ratio or 0.0) * weight for ratio, weight in weighted) / total
 
 
 def timeline_of(partitions: Sequence[PartitionResult], now: int) -> Timeline | None:
@@ -260,7 +247,7 @@ def timeline_of(partitions: Sequence[PartitionResult], now: int) -> Timeline | N
     )
 
 
-def strip_of(partition: PartitionResult) -> Strip:
+def blocks_of(partition: PartitionResult) -> list[Block]:
     """Divide the segments into at most MOST_BLOCKS slices, and each slice into one block for each
     run of the same fate.
     """
@@ -279,4 +266,4 @@ def strip_of(partition: PartitionResult) -> Strip:
                     largest_timestamp=max(segment.largest_timestamp for segment in some),
                 )
             )
-    return Strip(partition, tuple(blocks))
+    return blocks
