@@ -107,10 +107,8 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
     part is null.
     """
     partitions = result["partitions"]
-    sums = {}
-    for key in _SUMS:
-        values = [partition[key] for partition in partitions]
-        sums[key] = None if None in values else sum(values)
+    parts = {key: [partition[key] for partition in partitions] for key in _SUMS}
+    sums = {key: None if None in values else sum(values) for key, values in parts.items()}
     return {
         "run_id": result["run_id"],
         "status": result["status"],

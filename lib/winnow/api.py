@@ -193,13 +193,8 @@ def erase(
     certificate = None if dry_run else options.get("certificate")
     if certificate is not None:
         check_place(certificate, log_dirs)
-    asked = {
-        "settings": options.get("settings") or Settings(),
-        "topics": options.get("topics", ()),
-        "now": 0,
-        "stop": options.get("stop"),
-        "progress": progress,
-    }
+    asked = {name: options.get(name) for name in ("topics", "stop", "progress")}
+    asked |= {"settings": options.get("settings") or Settings(), "now": 0}
     request = Request.of(asked, touch=not dry_run)
     with opened(spark, log_dirs, request, one_node="erase") as (dirs, known, notes):
         if not dry_run:

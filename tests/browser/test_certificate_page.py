@@ -65,7 +65,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     at = Circumstances("kafka", "broker-3", 1_795_521_600_000, 1_795_521_660_000, [directory])
     place = tmp_path_factory.mktemp("certificate")
-    file, _ = write_certificate(str(place), RESULT, HASHES, at)
+    file = write_certificate(str(place), RESULT, HASHES, at).certificate
+    assert file is not None
     assert json.loads(Path(file).read_text(encoding="utf-8"))["status"] == "partial"
     return Path(file).with_suffix(".html").read_text(encoding="utf-8")
 

@@ -178,12 +178,11 @@ def _names(found: Any, option: str) -> tuple[str, ...]:  # noqa: ANN401 - checke
     return several
 
 
-def _numbers(found: Any) -> frozenset[int]:  # noqa: ANN401 - checked here
-    numbers = (found,) if isinstance(found, int) else found
-    fits = isinstance(numbers, Sequence) and not isinstance(numbers, str)
-    if not fits or not all(type(one) is int and one >= 0 for one in numbers):
+def _numbers(found: int | Sequence[int]) -> frozenset[int]:
+    numbers = frozenset([found] if isinstance(found, int) else found)
+    if any(one < 0 for one in numbers):
         raise refused("partitions", "a number, or a sequence of numbers", found)
-    return frozenset(numbers)
+    return numbers
 
 
 def _word(found: Any, option: str, words: object) -> Any:  # noqa: ANN401 - checked here

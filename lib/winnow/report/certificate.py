@@ -94,40 +94,31 @@ def certified(
     one.
     """
     try:
-        file, sha256 = write_certificate(directory, result, hashes, at)
+        return write_certificate(directory, result, hashes, at)
     except Exception as error:  # noqa: BLE001 - whatever happens, the erasure is done
-        return _certified_elsewhere(directory, error, result, hashes, at)
-    return replace(result, certificate=file, certificate_sha256=sha256)
-
-
-def _certified_elsewhere(
-    directory: str, why: Exception, result: EraseResult, hashes: KeyHashes, at: Circumstances
-) -> EraseResult:
-    done = f"THE CERTIFICATE IS NOT IN {directory}; the erasure was done: {why}"
+        done = f"THE CERTIFICATE IS NOT IN {directory}; the erasure was done: {error}"
     try:
         place = user_state_dir("certificates")
         refuse_in_log_dir(str(place / "erasure.json"), [d.path for d in at.log_dirs])
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file, sha256 = write_certificate(str(place), result, hashes, at)
+        result = write_certificate(str(place), result, hashes, at)
     except Exception as error:  # noqa: BLE001 - as above
         note = (
             f"{done} Nor could it be written to the user's state directory: {error} Make room "
             f"there, or set XDG_STATE_HOME, and erase the same keys again with {_OPTION}: that "
             "certificate proves that none of them is left"
         )
-        return replace(result, notes=(*result.notes, redacted(note)))
-    names = " ".join(f"{Path(file).stem}{suffix}" for suffix in (".json", ".html", KEY_SUFFIX))
-    note = f"{done} It is in {place} instead: move {names} from there"
-    return replace(
-        result, notes=(*result.notes, redacted(note)), certificate=file, certificate_sha256=sha256
-    )
+    else:
+        names = " ".join(f"erasure-{result.run_id}{end}" for end in (".json", ".html", KEY_SUFFIX))
+        note = f"{done} It is in {place} instead: move {names} from there"
+    return replace(result, notes=(*result.notes, redacted(note)))
 
 
 def write_certificate(
     directory: str, result: EraseResult, hashes: KeyHashes, at: Circumstances
-) -> tuple[str, str]:
+) -> EraseResult:
     """Write `erasure-RUN_ID` with the endings `.json`, `.html` and `.hash-key`, all of them or
-    none. Return the path of the first one, and the SHA-256 in it.
+    none. Return the result with the path of the first one, and the SHA-256 in it.
 
     Raises WinnowError.
     """
@@ -150,7 +141,7 @@ def write_certificate(
             with suppress(WinnowError):
                 file.remove()
         raise
-    return f"{stem}.json", content["sha256"]
+    return replace(result, certificate=f"{stem}.json", certificate_sha256=content["sha256"])
 
 
 def _file(path: str) -> OutputFile:
@@ -231,11 +222,12 @@ def _left(partitions: Sequence[PartitionErasure]) -> Iterator[str]:
         name = f"{p.topic}-{p.partition}"
         if p.error is not None or p.why_left_alone is not None:
             yield f"{name}: {p.error or p.why_left_alone}"
-        if p.active is not None and p.active.records:
-            yield f"{name}: {counted(p.active.records, 'record')} in the active segment"
-        if p.above_high_watermark is not None and p.above_high_watermark.records:
-            some = counted(p.above_high_watermark.records, "record")
-            yield f"{name}: {some} at or above the high watermark"
+        for left, where in (
+            (p.active, "in the active segment"),
+            (p.above_high_watermark, "at or above the high watermark"),
+        ):
+            if left is not None and left.records:
+                yield f"{name}: {counted(left.records, 'record')} {where}"
         for copy in p.copies:
             yield f"{name}: older copies of records, not searched: {copy}"
         if p.remote:
