@@ -146,10 +146,10 @@ def _declared(function: Callable[..., object]) -> tuple[Mapping[str, Parameter],
     others = None
     for name, parameter in inspect.signature(function).parameters.items():
         kind = _type_of(parameter.annotation, function.__module__)
-        if _origin_of(kind) is Unpack:
+        if get_origin(kind) is Unpack:
             for option, of in get_args(kind)[0].__annotations__.items():
                 kind, default = _type_of(of, function.__module__), None
-                if _origin_of(kind) is Required:
+                if get_origin(kind) is Required:
                     kind, default = get_args(kind)[0], Parameter.empty
                 declared[option] = Parameter(
                     option, Parameter.KEYWORD_ONLY, annotation=kind, default=default
@@ -181,7 +181,7 @@ def _type_of(annotation: Type, module: str) -> Type:
 def _check(name: str, found: object, kind: Type) -> None:
     """Raise UsageError if the value does not fit. Of a mapping, name the entry that does not."""
     for option in _members(kind):
-        if _origin_of(option) is Mapping and isinstance(found, Mapping):
+        if get_origin(option) is Mapping and isinstance(found, Mapping):
             keys, values = get_args(option)
             for key, value in found.items():
                 _check(f"a key of {name}", key, keys)
@@ -191,12 +191,8 @@ def _check(name: str, found: object, kind: Type) -> None:
         raise refused(name, words(kind), found)
 
 
-def _origin_of(kind: Type) -> Type:
-    return get_origin(kind)
-
-
 def _members(kind: Type) -> tuple[Type, ...]:
-    return get_args(kind) if _origin_of(kind) in (Union, UnionType) else (kind,)
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def _fits(found: object, kind: Type) -> bool:
@@ -204,7 +200,7 @@ def _fits(found: object, kind: Type) -> bool:
 
 
 def _fits_one(found: object, kind: Type) -> bool:
-    origin = _origin_of(kind) or kind
+    origin = get_origin(kind) or kind
     if origin in (Any, Literal) or (
         getattr(origin, "_is_protocol", False)
         and not getattr(origin, "_is_runtime_protocol", False)
@@ -225,7 +221,7 @@ def words(kind: Type) -> str:
 
 
 def _words_of_one(kind: Type) -> str:
-    origin = _origin_of(kind) or kind
+    origin = get_origin(kind) or kind
     if origin is Literal:
         return " or ".join(map(repr, get_args(kind)))
     if origin is Sequence:

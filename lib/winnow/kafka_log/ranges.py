@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -99,11 +100,9 @@ def plan_tasks(storage: Storage, options: Options) -> list[Task]:
         check_offsets(found, bound.offsets, option=option)
     homes = chosen(found, options.topics, options.partitions)
     items: list[Range | Unreadable] = []
-    log_starts: dict[str, dict[TopicPartition, int] | CorruptLogError] = {}
+    log_starts = cache(partial(_log_starts, storage))
     for home in homes:
-        if home.log_dir not in log_starts:
-            log_starts[home.log_dir] = _log_starts(storage, home.log_dir)
-        log_start = log_starts[home.log_dir]
+        log_start = log_starts(home.log_dir)
         if isinstance(log_start, CorruptLogError):
             # Like a broker that has lost the file: start at the first segment.
             items.append(Unreadable(home.topic_partition, log_start))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,7 @@ class _RangeReader:
         self._range = wanted
         self._segment = wanted.path.rpartition("/")[2]
         self._parts = parts_of(scan.schema)
+        self._problem = partial(_problem, scan, wanted.topic_partition, segment=self._segment)
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
         try:
@@ -167,8 +169,3 @@ class _RangeReader:
     ) -> Iterator[pa.RecordBatch]:
         error, at = error.inside(self._range.path, piece.start), piece.start + int(row["position"])
         yield from self._problem(error, position=at, crc_ok=crc_ok, row=row)
-
-    def _problem(self, error: CorruptLogError, **known: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
-        return _problem(
-            self._scan, self._range.topic_partition, error, segment=self._segment, **known
-        )

@@ -33,24 +33,17 @@ _SPEC = "https://openlineage.io/spec"
 _EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
 
-@dataclass(frozen=True, slots=True)
-class Parent:
-    """The run that this one is part of, such as a task of Airflow."""
-
-    namespace: str
-    name: str
-    run_id: str
-
-
-def parent_of(conf: Callable[[str, str], str | None]) -> Parent | None:
-    """Return the parent run that a scheduler put into Spark's settings, for example Airflow's
-    SparkSubmitOperator. `conf` takes a key and a default.
+def parent_of(conf: Callable[[str, str], str | None]) -> dict[str, Any] | None:
+    """Return the run that this one is part of, such as a task of Airflow. A scheduler puts it into
+    Spark's settings, for example Airflow's SparkSubmitOperator. `conf` takes a key and a default.
     """
-    values = [
+    namespace, name, run_id = (
         conf(f"spark.openlineage.{key}", "")
         for key in ("parentJobNamespace", "parentJobName", "parentRunId")
-    ]
-    return Parent(*(value or "" for value in values)) if all(values) else None
+    )
+    if not (namespace and name and run_id):
+        return None
+    return {"run": {"runId": run_id}, "job": {"namespace": namespace, "name": name}}
 
 
 @dataclass(slots=True)
@@ -59,7 +52,7 @@ class Lineage:
 
     target: str
     job: str
-    parent: Parent | None = None
+    parent: Mapping[str, Any] | None = None
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     host: str = field(default_factory=socket.gethostname)
 
@@ -90,12 +83,8 @@ class Lineage:
         self, kind: str, facets: dict[str, Any], partitions: Sequence[PartitionResult]
     ) -> None:
         if self.parent is not None:
-            parent = {
-                "run": {"runId": self.parent.run_id},
-                "job": {"namespace": self.parent.namespace, "name": self.parent.name},
-            }
             name = "ParentRunFacet"
-            facets = facets | {"parent": _facet(f"facets/1-1-0/{name}", name, parent)}
+            facets = facets | {"parent": _facet(f"facets/1-1-0/{name}", name, self.parent)}
         datasets = self._datasets(partitions)
         event = {
             "eventType": kind,
