@@ -5,9 +5,10 @@ run.
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,9 @@ def ledger(tmp_path: Path) -> str:
 
 
 def entry(result: RunResult, *, ended: int = NOW, host: str = "h") -> Addition:
-    return cleaning(result, log_dirs=["/kafka"], started=ended - 2000, ended=ended, by=("u", host))
+    made = cleaning(result, log_dirs=["/kafka"], started=ended - 2000, ended=ended)
+    by = {"user": "u", "host": host}
+    return replace(made, rows=[json.dumps(json.loads(row) | by) for row in made.rows])
 
 
 def of_id(run_id: str, result: RunResult) -> RunResult:

@@ -15,7 +15,7 @@ from winnow.kafka_log.options import parse_options
 from winnow.kafka_log.schema import SCHEMA, check_schema, some_columns
 from winnow.runtime.hung_up import end_quietly
 from winnow.runtime.session import use_this_python
-from winnow.storage.contract import Storage
+from winnow.storage.places import Places
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,7 +126,7 @@ class KafkaLogReader(DataSourceReader):
         from winnow.kafka_log.ranges import plan_tasks  # noqa: PLC0415 - loads numba, which options don't need
 
         # Spark would read an empty list as one partition whose value is None.
-        tasks = plan_tasks(_storage(), self._options) or [()]
+        tasks = plan_tasks(Places(), self._options) or [()]
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -136,11 +136,4 @@ class KafkaLogReader(DataSourceReader):
 
         schema = to_arrow_schema(self._schema, timezone="UTC")
         scan = Scan(schema, self._options.mode, self._options.include_control, self._options.times)
-        return read_task(_storage(), scan, partition.value)
-
-
-def _storage() -> Storage:
-    """Return the storage through which all files are accessed."""
-    from winnow.storage.places import Places  # noqa: PLC0415
-
-    return Places()
+        return read_task(Places(), scan, partition.value)

@@ -21,20 +21,12 @@ from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.version import VERSION
 
 
-def cleaning(
-    result: RunResult,
-    *,
-    log_dirs: Sequence[str],
-    started: int,
-    ended: int,
-    by: tuple[str, str] | None = None,
-) -> Addition:
+def cleaning(result: RunResult, *, log_dirs: Sequence[str], started: int, ended: int) -> Addition:
     """Return the rows of a finished run: one for each partition, or one for a run without any.
 
-    Times are in ms since the epoch, by the machine's clock. `by`: user and host, by default those
-    of this process.
+    Times are in ms since the epoch, by the machine's clock.
     """
-    run = _of_run(result, log_dirs, started, ended, by or who()) | {"clock": instant(result.now)}
+    run = _of_run(result, log_dirs, started, ended) | {"clock": instant(result.now)}
     rows = [json.dumps(run | _of_partition(p)) for p in result.partitions] or [json.dumps(run)]
     return Addition(table=TABLE, schema=LEDGER, rows=rows, run_id=result.run_id)
 
@@ -45,7 +37,7 @@ def erasure(
     """Return the one row of a finished erasure. Times as for `cleaning`. Of each directory that was
     not searched it has an entry that is no partition.
     """
-    row = _of_run(result, log_dirs, started, ended, who()) | {
+    row = _of_run(result, log_dirs, started, ended) | {
         "proven": result.proven,
         "keys": result.keys,
         "keys_found": result.keys_found,
@@ -63,17 +55,14 @@ def erasure(
 
 
 def _of_run(
-    result: RunResult | EraseResult,
-    log_dirs: Sequence[str],
-    started: int,
-    ended: int,
-    by: tuple[str, str],
+    result: RunResult | EraseResult, log_dirs: Sequence[str], started: int, ended: int
 ) -> dict[str, Any]:
+    user, host = who()
     return {
         "run_id": result.run_id,
         "winnow_version": VERSION,
-        "user": by[0],
-        "host": by[1],
+        "user": user,
+        "host": host,
         "started_at": instant(started),
         "ended_at": instant(ended),
         "log_dirs": list(log_dirs),

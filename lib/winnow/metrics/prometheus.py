@@ -55,9 +55,8 @@ class _Collected:
         return self.gauges
 
 
-def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | None = None) -> None:
-    """Replace a file as a whole, or push to a Pushgateway under job `winnow` and `instance`, by
-    default this host.
+def tell_prometheus(gauges: Sequence[Metric], target: str) -> None:
+    """Replace a file as a whole, or push to a Pushgateway under job `winnow` and this host.
 
     What a run does not know stays as it was, as in a Pushgateway: the time of the last success, and
     without a result also the damage that an earlier run found. Raises UsageError as `check_target`
@@ -68,7 +67,7 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
 
     try:
         if target.startswith(_URLS):
-            _push(_Collected(gauges), target, instance or socket.gethostname())
+            _push(_Collected(gauges), target)
             return
         written = generate_latest(_Collected([*gauges, *_kept(gauges, target)]))
     except OSError as error:
@@ -82,7 +81,7 @@ def tell_prometheus(gauges: Sequence[Metric], target: str, *, instance: str | No
     OutputFile(target, "--metrics", "the metrics", READABLE).write(written)
 
 
-def _push(registry: _Collected, target: str, instance: str) -> None:
+def _push(registry: _Collected, target: str) -> None:
     from prometheus_client import pushadd_to_gateway  # noqa: PLC0415 - an extra
     from prometheus_client.exposition import default_handler  # noqa: PLC0415
 
@@ -93,7 +92,7 @@ def _push(registry: _Collected, target: str, instance: str) -> None:
     ) -> Callable[[], None]:
         return default_handler(url, method, timeout, [*headers, *auth.items()], data)
 
-    key = {"instance": instance}
+    key = {"instance": socket.gethostname()}
     pushadd_to_gateway(
         url, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S, handler=send
     )

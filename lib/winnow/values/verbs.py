@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from winnow import api
 from winnow.arguments import checked, names
 from winnow.cleaning.request import Scope, Trust
 from winnow.clock import now_ms
 from winnow.ledger.place import default_ledger
-from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
 from winnow.runtime.session import use_this_python
 from winnow.values.facts import Facts
 from winnow.values.plans import Plan
 from winnow.values.result import Result
-from winnow.values.settings import Values, chosen, parse_sources
+from winnow.values.settings import SourceOptions, chosen, parse_sources
 from winnow.verbs.explain.values import Explanation
 from winnow.verbs.verify.verify import SweepResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-class SourceOptions(TypedDict, total=False):
-    """Where settings come from."""
-
-    settings: Settings | None
-    """All settings, already parsed. Excludes the other sources."""
-    server_properties: str | Sequence[str] | None
-    """Names of Kafka's files, one for each broker."""
-    topic_configs: str | None
-    """Name of a file with the output of `kafka-configs --describe`, or lines `topic key=value`."""
-    sets: Values | None
-    """`{"log.retention.ms": 1}`"""
-    topic_sets: Mapping[str, Values] | None
-    """`{"orders*": {"retention.ms": 1}}`"""
-    kafka_version: str | None
-    """The version of Kafka whose rules apply, such as `3.9`. None: what the log directory tells."""
 
 
 class LookOptions(SourceOptions, Trust, total=False):

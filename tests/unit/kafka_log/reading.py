@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -32,12 +33,10 @@ class Counting(LocalStorage):
 
 @contextmanager
 def counted() -> Iterator[Counting]:
-    storage, before = Counting(), source._storage
-    source._storage = lambda: storage
-    try:
+    storage = Counting()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "Places", lambda: storage)
         yield storage
-    finally:
-        source._storage = before
 
 
 def scan(

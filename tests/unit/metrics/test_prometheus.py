@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,13 +129,9 @@ def test_illegal_topic_name_is_escaped(tmp_path: Path) -> None:
 def test_metrics_are_posted_to_a_pushgateway() -> None:
     """POST replaces metrics of the same name and keeps the others, such as the last success."""
     with listening() as heard:
-        tell_prometheus(
-            gauges_of(run_of(COMPACTED), 0, started=STARTED, ended=ENDED),
-            heard.url,
-            instance="broker-1",
-        )
+        tell_prometheus(gauges_of(run_of(COMPACTED), 0, started=STARTED, ended=ENDED), heard.url)
     ((method, path, body),) = heard.requests
-    assert (method, path) == ("POST", "/metrics/job/winnow/instance/broker-1")
+    assert (method, path) == ("POST", f"/metrics/job/winnow/instance/{socket.gethostname()}")
     assert parsed(body.decode())["winnow_last_success_unixtime", ()] == ENDED / 1000
 
 
