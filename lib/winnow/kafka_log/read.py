@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from winnow.errors import CorruptLogError, WinnowError
-from winnow.kafka_log.options import Mode, Times
+from winnow.kafka_log.options import Mode, Options
 from winnow.kafka_log.ranges import Range, Task, Unreadable
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.logdir.batches import Piece, TornLogError
@@ -30,48 +29,42 @@ _ENOUGH = 2 << 20
 """How many decompressed bytes are processed at once, besides those of one batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What all tasks of a scan share."""
-
-    schema: pa.Schema
-    mode: Mode
-    include_control: bool
-    times: Times
-
-
-def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow record batches.
+def read_task(
+    storage: Storage, options: Options, schema: pa.Schema, task: Task
+) -> Iterator[pa.RecordBatch]:
+    """Yield Arrow record batches of this schema.
 
     In mode FAILFAST, raises CorruptLogError for the first thing that can't be read. In every mode,
     raises WinnowError for a file that no longer exists.
     """
     for item in task:
         if isinstance(item, Unreadable):
-            yield from _problem(scan, item.topic_partition, item.error)
+            yield from _problem(options.mode, schema, item.topic_partition, item.error)
         else:
-            yield from _RangeReader(scan, item).read(storage)
+            yield from _RangeReader(options, schema, item).read(storage)
 
 
 def _problem(
-    scan: Scan,
+    mode: Mode,
+    schema: pa.Schema,
     topic_partition: TopicPartition,
     error: CorruptLogError,
     **known: Any,  # noqa: ANN401 - as `problem_row` takes them
 ) -> Iterator[pa.RecordBatch]:
-    if scan.mode is Mode.FAILFAST:
+    if mode is Mode.FAILFAST:
         raise error
-    if scan.mode is Mode.PERMISSIVE:
-        yield problem_row(topic_partition, str(error), scan.schema, **known)
+    if mode is Mode.PERMISSIVE:
+        yield problem_row(topic_partition, str(error), schema, **known)
 
 
 class _RangeReader:
-    def __init__(self, scan: Scan, wanted: Range) -> None:
-        self._scan = scan
-        self._range = wanted
+    def __init__(self, options: Options, schema: pa.Schema, wanted: Range) -> None:
+        self._options, self._schema, self._range = options, schema, wanted
         self._segment = wanted.path.rpartition("/")[2]
-        self._parts = parts_of(scan.schema)
-        self._problem = partial(_problem, scan, wanted.topic_partition, segment=self._segment)
+        self._parts = parts_of(schema)
+        self._problem = partial(
+            _problem, options.mode, schema, wanted.topic_partition, segment=self._segment
+        )
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
         try:
@@ -113,13 +106,13 @@ class _RangeReader:
                 yield from self._piece(piece)
                 at = piece.position(-1) + int(piece.rows[-1]["size"])
         except TornLogError as error:
-            if self._scan.mode is Mode.FAILFAST or not self._range.may_be_torn:
+            if self._options.mode is Mode.FAILFAST or not self._range.may_be_torn:
                 yield from self._problem(error, position=at)
         except CorruptLogError as error:
             yield from self._problem(error, position=at)
 
     def _piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        wanted = piece.rows["max_timestamp"] >= self._scan.times.first
+        wanted = piece.rows["max_timestamp"] >= self._options.times.first
         rows = piece.rows[wanted & self._range.touched(piece.rows)]
         begin = 0
         while begin < len(rows):
@@ -132,7 +125,7 @@ class _RangeReader:
 
     def _sound(self, piece: Piece, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Yield the rows of batches that match their CRCs."""
-        if not self._scan.include_control:
+        if not self._options.include_control:
             rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
         yield from self._decoded(piece, rows[~aborted_batches(rows, self._range.aborted)])
 
@@ -153,7 +146,7 @@ class _RangeReader:
             yield from self._decoded(piece, rows[half:])
 
     def _records(self, piece: Piece, blocks: RecordBlocks) -> pa.RecordBatch | None:
-        wanted, times = self._range, self._scan.times
+        wanted, times = self._range, self._options.times
         places = record_places(blocks, self._parts)
         kept = (places.offset >= wanted.first) & (places.offset < wanted.end)
         kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
@@ -162,7 +155,7 @@ class _RangeReader:
         if not len(places):
             return None
         records = Records(wanted.topic_partition, self._segment, piece.start, blocks, places)
-        return record_batch(records, self._scan.schema)
+        return record_batch(records, self._schema)
 
     def _batch_problem(
         self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool

@@ -132,8 +132,7 @@ class KafkaLogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - with Arrow, for executors only
 
-        from winnow.kafka_log.read import Scan, read_task  # noqa: PLC0415
+        from winnow.kafka_log.read import read_task  # noqa: PLC0415
 
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        scan = Scan(schema, self._options.mode, self._options.include_control, self._options.times)
-        return read_task(Places(), scan, partition.value)
+        return read_task(Places(), self._options, schema, partition.value)

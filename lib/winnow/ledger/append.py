@@ -21,6 +21,7 @@ from winnow.cleaning.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.delta import provide_delta
 from winnow.ledger.place import local_path, table_url
+from winnow.ledger.schema import SCHEMAS
 from winnow.runtime.progress import Progress, Silence
 from winnow.storage.output_file import open_lock
 from winnow.verbs.erase.values import EraseResult
@@ -29,7 +30,6 @@ from winnow.words import redacted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql.types import StructType
 
 _Result = TypeVar("_Result", RunResult, EraseResult)
 _log = logging.getLogger(__name__)
@@ -56,7 +56,6 @@ class Addition:
     """What a run adds to one of a ledger's tables."""
 
     table: str
-    schema: StructType
     rows: Sequence[str]
     """One JSON object each, without a line break."""
     run_id: str
@@ -145,7 +144,9 @@ def _append(sc: SparkContext, url: str, addition: Addition, progress: Progress) 
     progress.stage("writing the ledger", total_tasks=len(addition.rows))
     kernel, nothing = jvm.io.delta.kernel, jvm.java.util.Optional.empty()
     engine = kernel.defaults.engine.DefaultEngine.create(hadoop)
-    schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(addition.schema.json())
+    schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(
+        SCHEMAS[addition.table].json()
+    )
     transaction = _transaction(kernel, engine, url, schema, run_id=addition.run_id)
     batches, last = jvm.java.util.ArrayList(), 0
     # In parts: some, to see progress, and not too many calls.

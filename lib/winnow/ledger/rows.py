@@ -15,7 +15,7 @@ from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.clock import EPOCH
 from winnow.ledger.append import Addition
 from winnow.ledger.place import ERASURES, TABLE
-from winnow.ledger.schema import ERASED, LEDGER, LEDGER_OF_ERASURES, PARTITION_COLUMNS
+from winnow.ledger.schema import ERASED, PARTITION_COLUMNS
 from winnow.verbs.erase.key_hashes import KeyHashes
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.version import VERSION
@@ -28,7 +28,7 @@ def cleaning(result: RunResult, *, log_dirs: Sequence[str], started: int, ended:
     """
     run = _of_run(result, log_dirs, started, ended) | {"clock": instant(result.now)}
     rows = [json.dumps(run | _of_partition(p)) for p in result.partitions] or [json.dumps(run)]
-    return Addition(table=TABLE, schema=LEDGER, rows=rows, run_id=result.run_id)
+    return Addition(table=TABLE, rows=rows, run_id=result.run_id)
 
 
 def erasure(
@@ -49,9 +49,7 @@ def erasure(
             *({"error": f"not searched: {directory}"} for directory in result.not_searched),
         ],
     }
-    return Addition(
-        table=ERASURES, schema=LEDGER_OF_ERASURES, rows=[json.dumps(row)], run_id=result.run_id
-    )
+    return Addition(table=ERASURES, rows=[json.dumps(row)], run_id=result.run_id)
 
 
 def _of_run(
