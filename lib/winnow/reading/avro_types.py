@@ -111,16 +111,10 @@ def to_spark(schema: Schema, names: Mapping[str, Schema], *, within: Records = (
     """
     if isinstance(schema, list):
         return _of_union(schema, names, within)
-    if isinstance(schema, str) and schema in names:
-        return to_spark(names[schema], names, within=within)
-    parts = {"type": schema} if isinstance(schema, str) else schema
-    if isinstance(parts["type"], dict | list):
-        return to_spark(parts["type"], names, within=within)
-    return _of_parts(parts, names, within)
-
-
-def _of_parts(parts: Mapping[str, Any], names: Mapping[str, Schema], within: Records) -> Typed:
+    parts = names.get(schema, {"type": schema}) if isinstance(schema, str) else schema
     kind, logical = parts["type"], parts.get("logicalType")
+    if isinstance(kind, dict | list):
+        return to_spark(kind, names, within=within)
     if logical == _DECIMAL and kind in ("bytes", "fixed"):
         if parts["precision"] > _MOST_DIGITS:
             raise _refused(f"a decimal of {parts['precision']} digits", within)
