@@ -118,16 +118,13 @@ class _RangeReader:
         while begin < len(rows):
             bad = first_bad_crc(piece.data, rows[begin:])
             end = len(rows) if bad < 0 else begin + bad
-            yield from self._sound(piece, rows[begin:end])
+            sound = rows[begin:end]
+            if not self._options.include_control:
+                sound = sound[(sound["attributes"] & CONTROL == 0) | (sound["magic"] < MAX_MAGIC)]
+            yield from self._decoded(piece, sound[~aborted_batches(sound, self._range.aborted)])
             if bad >= 0:
                 yield from self._batch_problem(crc_error(rows[end]), piece, rows[end], crc_ok=False)
             begin = end + 1
-
-    def _sound(self, piece: Piece, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of batches that match their CRCs."""
-        if not self._options.include_control:
-            rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
-        yield from self._decoded(piece, rows[~aborted_batches(rows, self._range.aborted)])
 
     def _decoded(self, piece: Piece, rows: Rows) -> Iterator[pa.RecordBatch]:
         try:

@@ -33,7 +33,15 @@ def register(spark: SparkSession) -> None:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-        _register_while_active(spark)
+        # Spark 4.2 looks for the name in the active session but adds it to the given one, so it
+        # refuses a second session that is not active.
+        active = spark.getActiveSession()
+        try:
+            _activate(spark)
+            spark.dataSource.register(KafkaLogSource)
+        finally:
+            if active is not None:
+                _activate(active)
 
 
 def check_paths(log_dirs: Sequence[str]) -> None:
@@ -60,19 +68,6 @@ def every_record(spark: SparkSession, topics: Sequence[str], log_dirs: Sequence[
     columns = some_columns("key", "topic", "partition", "segment", "problem")
     options = {"topics": ",".join(topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
     return spark.read.format("kafka-log").schema(columns).options(**options).load([*log_dirs])
-
-
-def _register_while_active(spark: SparkSession) -> None:
-    """Register while the session is active. Spark 4.2 looks for the name in the active session but
-    adds it to the given one, so it refuses a second session that is not active.
-    """
-    active = spark.getActiveSession()
-    try:
-        _activate(spark)
-        spark.dataSource.register(KafkaLogSource)
-    finally:
-        if active is not None:
-            _activate(active)
 
 
 def _activate(spark: SparkSession) -> None:

@@ -107,6 +107,8 @@ def facts_of(result: RunResult) -> SimpleNamespace:
     unknown = [p for p in acting if p.bytes_after is None]
     quarantined = sum(p.quarantined_bytes or 0 for p in partitions)
     causes = _causes(troubled)
+    timed = [p for p in partitions if p.duration_ms is not None]
+    timed.sort(key=lambda p: (-(p.duration_ms or 0), p.topic, p.partition))
     fates = Counter(segment.fate for p in partitions for segment in p.segments)
     return SimpleNamespace(
         planned=result.verb == "plan",
@@ -134,7 +136,7 @@ def facts_of(result: RunResult) -> SimpleNamespace:
         timeline=timeline_of(partitions, result.now),
         # Segments as they were before the run, oldest first.
         strips=[(p, blocks_of(p)) for p in [p for p in acting if p.segments][:MOST_STRIPS]],
-        slowest=_slowest(partitions),
+        slowest=timed[:MOST_SLOW],
         removed=_removed(partitions),
         tombstones=_tombstones(partitions),
         causes=causes[:MOST_REASONS],
@@ -182,13 +184,6 @@ def _tombstones(partitions: Sequence[PartitionResult]) -> tuple[tuple[str, int],
         sum(ages) for ages in zip(*(p.tombstones for p in partitions if p.tombstones), strict=True)
     ]
     return tuple(zip(TOMBSTONE_AGES, counts, strict=True)) if any(counts) else ()
-
-
-def _slowest(partitions: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:
-    timed = [p for p in partitions if p.duration_ms is not None]
-    return tuple(
-        sorted(timed, key=lambda p: (-(p.duration_ms or 0), p.topic, p.partition))[:MOST_SLOW]
-    )
 
 
 def topic_rows(partitions: Sequence[PartitionResult]) -> tuple[TopicRow, ...]:

@@ -5,8 +5,7 @@ Nothing is locked between two reads. So each read first checks that the files ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,25 +71,19 @@ class Facts:
         new = {key: item for key, item in asked if key not in self._known}
         failed: dict[Hashable, Failure] = {}
         if new:
-            with self._unchanged():
+            sc = self.spark.sparkContext
+            with (
+                locked(self.log_dirs, to_change=False) as dirs,
+                same_directories(sc, [d.path for d in dirs]),
+                limiting_io(sc, io_rate(self.request.settings, dirs)),
+            ):
+                # Retention is decided without reading a log.
+                now = prepare(sc, dirs, replace(self.request, only="retention"))
+                check_same(self.prepared, now)
                 found = find([*new.values()])
             for key, value in zip(new, found, strict=True):
                 (failed if isinstance(value, Failure) else self._known)[key] = value
         return [failed[key] if key in failed else self._known[key] for key, _ in asked]
-
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        with (
-            locked(self.log_dirs, to_change=False) as dirs,
-            same_directories(self.spark.sparkContext, [d.path for d in dirs]),
-            limiting_io(self.spark.sparkContext, io_rate(self.request.settings, dirs)),
-        ):
-            # Retention is decided without reading a log.
-            check_same(
-                self.prepared,
-                prepare(self.spark.sparkContext, dirs, replace(self.request, only="retention")),
-            )
-            yield
 
 
 def _key(job: PartitionJob, now: int) -> Hashable:
