@@ -34,6 +34,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 Type = Any
 """What an annotation evaluates to."""
+_origin_of: Callable[[Type], Type] = get_origin
 
 SECONDS_BELOW = 10**11
 """As milliseconds since 1970, smaller numbers are before 1974. They are seconds, or a year."""
@@ -146,10 +147,10 @@ def _declared(function: Callable[..., object]) -> tuple[Mapping[str, Parameter],
     others = None
     for name, parameter in inspect.signature(function).parameters.items():
         kind = _type_of(parameter.annotation, function.__module__)
-        if get_origin(kind) is Unpack:
+        if _origin_of(kind) is Unpack:
             for option, of in get_args(kind)[0].__annotations__.items():
                 kind, default = _type_of(of, function.__module__), None
-                if get_origin(kind) is Required:
+                if _origin_of(kind) is Required:
                     kind, default = get_args(kind)[0], Parameter.empty
                 declared[option] = Parameter(
                     option, Parameter.KEYWORD_ONLY, annotation=kind, default=default
@@ -181,7 +182,7 @@ def _type_of(annotation: Type, module: str) -> Type:
 def _check(name: str, found: object, kind: Type) -> None:
     """Raise UsageError if the value does not fit. Of a mapping, name the entry that does not."""
     for option in _members(kind):
-        if get_origin(option) is Mapping and isinstance(found, Mapping):
+        if _origin_of(option) is Mapping and isinstance(found, Mapping):
             keys, values = get_args(option)
             for key, value in found.items():
                 _check(f"a key of {name}", key, keys)
@@ -192,7 +193,7 @@ def _check(name: str, found: object, kind: Type) -> None:
 
 
 def _members(kind: Type) -> tuple[Type, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return get_args(kind) if _origin_of(kind) in (Union, UnionType) else (kind,)
 
 
 def _fits(found: object, kind: Type) -> bool:
@@ -200,7 +201,7 @@ def _fits(found: object, kind: Type) -> bool:
 
 
 def _fits_one(found: object, kind: Type) -> bool:
-    origin = get_origin(kind) or kind
+    origin = _origin_of(kind) or kind
     if origin in (Any, Literal) or (
         getattr(origin, "_is_protocol", False)
         and not getattr(origin, "_is_runtime_protocol", False)
@@ -221,7 +222,7 @@ def words(kind: Type) -> str:
 
 
 def _words_of_one(kind: Type) -> str:
-    origin = get_origin(kind) or kind
+    origin = _origin_of(kind) or kind
     if origin is Literal:
         return " or ".join(map(repr, get_args(kind)))
     if origin is Sequence:
