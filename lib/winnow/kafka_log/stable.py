@@ -38,12 +38,13 @@ def read_stable(segments: Segments) -> tuple[int | None, Array]:
     start, opened = _at_snapshot(segments)
     events = np.concatenate([opened, *_events(segments, start)])
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
-    aborts = seen.end & (seen.first >= 0) & (events["kind"][seen.rows] == int(ControlType.ABORT))
+    first = seen.first()
+    aborts = seen.end & (first >= 0) & (events["kind"][seen.rows] == int(ControlType.ABORT))
     replayed = np.zeros(np.count_nonzero(aborts), ABORTED)
     replayed["producer_id"] = seen.producer_id[aborts]
-    replayed["first_offset"] = seen.first[aborts]
+    replayed["first_offset"] = first[aborts]
     replayed["last_offset"] = seen.offset[aborts]
-    still_open = seen.first[seen.last & ~seen.end].tolist()
+    still_open = first[seen.last & ~seen.end].tolist()
     # Of two entries for one marker the first one counts: that of the index.
     return min(still_open, default=None), np.concatenate([*_indexed(segments), replayed])
 
