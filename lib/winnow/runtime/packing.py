@@ -22,25 +22,17 @@ _LATE = 1.1
 """Relative to the time in which all tasks would finish if no core had to wait."""
 
 
-def pack(weights: Sequence[int], *, tasks: int) -> list[int]:
-    """Return the task, 0 to `tasks` - 1, of each item: heaviest first, each to the least loaded
-    task.
-    """
-    loads = [(0, task) for task in range(max(1, tasks))]
-    placed = [0] * len(weights)
-    for item in sorted(range(len(weights)), key=lambda i: -weights[i]):
-        load, task = heapq.heappop(loads)
-        placed[item] = task
-        heapq.heappush(loads, (load + weights[item], task))
-    return placed
-
-
 def packed(items: Sequence[_T], weights: Sequence[int], *, tasks: int) -> list[list[_T]]:
-    """Return the items of each task, by `pack`. Each list keeps the given order."""
-    lists: list[list[_T]] = [[] for _ in range(tasks)]
-    for item, task in zip(items, pack(weights, tasks=tasks), strict=True):
-        lists[task].append(item)
-    return lists
+    """Return the items of each task: heaviest first, each to the least loaded task. Each list keeps
+    the given order.
+    """
+    numbers: list[list[int]] = [[] for _ in range(tasks)]
+    loads = [(0, task) for task in range(tasks)]
+    for number in sorted(range(len(items)), key=lambda i: -weights[i]):
+        load, task = loads[0]
+        numbers[task].append(number)
+        heapq.heapreplace(loads, (load + weights[number], task))
+    return [[items[number] for number in sorted(some)] for some in numbers]
 
 
 def in_order(

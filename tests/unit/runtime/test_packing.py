@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winnow.runtime.packing import left_over, pack, task_count
+from winnow.runtime.packing import left_over, packed, task_count
 
 WEIGHTS = st.lists(st.integers(0, 10**12), max_size=40)
+
+
+def pack(weights: list[int], *, tasks: int) -> list[int]:
+    """The task of each item."""
+    lists = packed(range(len(weights)), weights, tasks=tasks)
+    assert len(lists) == tasks
+    assert all(some == sorted(some) for some in lists)
+    task_of = {item: task for task, some in enumerate(lists) for item in some}
+    return [task_of[item] for item in range(len(weights))]
 
 
 @given(WEIGHTS, st.integers(1, 9))
