@@ -203,8 +203,10 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
 def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
     """Drop what is not recorded. A hard link that is kept of a file has another stamp, too."""
     kept = {name: value for name, value in items if name not in _LEFT_OUT}
-    if kept.get("unchanged") is False:  # an earlier version knows no such field
-        del kept["unchanged"]
+    # An earlier version knows no field of this name, or wrote none.
+    for name, absent in (("unchanged", False), ("crc32c", -1)):
+        if kept.get(name) == absent:
+            del kept[name]
     return kept
 
 

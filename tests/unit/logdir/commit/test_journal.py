@@ -110,6 +110,8 @@ def test_journal_of_an_earlier_version_has_no_checksums(staging: Path, journal: 
     read = read_journal(STORAGE, str(staging))
     assert read is not None
     assert not read.has_checksums
+    write_journal(STORAGE, str(staging), read)
+    assert read_journal(STORAGE, str(staging)) == read
 
 
 def test_journal_of_an_earlier_version_has_the_rules_of_kafka_4_3(
