@@ -42,17 +42,14 @@ def fetch_listed(list_of_jars: str | Path, directory: str | Path) -> None:
 def fetch(wanted: Mapping[str, str], target: Path) -> None:
     """Fetch jars. `wanted` maps paths to SHA-256. Raises FetchError."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        list(threads.map(partial(_ensure, target), wanted, wanted.values()))
+        list(threads.map(partial(_fetch, target), wanted, wanted.values()))
 
 
-def _ensure(target: Path, path: str, digest: str) -> None:
-    jar = target / Path(path).name
-    if not (jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == digest):
-        _fetch(f"{os.environ.get('WINNOW_MAVEN', CENTRAL).rstrip('/')}/{path}", jar, digest)
-
-
-def _fetch(url: str, jar: Path, digest: str) -> None:
-    why = ""
+def _fetch(target: Path, path: str, digest: str) -> None:
+    jar, why = target / Path(path).name, ""
+    if jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == digest:
+        return
+    url = f"{os.environ.get('WINNOW_MAVEN', CENTRAL).rstrip('/')}/{path}"
     for attempt in range(ATTEMPTS):
         time.sleep(3 * attempt)
         try:
