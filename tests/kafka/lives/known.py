@@ -27,7 +27,9 @@ def still_known(summaries: Path | None, partition: Path) -> Iterator[None]:
         place: found
         for place, one in kept.items()
         for found in [one.unique]
-        if found is not None and found.holds(directory, found.stamps, end=found.end)
+        if found is not None
+        and None not in found.stamps.values()
+        and found == UniqueKeys.of(directory, found.end, found.stamps)
     }
     yield
     for place, found in fitting.items():
