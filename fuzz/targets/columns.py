@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fuzz.targets.base import require
 from tests.twins.records import records_plain
+from winnow.wire.buffers import RecordBlocks
 from winnow.wire.columns import Places, gathered, header_places, record_places
-from winnow.wire.inflate import RecordBlocks
 
 
 def check_columns(blocks: RecordBlocks, *, twins: bool) -> None:

@@ -23,10 +23,11 @@ from tests.twins.walk import walk_batches_plain
 from tests.unit.wire.logs import NOW
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC
-from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.buffers import Bytes, RecordBlocks, Rows
+from winnow.wire.choice import Era
 from winnow.wire.control_records import decode_control
-from winnow.wire.filtering import Era, Filtered, filter_batches
-from winnow.wire.inflate import RecordBlocks, inflate
+from winnow.wire.filtering import Filtered, filter_batches
+from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.names import count_names
 from winnow.wire.plain import read_records

@@ -25,14 +25,15 @@ from winnow.wire.batch import (
     Codec,
 )
 from winnow.wire.buffers import Rows, as_bytes
-from winnow.wire.filtering import LATEST, Era, Filtered, Retention
+from winnow.wire.choice import Era, Retention
+from winnow.wire.filtering import LATEST, Filtered
 from winnow.wire.plain import Record, read_records
 from winnow.wire.records import record_total
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from winnow.wire.inflate import RecordBlocks
+    from winnow.wire.buffers import RecordBlocks
 
 
 def filter_batches_plain(

@@ -5,27 +5,23 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tests.twins.crc import crc32c_plain
 from tests.twins.siphash import siphash_plain
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, CONTROL, LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
 from winnow.wire.control import control_type, coordinator_epoch
-from winnow.wire.control_records import (
-    _BAD_KEY,
-    _KEY_SIZE,
-    EMPTY,
-    ControlColumns,
-    _columns,
-    _corrupt,
-)
+from winnow.wire.control_records import _KEY_SIZE, EMPTY, ControlColumns, _columns, _corrupt
 from winnow.wire.internal_topics import key_types
 from winnow.wire.key_search import NOT_FOUND, KeySet
 from winnow.wire.plain import Record, read_records, read_varint
-from winnow.wire.record_checks import RecordTally, _none
+from winnow.wire.record_checks import RecordTally
+from winnow.wire.record_faults import Fault
 from winnow.wire.records import RecordColumns, _allocated, crc_error, record_total
 
 if TYPE_CHECKING:
-    from winnow.wire.inflate import RecordBlocks
+    from winnow.wire.buffers import RecordBlocks
 
 _MASK = (1 << 64) - 1
 
@@ -65,13 +61,13 @@ def scan_records_plain(
 
 
 def decode_control_plain(blocks: RecordBlocks) -> ControlColumns:
-    """The plain twin of `decode_control`. It also refuses faults behind the value."""
+    """The plain twin of `decode_control`. It also refuses faults behind the first record."""
     columns = _columns(len(blocks.rows))
     for i, row in enumerate(blocks.rows):
         columns.type[i], columns.timestamp[i] = EMPTY, row["max_timestamp"]
         for record in read_records(blocks.area(i), row)[:1]:
             if record.key is None or len(record.key) < _KEY_SIZE or record.key[0] & 0x80:
-                raise _corrupt(_BAD_KEY, row)
+                raise _corrupt(Fault.KEY, row)
             epoch = coordinator_epoch(record.value)
             columns.type[i] = control_type(record.key)
             columns.coordinator_epoch[i] = -1 if epoch is None else epoch
@@ -96,7 +92,10 @@ def digests_plain(
 
 def find_keys_plain(blocks: RecordBlocks, keys: KeySet) -> list[int]:
     """The plain twin of `find_keys`: numbers only."""
-    number_of = {keys[number]: number for number in range(len(keys))}
+    places = zip(keys.starts.tolist(), keys.sizes.tolist(), strict=True)
+    number_of = {
+        keys.data[at : at + size].tobytes(): number for number, (at, size) in enumerate(places)
+    }
     return [
         NOT_FOUND if record.key is None else number_of.get(record.key, NOT_FOUND)
         for i, row in enumerate(blocks.rows)
@@ -164,7 +163,7 @@ def first_fault_plain(blocks: RecordBlocks, i: int) -> str | None:
 
 def tally_records_plain(blocks: RecordBlocks) -> RecordTally:
     """The plain twin of `tally_records`."""
-    tally = _none(len(blocks.rows))
+    tally = RecordTally(*(np.zeros((len(blocks.rows), 2), np.int64) for _ in range(2)))
     for i, row in enumerate(blocks.rows):
         area, pos = blocks.area(i), 0
         for record in read_records(area, row):
@@ -173,9 +172,7 @@ def tally_records_plain(blocks: RecordBlocks) -> RecordTally:
             if int(row["attributes"]) & CONTROL:
                 continue
             if record.key is None:
-                tally.keyless[i] += 1
-                tally.keyless_bytes[i] += bytes_of_record
+                tally.keyless[i] += (1, bytes_of_record)
             elif record.value is None:
-                tally.tombstones[i] += 1
-                tally.tombstone_bytes[i] += bytes_of_record
+                tally.tombstones[i] += (1, bytes_of_record)
     return tally

@@ -10,7 +10,9 @@ from tests.twins.crc import crc32c_plain
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
+    ATTRIBUTES_V0_AT,
     BATCH,
+    CRC_V0_AT,
     FRAME,
     FRAME_SIZE,
     HEADER_V2,
@@ -21,6 +23,7 @@ from winnow.wire.batch import (
     NO_TIMESTAMP,
     RECORD_COUNT_AT,
     RECORD_OVERHEAD_V0,
+    TIMESTAMP_V1_AT,
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes
 from winnow.wire.crc import crc32
@@ -29,11 +32,8 @@ from winnow.wire.plain import Record, read_records
 from winnow.wire.walk import (
     _SIZE_V0,
     _SIZE_V1,
-    _V0_ATTRIBUTES_AT,
     _V0_BITS,
-    _V0_CRC_AT,
     _V1_BITS,
-    _V1_TIMESTAMP_AT,
     FRAME_TO_MAGIC,
     MAX_BASE_OFFSET,
     WalkStatus,
@@ -128,12 +128,10 @@ def read_header(data: Bytes, pos: int) -> Rows:
         row["producer_id"], row["producer_epoch"], row["base_sequence"] = pid, pid_epoch, sequence
         row["record_count"] = count
         return row
-    row["crc"] = struct.unpack_from(">I", data.data, pos + _V0_CRC_AT)[0]
-    row["attributes"] = data[pos + _V0_ATTRIBUTES_AT] & (
-        _V1_BITS if row["magic"] == 1 else _V0_BITS
-    )
+    row["crc"] = struct.unpack_from(">I", data.data, pos + CRC_V0_AT)[0]
+    row["attributes"] = data[pos + ATTRIBUTES_V0_AT] & (_V1_BITS if row["magic"] == 1 else _V0_BITS)
     timestamp = (
-        struct.unpack_from(">q", data.data, pos + _V1_TIMESTAMP_AT)[0]
+        struct.unpack_from(">q", data.data, pos + TIMESTAMP_V1_AT)[0]
         if row["magic"] == 1
         else NO_TIMESTAMP
     )

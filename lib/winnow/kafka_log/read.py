@@ -19,9 +19,9 @@ from winnow.policy.transactions import aborted_batches
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.wire.batch import CONTROL, MAX_MAGIC
-from winnow.wire.buffers import Rows
+from winnow.wire.buffers import RecordBlocks, Rows
 from winnow.wire.columns import record_places
-from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import crc_error
 from winnow.wire.walk import first_bad_crc
 
@@ -148,8 +148,8 @@ class _RangeReader:
         kept = (places.offset >= wanted.first) & (places.offset < wanted.end)
         kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
         if not kept.all():
-            places = places[np.flatnonzero(kept)]
-        if not len(places):
+            places = places.take(np.flatnonzero(kept))
+        if not len(places.offset):
             return None
         records = Records(wanted.topic_partition, self._segment, piece.start, blocks, places)
         return record_batch(records, self._schema)

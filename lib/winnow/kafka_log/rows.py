@@ -23,9 +23,8 @@ from winnow.wire.batch import (
     TRANSACTIONAL,
     Codec,
 )
-from winnow.wire.buffers import Rows
+from winnow.wire.buffers import RecordBlocks, Rows
 from winnow.wire.columns import Part, Places, RecordPlaces, gathered, header_places
-from winnow.wire.inflate import RecordBlocks
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -122,7 +121,7 @@ def _of_header(name: str) -> Callable[[Records, pa.DataType], pa.Array]:
 
 
 def _repeated(records: Records, value: object, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), len(records.places))
+    return pa.repeat(pa.scalar(value, kind), len(records.places.offset))
 
 
 def _timestamp_type(records: Records, kind: pa.DataType) -> pa.Array:
@@ -217,5 +216,5 @@ _COLUMNS: Mapping[str, Callable[[Records, pa.DataType], pa.Array]] = {
     "segment": lambda r, kind: _repeated(r, r.segment, kind),
     "position": lambda r, kind: pa.array(r.of_batch(r.rows["position"]) + r.start, kind),
     "crcOk": lambda r, kind: _repeated(r, True, kind),
-    "problem": lambda r, kind: pa.nulls(len(r.places), kind),
+    "problem": lambda r, kind: pa.nulls(len(r.places.offset), kind),
 }

@@ -134,7 +134,7 @@ def packed_keys(
                 if void.any():
                     has_key &= ~void[columns.batch]
             parts.append((columns.hash, columns.offset, has_key, columns.null_value))
-            found += len(columns)
+            found += len(columns.offset)
             if found > MOST_RECORDS:
                 raise CorruptLogError(
                     "a part of a segment has more records than Winnow can hold",

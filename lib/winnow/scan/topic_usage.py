@@ -18,8 +18,8 @@ from winnow.scan.chunks import slices_of
 from winnow.scan.values import Holder
 from winnow.storage.segment_io import Bytes, load
 from winnow.wire.batch import CODEC_MASK
-from winnow.wire.buffers import Rows
-from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.buffers import RecordBlocks, Rows
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.names import count_names
 from winnow.wire.records import check_crcs

@@ -56,6 +56,11 @@ RECORD_COUNT_AT = 57
 RECORD_OVERHEAD_V0 = 14
 """Minimum of `length` in any version: a v0 record with neither key nor value (S2)."""
 RECORD_OVERHEAD_V1 = 22
+CRC_V0_AT = FRAME_SIZE
+ATTRIBUTES_V0_AT = MAGIC_AT + 1
+TIMESTAMP_V1_AT = MAGIC_AT + 2
+KEY_V0_AT = MAGIC_AT + 2
+KEY_V1_AT = TIMESTAMP_V1_AT + 8
 MAX_MAGIC = 2
 
 CODEC_MASK = 0x07

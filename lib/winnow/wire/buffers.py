@@ -6,7 +6,7 @@ so kernels read only what `as_bytes` or `as_rows` returns. All of it is read-onl
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,3 +73,37 @@ def read_only(array: NDArray[_Item]) -> NDArray[_Item]:
     view = np.ascontiguousarray(array)[:]
     view.flags.writeable = False
     return view
+
+
+class RecordBlocks(NamedTuple):
+    """Where the records of each batch lie, one item per batch, in the order of the batches. Kernels
+    take it whole: all arrays are read-only.
+
+    `begin` and `end` count in `inflated` where `compressed` is True, otherwise in `raw`. Those of
+    v0 and v1 are all in `inflated`, as v2 records.
+    """
+
+    raw: Bytes
+    inflated: Bytes
+    rows: Rows
+    """The batches, with the fields that a v0 or v1 header lacks. Code that reads `area` needs these
+    rows, not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they
+    would be in v2.
+    """
+    compressed: NDArray[np.bool_]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    unread: NDArray[np.bool_]
+    """Batches that the caller left compressed. Their areas are empty, whatever their counts."""
+    mixed: NDArray[np.bool_]
+    """Wrappers of v0 or v1 that hold an entry of the other format (KAFKA-4298)."""
+
+    def some(self, chosen: slice | NDArray[np.bool_]) -> RecordBlocks:
+        """Return some of the batches alone."""
+        raw, inflated, rows, *arrays = self
+        some: list[Any] = [read_only(array[chosen]) for array in arrays]
+        return RecordBlocks(raw, inflated, as_rows(rows[chosen]), *some)
+
+    def area(self, i: int) -> Bytes:
+        """Return the records of batch `i` as bytes, for code where speed does not matter."""
+        return (self.inflated if self.compressed[i] else self.raw)[self.begin[i] : self.end[i]]

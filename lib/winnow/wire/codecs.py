@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import threading
+import zlib
 from functools import lru_cache
 from typing import Any, cast
 
@@ -26,7 +27,6 @@ from winnow.wire.batch import Codec
 from winnow.wire.buffers import Buffer, as_view
 from winnow.wire.kernels.xxhash32 import xxhash32
 from winnow.wire.sink import Sink
-from winnow.wire.trailing import after_skippable_frames, another_gzip_member
 
 GZIP_LEVEL = 6
 ZSTD_LEVEL = 3
@@ -34,6 +34,10 @@ SNAPPY_CHUNK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 
 _GZIP_WINDOW = 31  # zlib's code for "with a gzip header"
+_GZIP_START = b"\x1f\x8b\x08"
+_GZIP_FIXED = 10
+_GZIP_CRC, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 0x02, 0x04, 0x08, 0x10
+_GZIP_LEAST_MEMBER = 18
 _PIECE = 1 << 20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
@@ -47,6 +51,9 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_BLOCK = 128 * 1024
 _ZSTD_NO_ROOM = "did not decompress full frame"
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_RESERVED = 0, 1, 3
+_SKIPPABLE = 0x184D2A50
+_SKIPPABLE_HEADER = 8
+_SKIPPABLE_MOST = 2**32 - _SKIPPABLE_HEADER
 
 # its stub declares an instance, not the class
 _GZIP_ERROR = cast("type[Exception]", isal_zlib.error)
@@ -154,8 +161,34 @@ def _gzip(sink: Sink, data: memoryview) -> None:
             if not member.eof and not left and len(piece) < most:
                 raise _refuse(Codec.GZIP, "a whole gzip member", "its end is missing")
         left = memoryview(member.unused_data)
-        if not another_gzip_member(left):
+        if not _another_gzip_member(left):
             return
+
+
+def _another_gzip_member(data: memoryview) -> bool:
+    """Return whether `data`, behind a gzip member, begins another one. Java ignores all else."""
+    if len(data) <= _GZIP_LEAST_MEMBER or bytes(data[:3]) != _GZIP_START:
+        return False
+    flags, at = data[3], _GZIP_FIXED
+    if flags & _GZIP_EXTRA:
+        if at + 2 > len(data):
+            return False
+        at += 2 + struct.unpack_from("<H", data, at)[0]
+    text = bytes(data[at:]) if flags & (_GZIP_NAME | _GZIP_COMMENT) else b""
+    for flag in (_GZIP_NAME, _GZIP_COMMENT):
+        if flags & flag:
+            end = text.find(b"\0")
+            if end < 0:
+                return False
+            at, text = at + end + 1, text[end + 1 :]
+    if flags & _GZIP_CRC:
+        if (
+            at + 2 > len(data)
+            or struct.unpack_from("<H", data, at)[0] != zlib.crc32(data[:at]) & 0xFFFF
+        ):
+            return False
+        at += 2
+    return at <= len(data)
 
 
 def _snappy(sink: Sink, data: memoryview) -> None:
@@ -266,7 +299,7 @@ def _header_checksum(descriptor: bytes) -> int:
 def _zstd(sink: Sink, data: memoryview) -> None:
     if not hasattr(_local, "decompressor"):
         _local.decompressor = zstandard.ZstdDecompressor()
-    at, first = after_skippable_frames(data, 0), True
+    at, first = _after_skippable_frames(data, 0), True
     while first or at < len(data):
         try:
             end, most = _zstd_frame(data, at)
@@ -293,7 +326,7 @@ def _zstd(sink: Sink, data: memoryview) -> None:
                 raise sink.overflow() from None
             raise
         sink.write(raw)
-        at, first = after_skippable_frames(data, end), False
+        at, first = _after_skippable_frames(data, end), False
 
 
 def _zstd_cut(sink: Sink, data: memoryview) -> None:
@@ -325,3 +358,20 @@ def _zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
             )
         if header & 1:
             return at + checksum, most
+
+
+def _after_skippable_frames(data: memoryview, start: int) -> int:
+    """Return the position after the skippable zstd frames at `start`; beyond the data if the last
+    one is cut.
+
+    Raises ValueError for a size that zstd refuses.
+    """
+    at = start
+    while at + _SKIPPABLE_HEADER <= len(data):
+        magic, size = struct.unpack_from("<II", data, at)
+        if magic & ~0xF != _SKIPPABLE:
+            break
+        if size >= _SKIPPABLE_MOST:
+            raise ValueError(f"a skippable frame of {size} bytes")
+        at += _SKIPPABLE_HEADER + size
+    return at

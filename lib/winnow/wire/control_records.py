@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import LOG_APPEND_TIME
-from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.buffers import RecordBlocks
 from winnow.wire.control import ControlType
-from winnow.wire.kernels.memory import load_be16, load_be32
-from winnow.wire.kernels.varint import read_varint, read_varlong
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from winnow.wire.inflate import RecordBlocks
+from winnow.wire.kernels.memory import load_int16, load_int32
+from winnow.wire.kernels.record import kernel, parse_record, read_sized
+from winnow.wire.record_faults import HINT, Fault, place_of
 
 EMPTY = -2
 """Type of a control batch without a record: its marker was removed, its header kept (S5.6)."""
@@ -27,15 +22,11 @@ EMPTY = -2
 MAX_CONTROL_BYTES = 64 * 1024
 """Maximum decompressed size of a control batch. Brokers write less, and uncompressed."""
 
-_UNKNOWN = int(ControlType.UNKNOWN)
-_LAST_TYPE = int(ControlType.KRAFT_VOTERS)
 _KEY_SIZE = 4
 _VALUE_SIZE = 6
-_SOUND, _BAD_RECORD, _BAD_KEY = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlColumns:
+class ControlColumns(NamedTuple):
     """One item per control batch, from its first record. Kafka looks at no other record either."""
 
     type: NDArray[np.int8]
@@ -47,12 +38,7 @@ class ControlColumns:
 
     @classmethod
     def joined(cls, parts: Iterable[ControlColumns]) -> ControlColumns:
-        every = [_columns(0), *parts]
-        return cls(
-            type=np.concatenate([part.type for part in every]),
-            coordinator_epoch=np.concatenate([part.coordinator_epoch for part in every]),
-            timestamp=np.concatenate([part.timestamp for part in every]),
-        )
+        return cls(*map(np.concatenate, zip(_columns(0), *parts, strict=True)))
 
 
 def decode_control(blocks: RecordBlocks) -> ControlColumns:
@@ -61,21 +47,16 @@ def decode_control(blocks: RecordBlocks) -> ControlColumns:
     Raises CorruptLogError for a record that does not lie inside its batch, and for a key that Kafka
     would not read.
     """
-    rows = blocks.rows
-    columns = _columns(len(rows))
-    fault, i = _decode(
-        *blocks.areas, rows, columns.type, columns.coordinator_epoch, columns.timestamp
-    )
-    if fault != _SOUND:
-        raise _corrupt(fault, rows[i])
+    columns = _columns(len(blocks.rows))
+    fault, i = _decode(blocks, columns)
+    if fault:
+        raise _corrupt(fault, blocks.rows[i])
     return columns
 
 
 def _columns(n: int) -> ControlColumns:
     return ControlColumns(
-        type=np.empty(n, np.int8),
-        coordinator_epoch=np.full(n, -1, np.int32),
-        timestamp=np.empty(n, np.int64),
+        np.full(n, EMPTY, np.int8), np.full(n, -1, np.int32), np.empty(n, np.int64)
     )
 
 
@@ -83,74 +64,37 @@ def _corrupt(fault: int, row: np.void) -> CorruptLogError:
     key = f"a key of {_KEY_SIZE} bytes or more with a version of 0 or more"
     return CorruptLogError(
         "a control record can't be read",
-        expected=key if fault == _BAD_KEY else "a record that lies inside its batch",
+        expected=key if fault == Fault.KEY else "a record that lies inside its batch",
         found="something else",
-        where=f"batch at byte {row['position']}, base offset {row['base_offset']}",
-        hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
+        where=place_of(row),
+        hint=HINT,
     )
 
 
-@njit(cache=True, nogil=True)
-def _decode(
-    raw: Bytes,
-    inflated: Bytes,
-    compressed: NDArray[np.bool_],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    rows: Rows,
-    types: NDArray[np.int8],
-    epochs: NDArray[np.int32],
-    timestamps: NDArray[np.int64],
-) -> tuple[int, int]:
-    """Return (fault, its row)."""
-    for i in range(rows.size):
-        row = rows[i]
-        types[i] = EMPTY
-        timestamps[i] = row.max_timestamp
+@kernel
+def _decode(blocks: RecordBlocks, columns: ControlColumns) -> tuple[int, int]:
+    """Return (fault, its row). The fault is KEY if Kafka would not read the key."""
+    for i in range(blocks.rows.size):
+        row, begin, end = blocks.rows[i], blocks.begin[i], blocks.end[i]
+        columns.timestamp[i] = row.max_timestamp
         if row.record_count <= 0:
             continue
-        if compressed[i]:
-            fault, kind, epoch, delta = _decode_one(inflated, begin[i], end[i])
-        else:
-            fault, kind, epoch, delta = _decode_one(raw, begin[i], end[i])
-        if fault != _SOUND:
-            return fault, i
-        types[i] = kind
-        epochs[i] = epoch
+        area = blocks.inflated if blocks.compressed[i] else blocks.raw
+        if begin < 0 or begin > end or end > area.size:
+            return Fault.AREA, i
+        fault, after, timestamp_delta, _, key, key_size, value_size, _, _ = parse_record(
+            area, begin, end, -1, row.last_offset - row.base_offset
+        )
+        if fault != 0:
+            return Fault.BODY, i
+        if key_size < _KEY_SIZE or load_int16(area, key) < 0:
+            return Fault.KEY, i
+        kind = load_int16(area, key + 2)
+        known = 0 <= kind <= ControlType.KRAFT_VOTERS
+        columns.type[i] = kind if known else ControlType.UNKNOWN
+        _, value, _ = read_sized(area, key + key_size, after, -1)
+        if value_size >= _VALUE_SIZE and load_int16(area, value) >= 0:
+            columns.coordinator_epoch[i] = load_int32(area, value + 2)
         if row.attributes & LOG_APPEND_TIME == 0:
-            timestamps[i] = row.base_timestamp + delta
-    return _SOUND, 0
-
-
-@njit(cache=True, nogil=True)
-def _decode_one(area: Bytes, begin: int, end: int) -> tuple[int, int, int, int]:  # noqa: PLR0911 - one per fault
-    """Return (fault, type, coordinator epoch, timestamp delta) of the record at `begin`."""
-    if begin < 0 or end > area.size or begin > end:
-        return _BAD_RECORD, 0, 0, 0
-    size, pos = read_varint(area, begin, end)
-    if pos < 0 or size < 1 or size > end - pos:
-        return _BAD_RECORD, 0, 0, 0
-    end = pos + size
-    delta, pos = read_varlong(area, pos + 1, end)
-    if pos < 0:
-        return _BAD_RECORD, 0, 0, 0
-    _, pos = read_varint(area, pos, end)
-    if pos < 0:
-        return _BAD_RECORD, 0, 0, 0
-    size, pos = read_varint(area, pos, end)
-    if pos < 0 or size < -1 or size > end - pos:
-        return _BAD_RECORD, 0, 0, 0
-    if size < _KEY_SIZE or load_be16(area, pos) >= 0x8000:
-        return _BAD_KEY, 0, 0, 0
-    kind = load_be16(area, pos + 2)
-    if kind > _LAST_TYPE:
-        kind = _UNKNOWN
-    size, pos = read_varint(area, pos + size, end)
-    if pos < 0 or size < -1 or size > end - pos:
-        return _BAD_RECORD, 0, 0, 0
-    epoch = -1
-    if size >= _VALUE_SIZE and load_be16(area, pos) < 0x8000:
-        epoch = load_be32(area, pos + 2)
-        if epoch >= 0x80000000:
-            epoch -= 0x100000000
-    return _SOUND, kind, epoch, delta
+            columns.timestamp[i] = row.base_timestamp + timestamp_delta
+    return Fault.NONE, 0

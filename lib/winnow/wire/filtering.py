@@ -7,38 +7,26 @@ decides which keys survive (`keep`), and what may happen to a batch without reco
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, Codec
-from winnow.wire.buffers import Bytes, Rows, as_bytes, read_only
+from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, Codec
+from winnow.wire.buffers import Bytes, RecordBlocks, Rows, as_bytes, read_only
+from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, Choice, Era, Retention, Verdict
 from winnow.wire.codecs import compress
 from winnow.wire.kernels.codec import compress_many
-from winnow.wire.kernels.filter import (
-    COPY,
-    DROP,
-    EMPTY,
-    REWRITE,
-    Choice,
-    Verdict,
-    assemble,
-    rewrite_compressed,
-)
-from winnow.wire.kernels.headers import LEGACY, bits_of, largest_inflated, largest_size
-from winnow.wire.legacy import OldBatches, retained_only
-from winnow.wire.record_faults import check_fault
+from winnow.wire.kernels.filter import MOST_GROWTH, assemble, rewrite_compressed
+from winnow.wire.kernels.headers import LEGACY, bits_of
+from winnow.wire.kernels.writing import GROWTH
+from winnow.wire.record_faults import Fault, check_fault, record_error
 from winnow.wire.records import record_total
 from winnow.wire.sink import Sink
+from winnow.wire.walk import walk_batches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from winnow.wire.inflate import RecordBlocks
-
 
 _Item = TypeVar("_Item", bound=np.generic)
 _MAX_LONG = 2**63 - 1
@@ -48,33 +36,6 @@ AS_THEY_ARE = -(2**63)
 """Value of `now` for callers that remove records but leave delete horizons to the cleaner: no
 horizon has passed, and none is set.
 """
-
-
-class Retention(IntEnum):
-    """What may happen to a batch (S5.4)."""
-
-    DELETE = 0
-    """Drop the batch without reading its records."""
-    DELETE_EMPTY = 1
-    """Drop the batch if no record remains."""
-    RETAIN_EMPTY = 2
-    """Keep the header if no record remains: the batch is the last of its producer or of the log."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Era:
-    """What depends on the version of Kafka."""
-
-    horizons: bool = True
-    """False before 3.1, which neither sets delete horizons nor knows any."""
-    converts: bool = True
-    """False before 4.0: what remains of v0 and v1 keeps its format."""
-    keep_deletes: bool = True
-    """Whether null values are kept if `keep` says so, in batches of v0 and v1, and without horizons
-    in all (S5.1): the segment is young enough.
-    """
-
-
 LATEST = Era()
 
 
@@ -94,9 +55,6 @@ class Filtered:
     rewritten: int
     emptied: int
     dropped: int
-
-
-_COUNTS = ("records_in", "records_out", "copied", "rewritten", "emptied", "dropped")
 
 
 def filter_batches(
@@ -128,115 +86,41 @@ def filter_batches(
         (0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG
     ):
         raise ValueError(f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}")
-    rows = blocks.rows
-    total = record_total(blocks)
-    legacy = bool(bits_of(rows) & LEGACY)
-    if legacy and not era.converts:
-        return _by_format(
-            blocks,
-            keep,
-            retention,
-            horizon_cause,
-            now=now,
-            delete_retention_ms=delete_retention_ms,
-            era=era,
-        )
+    rows, total = blocks.rows, record_total(blocks)
     cause = np.zeros(len(rows), np.bool_) if horizon_cause is None else horizon_cause
     choice = Choice(
-        rows,
-        blocks.begin,
-        blocks.end,
-        blocks.compressed,
+        blocks,
         _read_only(keep, np.bool_, total),
         _retentions(retention, len(rows)),
         _read_only(cause, np.bool_, len(rows)),
         now,
         delete_retention_ms,
-        era.horizons,
-        not era.horizons and not era.keep_deletes,
+        era,
     )
-    if legacy:
-        inflated, end, rows, keep = retained_only(
-            blocks.inflated,
-            blocks.begin,
-            blocks.end,
-            rows,
-            choice.keep,
-            choice.retention,
-            retain_deletes=era.keep_deletes,
-        )
-        blocks = replace(blocks, inflated=inflated, end=end, rows=rows)
-        keep = _read_only(keep, np.bool_, record_total(blocks))
-        choice = choice._replace(rows=rows, end=blocks.end, keep=keep)
     verdict = _no_verdict(len(rows))
-    payloads, starts = _compressed_payloads(blocks, choice, verdict)
-    areas = blocks.compressed, blocks.begin, blocks.end
-    # Unused parts of an array are never touched.
-    out = np.empty(largest_size(rows, *areas, read_only(np.diff(starts))), np.uint8)
+    payloads, starts = _compressed_payloads(choice, verdict, total)
+    most = int(rows["size"].sum()) + HEADER_V2_SIZE * len(rows) + GROWTH * total + len(payloads)
+    out = np.empty(most, np.uint8)  # unused parts of an array are never touched
     out_rows = np.empty(len(rows), BATCH)
-    fault, i, position, count, size = assemble(
-        blocks.raw, choice, verdict, payloads, starts, out, out_rows
-    )
-    check_fault((fault, i, position), rows, blocks.begin)
-    return _summary(as_bytes(out[:size]), out_rows[:count], total, verdict)
-
-
-def _by_format(
-    blocks: RecordBlocks,
-    keep: NDArray[np.bool_],
-    retention: NDArray[np.int8],
-    horizon_cause: NDArray[np.bool_] | None,
-    *,
-    now: int,
-    delete_retention_ms: int,
-    era: Era,
-) -> Filtered:
-    """Filter runs of batches of v0 and v1, which keep their format, and of v2."""
-    rows = blocks.rows
-    old = rows["magic"] < MAX_MAGIC
-    ends = np.concatenate([[0], np.cumsum(rows["record_count"], dtype=np.int64)])
-    edges = [0, *(np.flatnonzero(np.diff(old)) + 1).tolist(), len(rows)]
-    parts: list[Filtered] = []
-    for start, end in pairwise(edges):
-        some = slice(start, end)
-        run = blocks.some(some)
-        kept = keep[ends[start] : ends[end]]
-        if old[start]:
-            parts.append(_kept_format(run, kept, retention[some], era))
-        else:
-            cause = None if horizon_cause is None else horizon_cause[some]
-            parts.append(
-                filter_batches(
-                    run,
-                    kept,
-                    retention[some],
-                    horizon_cause=cause,
-                    now=now,
-                    delete_retention_ms=delete_retention_ms,
-                    era=era,
-                )
-            )
-    batches = np.concatenate([part.batches for part in parts])
-    before = np.cumsum([0, *(part.data.nbytes for part in parts)])
-    batches["position"] += np.repeat(before[:-1], [len(part.batches) for part in parts])
+    found, count, size = assemble(choice, verdict, payloads, starts, out, out_rows)
+    check_fault(found, rows, blocks.begin)
+    data, out_rows = as_bytes(out[:size]), out_rows[:count]
+    if not era.converts and bits_of(rows) & LEGACY:
+        read, end, _ = walk_batches(data, 0, 0, out_rows)
+        if (read, end) != (count, size):
+            raise record_error(Fault.CHANGED, rows[0], 0)
+    outcomes = np.bincount(verdict.action, minlength=4).tolist()
     return Filtered(
-        data=as_bytes(np.concatenate([part.data for part in parts])),
-        batches=batches,
-        tombstones=np.concatenate([part.tombstones for part in parts]),
-        **{name: sum(getattr(part, name) for part in parts) for name in _COUNTS},
+        data=data,
+        batches=out_rows,
+        records_in=total,
+        records_out=int(verdict.retained.sum()),
+        tombstones=verdict.tombstones[verdict.action != DROP],
+        copied=outcomes[COPY],
+        rewritten=outcomes[REWRITE],
+        emptied=outcomes[EMPTY],
+        dropped=outcomes[DROP],
     )
-
-
-def _kept_format(
-    blocks: RecordBlocks, keep: NDArray[np.bool_], retention: NDArray[np.int8], era: Era
-) -> Filtered:
-    kept = OldBatches(
-        blocks,
-        _read_only(keep, np.bool_, len(keep)),
-        _retentions(retention, len(retention)),
-        retain_deletes=era.keep_deletes,
-    )
-    return _summary(kept.data, kept.rows, len(keep), kept)
 
 
 def _retentions(array: NDArray[np.int8], size: int) -> NDArray[np.int8]:
@@ -256,32 +140,26 @@ def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[
 
 def _no_verdict(size: int) -> Verdict:
     """Return the verdict before the kernels fill it in: they leave out batches to delete."""
-    return Verdict(
-        np.full(size, DROP, np.int8),
-        np.zeros(size, np.int32),
-        np.zeros(size, np.int32),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-    )
+    counts, others = np.zeros((2, size), np.int32), np.empty((5, size), np.int64)
+    return Verdict(np.full(size, DROP, np.int8), *counts, *others)
 
 
 def _compressed_payloads(
-    blocks: RecordBlocks, choice: Choice, verdict: Verdict
+    choice: Choice, verdict: Verdict, total: int
 ) -> tuple[Bytes, NDArray[np.int64]]:
     """Compress the records of rewritten compressed batches. Return the bytes, and n + 1 starts in
-    them.
+    them. `total`: number of all records.
 
     Fills in all of the verdict for compressed batches.
     """
-    rows = choice.rows
+    blocks, rows = choice.blocks, choice.blocks.rows
     starts = np.zeros(len(rows) + 1, np.int64)
     if not blocks.compressed.any():
         return as_bytes(b""), starts
-    most = largest_inflated(rows, blocks.compressed, blocks.begin, blocks.end)
-    records = np.empty(most, np.uint8)
+    growth = GROWTH if choice.era.converts else MOST_GROWTH
+    records = np.empty(len(blocks.inflated) + growth * total, np.uint8)
     record_starts = np.empty(len(rows) + 1, np.int64)
-    found = rewrite_compressed(blocks.inflated, choice, verdict, records, record_starts)
+    found = rewrite_compressed(choice, verdict, records, record_starts)
     check_fault(found, rows, blocks.begin)
     chosen = (verdict.action == REWRITE) & blocks.compressed
     if not chosen.any():
@@ -289,8 +167,8 @@ def _compressed_payloads(
     codecs = (rows["attributes"] & CODEC_MASK).astype(np.int64)
     if not codecs[chosen].any():  # v0 or v1, which are in `inflated` because they were converted
         return as_bytes(records[: record_starts[-1]]), record_starts
-    left, sizes, total = np.flatnonzero(chosen), starts[1:], int(record_starts[-1])
-    sink = Sink(total + total // 128 + _PAYLOAD_ROOM * len(left))
+    left, sizes, total_size = np.flatnonzero(chosen), starts[1:], int(record_starts[-1])
+    sink = Sink(total_size + total_size // 128 + _PAYLOAD_ROOM * len(left))
     while len(left):
         done = compress_many(sink, as_bytes(records), record_starts, codecs, left, sizes)
         if not done:
@@ -303,17 +181,3 @@ def _compressed_payloads(
             sizes[i] = len(payload)
         left = left[done:]
     return sink.data(), np.cumsum(starts)
-
-
-def _summary(data: Bytes, out_rows: Rows, total: int, verdict: Verdict | OldBatches) -> Filtered:
-    return Filtered(
-        data=data,
-        batches=out_rows,
-        records_in=total,
-        records_out=int(verdict.retained.sum()),
-        tombstones=verdict.tombstones[verdict.action != DROP],
-        copied=int((verdict.action == COPY).sum()),
-        rewritten=int((verdict.action == REWRITE).sum()),
-        emptied=int((verdict.action == EMPTY).sum()),
-        dropped=int((verdict.action == DROP).sum()),
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,12 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
-from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows, read_only
+from winnow.wire.buffers import Buffer, Bytes, RecordBlocks, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import decompress_into
 from winnow.wire.kernels.codec import decompress_many
 from winnow.wire.kernels.headers import find_areas
-from winnow.wire.legacy import batch_error, convert_legacy
+from winnow.wire.legacy import convert_legacy
+from winnow.wire.record_faults import place_of
 from winnow.wire.sink import Sink
 
 if TYPE_CHECKING:
@@ -31,52 +31,6 @@ twice, and so does what is kept of it.
 """
 _USUAL_RATIO = 4
 _ALL = 2**62
-_PER_BATCH = ("compressed", "unread", "mixed", "begin", "end")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordBlocks:
-    """Where the records of each batch lie, one item per batch, in the order of the batches.
-
-    `begin` and `end` (int64) count in `inflated` where `compressed` is True, otherwise in `raw`.
-    Those of v0 and v1 are all in `inflated`, as v2 records.
-    """
-
-    unread: NDArray[np.bool_]
-    """Batches that the caller left compressed. Their areas are empty, whatever their counts."""
-    mixed: NDArray[np.bool_]
-    """Wrappers of v0 or v1 that hold an entry of the other format (KAFKA-4298)."""
-    rows: Rows
-    """The batches, with the fields that a v0 or v1 header lacks. Code that reads `area` needs these
-    rows, not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they
-    would be in v2.
-    """
-
-    raw: Bytes
-    inflated: Bytes
-    compressed: NDArray[np.bool_]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        # Kernels are compiled for read-only arrays, and nobody may change these.
-        for name in _PER_BATCH:
-            object.__setattr__(self, name, read_only(getattr(self, name)))
-        object.__setattr__(self, "rows", as_rows(self.rows))
-
-    def some(self, chosen: slice | NDArray[np.bool_]) -> RecordBlocks:
-        """Return some of the batches alone."""
-        arrays = {name: getattr(self, name)[chosen] for name in _PER_BATCH}
-        return replace(self, rows=self.rows[chosen], **arrays)
-
-    @property
-    def areas(self) -> tuple[Bytes, Bytes, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """First arguments of kernels that read records: `raw, inflated, compressed, begin, end`."""
-        return self.raw, self.inflated, self.compressed, self.begin, self.end
-
-    def area(self, i: int) -> Bytes:
-        """Return the records of batch `i` as bytes, for code where speed does not matter."""
-        return (self.inflated if self.compressed[i] else self.raw)[self.begin[i] : self.end[i]]
 
 
 def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) -> RecordBlocks:
@@ -129,13 +83,7 @@ def _inflate(
     while len(chosen):
         i = int(chosen[0])
         if sink.used >= enough:
-            rows, legacy, compressed, begin, end = (
-                rows[:i],
-                legacy[:i],
-                compressed[:i],
-                begin[:i],
-                end[:i],
-            )
+            rows = rows[:i]
             break
         done = decompress_many(sink, raw, codecs, begin, end, chosen, limit=limit, enough=enough)
         if not done:
@@ -143,24 +91,14 @@ def _inflate(
             try:
                 decompress_into(sink, _codec(int(codecs[i])), payload, limit=limit)
             except CorruptLogError as error:
-                raise batch_error(error, rows[i]) from error
+                raise error.at(place_of(rows[i])) from error
             end[i] = sink.used
         chosen = chosen[done:]
-    mixed = np.zeros(len(rows), np.bool_)
-    if legacy.any():
+    mixed = np.zeros(n, np.bool_)
+    if legacy[: len(rows)].any():
         rows = convert_legacy(raw, rows, sink, begin, end, mixed, limit=limit, enough=enough)
-        n = len(rows)
-        legacy, compressed, begin, end = legacy[:n], compressed[:n], begin[:n], end[:n]
-    return RecordBlocks(
-        raw=raw,
-        inflated=sink.data(),
-        compressed=compressed | legacy,
-        begin=begin,
-        end=end,
-        unread=unread[: len(rows)],
-        mixed=mixed[: len(rows)],
-        rows=rows,
-    )
+    whole = RecordBlocks(raw, sink.data(), rows, compressed | legacy, begin, end, unread, mixed)
+    return whole.some(slice(len(rows)))
 
 
 @cache

@@ -8,52 +8,40 @@ accesses to memory, however many keys there are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from winnow.wire.buffers import Bytes, Rows, as_bytes, read_only
+from winnow.wire.buffers import Bytes, RecordBlocks, as_bytes, read_only
 from winnow.wire.kernels.blake2b import DIGEST_SIZE, hash_all
-from winnow.wire.kernels.record import AHEAD, check_area, kernel, parse_record, prefetch, same_bytes
+from winnow.wire.kernels.record import AHEAD, kernel, open_area, parse_record, prefetch, same_bytes
 from winnow.wire.kernels.siphash import siphash
+from winnow.wire.kernels.siphash_lanes import hash_rest
 from winnow.wire.record_faults import Fault, check_fault
 from winnow.wire.records import record_total
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from winnow.wire.inflate import RecordBlocks
-
-_LEFT_OVER, _ORDER = int(Fault.LEFT_OVER), int(Fault.ORDER)
 _MOST_BITS = 26
 NOT_FOUND = -1
 MOST_SECRET_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class KeySet:
+class KeySet(NamedTuple):
     """Keys, ascending by hash. Their numbers are their positions in this order."""
 
-    secret: tuple[int, int]
-    """Secret of the hash: two uint64."""
+    secret: tuple[np.uint64, np.uint64]
+    """Secret of the hash."""
     hashes: NDArray[np.uint64]
     """First 64 bits of SipHash-1-3-128 of each key."""
-    ends: NDArray[np.int64]
-    """n + 1: key i is data[ends[i] : ends[i + 1]]."""
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    """Key i is the sizes[i] bytes of `data` from starts[i] on."""
     data: Bytes
     buckets: NDArray[np.int32]
     """2^b + 1 items: keys whose hash begins with the bits of i are buckets[i] to buckets[i + 1]."""
 
-    def __len__(self) -> int:
-        return len(self.hashes)
 
-    def __getitem__(self, number: int) -> bytes:
-        return self.data[self.ends[number] : self.ends[number + 1]].tobytes()
-
-
-@dataclass(frozen=True, slots=True)
-class FoundKeys:
+class FoundKeys(NamedTuple):
     """One item per record of some batches, in file order."""
 
     number: NDArray[np.int32]
@@ -64,24 +52,25 @@ class FoundKeys:
 
 def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> KeySet:
     """Return a set of n different keys: key i is data[ends[i] : ends[i + 1]]. Fewer than 2^31."""
-    data, n = as_bytes(data), len(ends) - 1
+    n = _count_of(ends, data)
+    k0, k1 = map(np.uint64, secret)
+    starts, sizes = ends[:-1], np.diff(ends)
+    hashes = np.stack([starts, sizes], axis=1).astype(np.uint64)
+    hash_rest(as_bytes(data), hashes, 0, n, k0, k1)
+    order = np.argsort(hashes[:, 0], kind="stable")
+    ordered = hashes[order, 0]
+    bits = min(max(1, n.bit_length() - 1), _MOST_BITS)
+    firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
+    buckets = np.append(np.searchsorted(ordered, firsts), n).astype(np.int32)
+    return KeySet((k0, k1), ordered, starts[order], sizes[order], data, buckets)
+
+
+def _count_of(ends: NDArray[np.int64], data: Bytes) -> int:
+    """Return the number of strings in `data`: string i is data[ends[i] : ends[i + 1]]."""
+    n = len(ends) - 1
     if n < 0 or n >= 2**31 or ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():
         raise ValueError(f"{n} keys don't lie in {len(data)} bytes")
-    hashes = np.empty(n, np.uint64)
-    _hash_all(data, read_only(ends), np.uint64(secret[0]), np.uint64(secret[1]), hashes)
-    order = np.argsort(hashes, kind="stable")
-    sizes = np.diff(ends)[order]
-    sorted_ends = np.zeros(n + 1, np.int64)
-    np.cumsum(sizes, out=sorted_ends[1:])
-    sorted_data = np.empty(int(sorted_ends[-1]), np.uint8)
-    _gather(data, read_only(ends[:-1][order]), read_only(sorted_ends), sorted_data)
-    hashes = hashes[order]
-    bits = min(max(1, int(n).bit_length() - 1), _MOST_BITS)
-    firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
-    buckets = np.append(np.searchsorted(hashes, firsts), n).astype(np.int32)
-    return KeySet(
-        secret, read_only(hashes), read_only(sorted_ends), as_bytes(sorted_data), read_only(buckets)
-    )
+    return n
 
 
 def key_set_of(keys: Sequence[bytes], secret: tuple[int, int]) -> KeySet:
@@ -95,23 +84,13 @@ def find_keys(blocks: RecordBlocks, keys: KeySet) -> FoundKeys:
 
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2.
     """
-    rows = blocks.rows
     n = record_total(blocks)
     found = FoundKeys(np.empty(n, np.int32), np.empty(n, np.int32))
-    result = _find(
-        *blocks.areas,
-        rows,
-        np.uint64(keys.secret[0]),
-        np.uint64(keys.secret[1]),
-        read_only(keys.hashes),
-        read_only(keys.ends),
-        as_bytes(keys.data),
-        read_only(keys.buckets),
-        64 - (len(keys.buckets) - 1).bit_length() + 1,
-        found.number,
-        found.size,
-    )
-    check_fault(result, rows, blocks.begin)
+    shift = 65 - (len(keys.buckets) - 1).bit_length()
+    # They are writable if they came from another process.
+    arrays: list[Any] = [read_only(array) for array in keys[1:]]
+    result = _find(blocks, KeySet(keys.secret, *arrays), shift, found)
+    check_fault(result, blocks.rows, blocks.begin)
     return found
 
 
@@ -119,9 +98,7 @@ def key_hashes(data: Bytes, ends: NDArray[np.int64], secret: bytes) -> NDArray[n
     """Return uint64[n, 2]: BLAKE2b-128 under `secret` of n strings. String i is
     data[ends[i] : ends[i + 1]]. `secret`: 1 to 64 bytes.
     """
-    n = len(ends) - 1
-    if n < 0 or ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():
-        raise ValueError(f"{n} strings don't lie in {len(data)} bytes")
+    n = _count_of(ends, data)
     if not 1 <= len(secret) <= MOST_SECRET_BYTES:
         raise ValueError(f"a secret of {len(secret)} bytes, not of 1 to {MOST_SECRET_BYTES}")
     out = np.empty((n, 2), np.uint64)
@@ -142,75 +119,37 @@ def are_among(hashes: NDArray[np.uint64], wanted: Sequence[bytes]) -> NDArray[np
 
 
 @kernel
-def _hash_all(
-    data: Bytes, ends: NDArray[np.int64], k0: np.uint64, k1: np.uint64, out: NDArray[np.uint64]
-) -> None:
-    for i in range(out.size):
-        first, _ = siphash(data, ends[i], ends[i + 1] - ends[i], k0, k1)
-        out[i] = first
-
-
-@kernel
-def _gather(
-    data: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.uint8]
-) -> None:
-    for i in range(starts.size):
-        for at in range(ends[i + 1] - ends[i]):
-            out[ends[i] + at] = data[starts[i] + at]
-
-
-@kernel
-def _find(
-    raw: Bytes,
-    inflated: Bytes,
-    compressed: NDArray[np.bool_],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    batches: Rows,
-    k0: np.uint64,
-    k1: np.uint64,
-    hashes: NDArray[np.uint64],
-    ends: NDArray[np.int64],
-    data: Bytes,
-    buckets: NDArray[np.int32],
-    shift: int,
-    numbers: NDArray[np.int32],
-    sizes: NDArray[np.int32],
-) -> tuple[int, int, int]:
-    """Return (fault, row of its batch, position in the area's array)."""
+def _find(blocks: RecordBlocks, keys: KeySet, shift: int, found: FoundKeys) -> tuple[int, int, int]:
+    """Return (fault, row of its batch, position in the area's array). `shift`: 64 less the bits
+    that choose a bucket.
+    """
     n = 0
-    for i in range(batches.size):
-        area = inflated if compressed[i] else raw
-        count = int(batches[i].record_count)
-        last_delta = batches[i].last_offset - batches[i].base_offset
-        pos, stop = begin[i], end[i]
-        fault = check_area(area, pos, stop, count)
+    for i in range(blocks.rows.size):
+        fault, area, pos, stop, last = open_area(blocks, i)
         if fault != 0:
             return fault, i, pos
-        if n + count > numbers.size:
-            return _ORDER, i, pos
-        previous = -1
-        for _ in range(count):
+        if n + blocks.rows[i].record_count > found.number.size:
+            return Fault.ORDER, i, pos
+        delta = -1
+        for _ in range(blocks.rows[i].record_count):
             prefetch(area, pos + AHEAD)
-            fault, after, _, delta, key, key_size, _, _, _ = parse_record(area, pos, stop)
+            fault, after, _, delta, key, key_size, _, _, _ = parse_record(
+                area, pos, stop, delta, last
+            )
             if fault != 0:
                 return fault, i, pos
-            if delta <= previous or delta > last_delta:
-                return _ORDER, i, pos
-            previous = delta
-            number = NOT_FOUND
+            found.number[n] = NOT_FOUND
+            found.size[n] = after - pos
             if key_size >= 0:
-                first, _ = siphash(area, key, key_size, k0, k1)
+                first, _ = siphash(area, key, key_size, keys.secret[0], keys.secret[1])
                 bucket = np.int64(first >> np.uint64(shift))
-                for at in range(buckets[bucket], buckets[bucket + 1]):
-                    same_hash = hashes[at] == first and ends[at + 1] - ends[at] == key_size
-                    if same_hash and same_bytes(data, ends[at], area, key, key_size):
-                        number = at
+                for at in range(keys.buckets[bucket], keys.buckets[bucket + 1]):
+                    same_hash = keys.hashes[at] == first and keys.sizes[at] == key_size
+                    if same_hash and same_bytes(keys.data, keys.starts[at], area, key, key_size):
+                        found.number[n] = at
                         break
-            numbers[n] = number
-            sizes[n] = after - pos
             n += 1
             pos = after
         if pos != stop:
-            return _LEFT_OVER, i, pos
+            return Fault.LEFT_OVER, i, pos
     return 0, 0, 0

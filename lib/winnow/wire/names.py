@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from winnow.wire.batch import CONTROL
-from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.buffers import Bytes, RecordBlocks
 from winnow.wire.internal_topics import key_types
 from winnow.wire.kernels.memory import load_be16
-from winnow.wire.kernels.record import check_area, inlined, kernel, parse_record, same_bytes
+from winnow.wire.kernels.record import inlined, kernel, open_area, parse_record, same_bytes
 from winnow.wire.kernels.siphash import siphash
-from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_faults import Fault, check_fault
 from winnow.wire.records import record_total
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from winnow.wire.inflate import RecordBlocks
-
-_LEFT_OVER = int(Fault.LEFT_OVER)
 _NAME_AT = 4
 """Bytes of a key before the name: its type and the name's length, int16 each."""
 _MOST_INT16 = 0x7FFF
@@ -43,6 +38,22 @@ class NameCounts:
     """On disk. A batch is shared among its runs of one name by their sizes, rounded down."""
 
 
+class _Table(NamedTuple):
+    """What is known of names while they are counted."""
+
+    seen: NDArray[np.uint64]
+    """Zeros. Each row has the lower halves of two keys' hashes, the later first, and after each of
+    them its name's number less _NOT_SEEN.
+    """
+    slots: NDArray[np.int32]
+    """Number of each name at its hash, else -1; a power of 2, larger than the room for names."""
+    where: NDArray[np.int64]
+    """For each name's first record, whether it is in `inflated`, the name's position and its size.
+    """
+    sums: NDArray[np.int64]
+    """For each name, records and bytes."""
+
+
 def count_names(
     blocks: RecordBlocks,
     topic: str,
@@ -56,7 +67,6 @@ def count_names(
     if all its keys were seen shortly before with one name. Returns the `most` names with the most
     bytes, and whether these are all. Raises CorruptLogError for records that violate S2.2.
     """
-    rows = blocks.rows
     total = record_total(blocks)
     types = np.zeros(1 + max(key_types(topic)), np.bool_)
     types[list(key_types(topic))] = True
@@ -67,33 +77,24 @@ def count_names(
     room, fault = 0, _FULL
     while fault == _FULL:  # start with small tables, which fit the processor's cache
         room = min(total, 16 * room or _USUAL_NAMES)
-        seen = np.zeros((_SEEN_PAIRS, 4), np.uint64)
-        slots = np.full(1 << (2 * room + 1).bit_length(), -1, np.int32)
-        where = np.empty((room, 3), np.int64)
-        sums = np.zeros((room, 2), np.int64)
-        fault, i, count = _count(
-            *blocks.areas,
-            rows,
-            types,
-            np.uint64(secrets.randbits(64)),
-            np.uint64(secrets.randbits(64)),
-            hashes,
-            seen,
-            slots,
-            where,
-            sums,
+        table = _Table(
+            np.zeros((_SEEN_PAIRS, 4), np.uint64),
+            np.full(1 << (2 * room + 1).bit_length(), -1, np.int32),
+            np.empty((room, 3), np.int64),
+            np.zeros((room, 2), np.int64),
         )
-    if fault:
-        raise record_error(Fault(fault), rows[i], count - int(blocks.begin[i]))
+        k0, k1 = (np.uint64(secrets.randbits(64)) for _ in range(2))
+        fault, i, count = _count(blocks, types, k0, k1, hashes, table)
+    check_fault((fault, i, count), blocks.rows, blocks.begin)
     chosen = np.arange(count)
     if count > most:
-        chosen = np.sort(np.argsort(-sums[:count, 1], kind="stable")[:most])
+        chosen = np.sort(np.argsort(-table.sums[:count, 1], kind="stable")[:most])
     names = []
-    for inflated, at, size in where[chosen].tolist():
+    for inflated, at, size in table.where[chosen].tolist():
         area = blocks.inflated if inflated else blocks.raw
         names.append(area[at : at + size].tobytes())
-    counts = NameCounts(names=tuple(names), records=sums[chosen, 0], bytes=sums[chosen, 1])
-    return counts, count <= most
+    records, size = table.sums[chosen].T
+    return NameCounts(names=tuple(names), records=records, bytes=size), count <= most
 
 
 @inlined
@@ -109,19 +110,31 @@ def _name_size(area: Bytes, key: int, key_size: int, types: NDArray[np.bool_]) -
 
 @inlined
 def _is_name(
-    number: int,
-    where: NDArray[np.int64],
-    raw: Bytes,
-    inflated: Bytes,
+    blocks: RecordBlocks, table: _Table, number: int, area: Bytes, name: int, size: int
+) -> bool:
+    """Return whether `size` bytes of `area` from `name` on are the name with this number."""
+    if table.where[number, 2] != size:
+        return False
+    first = blocks.inflated if table.where[number, 0] != 0 else blocks.raw
+    return same_bytes(first, table.where[number, 1], area, name, size)  # type: ignore[no-any-return]
+
+
+@inlined
+def _slot_of(
+    blocks: RecordBlocks,
+    table: _Table,
     area: Bytes,
     name: int,
     size: int,
-) -> bool:
-    """Return whether `size` bytes of `area` from `name` on are the name with this number."""
-    if where[number, 2] != size:
-        return False
-    first = inflated if where[number, 0] != 0 else raw
-    return same_bytes(first, where[number, 1], area, name, size)  # type: ignore[no-any-return]
+    k0: np.uint64,
+    k1: np.uint64,
+) -> np.uint64:
+    """Return the slot of a name. It is free if the name is new."""
+    mask = np.uint64(table.slots.size - 1)
+    at = siphash(area, name, size, k0, k1)[0] & mask
+    while table.slots[at] >= 0 and not _is_name(blocks, table, table.slots[at], area, name, size):
+        at = (at + np.uint64(1)) & mask
+    return at
 
 
 @inlined
@@ -141,96 +154,77 @@ def _remember(low: np.uint64, number: int, seen: NDArray[np.uint64]) -> None:
     seen[at, 0], seen[at, 1] = low, np.uint64(number - _NOT_SEEN)
 
 
+@inlined
+def _add(table: _Table, number: int, records: int, size: int) -> None:
+    if number >= 0:
+        table.sums[number, 0] += records
+        table.sums[number, 1] += size
+
+
 @kernel
-def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
-    raw: Bytes,
-    inflated: Bytes,
-    compressed: NDArray[np.bool_],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    batches: Rows,
+def _count(  # noqa: C901, PLR0912 - one pass
+    blocks: RecordBlocks,
     types: NDArray[np.bool_],
     k0: np.uint64,
     k1: np.uint64,
     hashes: NDArray[np.uint64],
-    seen: NDArray[np.uint64],
-    slots: NDArray[np.int32],
-    where: NDArray[np.int64],
-    sums: NDArray[np.int64],
+    table: _Table,
 ) -> tuple[int, int, int]:
     """Return (0, 0, names), or (fault, row of its batch, position in the area's array); _FULL if
-    names have no room left.
-
-    `hashes`: of the keys, or none. `seen`: uint64[n, 4] of zeros; each row has the lower halves of
-    two keys' hashes, the later first, and after each of them its name's number less _NOT_SEEN.
-    `slots`: a table of -1, a power of 2 larger than the room for names. `where`: for each name's
-    first record, whether it is in `inflated`, the name's position and its size. `sums`: records and
-    bytes.
+    names have no room left. `hashes`: of the keys, or none.
     """
-    count, last = 0, 0  # `last`: the name of the previous record, which the next one often shares
+    count, last_name = 0, 0  # of the previous record, which the next one often shares
     n = 0
-    mask = np.uint64(slots.size - 1)
-    known = hashes.shape[0] != 0
-    for i in range(batches.size):
-        held = batches[i].record_count
-        if (batches[i].attributes & CONTROL) != 0:
+    for i in range(blocks.rows.size):
+        held = int(blocks.rows[i].record_count)
+        if (blocks.rows[i].attributes & CONTROL) != 0:
             n += held
             continue
-        area = inflated if compressed[i] else raw
-        pos, stop = begin[i], end[i]
-        whole, on_disk = stop - pos, np.int64(batches[i].size)
-        fault = check_area(area, pos, stop, held)
+        fault, area, pos, stop, last = open_area(blocks, i)
         if fault != 0:
             return fault, i, pos
-        if known and held > 0:
-            number = _name_of_key(hashes[n, 0], seen)
+        whole, on_disk = stop - pos, np.int64(blocks.rows[i].size)
+        if hashes.shape[0] != 0 and held > 0:
+            number = _name_of_key(hashes[n, 0], table.seen)
             same = 1
-            while same < held and _name_of_key(hashes[n + same, 0], seen) == number:
+            while same < held and _name_of_key(hashes[n + same, 0], table.seen) == number:
                 same += 1
             if number != _NOT_SEEN and same == held:
-                if number >= 0:
-                    last = number
-                    sums[last, 0] += held
-                    sums[last, 1] += on_disk
+                _add(table, number, held, on_disk)
                 n += held
                 continue
-        run, run_name, begun = 0, _NAMELESS, pos
+        run, run_name, begun, delta = 0, _NAMELESS, pos, -1
         for _ in range(held):
-            fault, after, _, _, key, key_size, _, _, _ = parse_record(area, pos, stop)
+            fault, after, _, delta, key, key_size, _, _, _ = parse_record(
+                area, pos, stop, delta, last
+            )
             if fault != 0:
                 return fault, i, pos
             size, name = _name_size(area, key, key_size, types), key + _NAME_AT
             number = _NAMELESS
             if size >= 0:
-                if count == 0 or not _is_name(last, where, raw, inflated, area, name, size):
-                    at = siphash(area, name, size, k0, k1)[0] & mask
-                    while slots[at] >= 0 and not _is_name(
-                        slots[at], where, raw, inflated, area, name, size
-                    ):
-                        at = (at + np.uint64(1)) & mask
-                    if slots[at] < 0:
-                        if count >= where.shape[0]:
+                if count == 0 or not _is_name(blocks, table, last_name, area, name, size):
+                    slot = _slot_of(blocks, table, area, name, size, k0, k1)
+                    if table.slots[slot] < 0:
+                        if count >= table.where.shape[0]:
                             return _FULL, i, pos
-                        where[count, 0] = 1 if compressed[i] else 0
-                        where[count, 1] = name
-                        where[count, 2] = size
-                        slots[at] = count
+                        table.where[count, 0] = 1 if blocks.compressed[i] else 0
+                        table.where[count, 1] = name
+                        table.where[count, 2] = size
+                        table.slots[slot] = count
                         count += 1
-                    last = slots[at]
-                number = last
-            if known:
-                _remember(hashes[n, 0], number, seen)
+                    last_name = table.slots[slot]
+                number = last_name
+            if hashes.shape[0] != 0:
+                _remember(hashes[n, 0], number, table.seen)
             if number != run_name:
-                if run_name >= 0:
-                    sums[run_name, 0] += run
-                    sums[run_name, 1] += on_disk * (pos - begun) // whole
+                _add(table, run_name, run, on_disk * (pos - begun) // whole)
                 run, run_name, begun = 0, number, pos
             run += 1
             pos = after
             n += 1
         if pos != stop:
-            return _LEFT_OVER, i, pos
-        if run_name >= 0:
-            sums[run_name, 0] += run
-            sums[run_name, 1] += on_disk * (pos - begun) // whole
+            return Fault.LEFT_OVER, i, pos
+        if held > 0:
+            _add(table, run_name, run, on_disk * (pos - begun) // whole)
     return 0, 0, count

@@ -32,8 +32,20 @@ class Fault(IntEnum):
     SIZE = 14
     CHANGED = 15
     MAX_TIMESTAMP = 16
+    # of entries of v0 and v1
+    ENTRY_AREA = 17
+    ENTRY_SIZE = 18
+    NO_ENTRY = 19
+    WRAPPER_OFFSET = 20
+    MAGIC = 21
+    ENTRY_CRC = 22
+    NESTED = 23
+    ENTRY_VALUE = 24
+    ENTRY_ORDER = 25
+    OVERLAP = 26
 
 
+HINT = "Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it."
 _SAID = {
     Fault.AREA: "a records area inside the buffer",
     Fault.TOO_MANY: "a record count that the batch has room for",
@@ -51,18 +63,35 @@ _SAID = {
     Fault.SIZE: "a rewritten batch of less than 2 GiB",
     Fault.CHANGED: "the same bytes when read a second time",
     Fault.MAX_TIMESTAMP: "the header's largest timestamp to be that of the records",
+    Fault.ENTRY_AREA: "entries inside the buffer",
+    Fault.ENTRY_SIZE: "an entry whose size holds its header and lies inside of the wrapper",
+    Fault.NO_ENTRY: "a wrapper with at least one record",
+    Fault.WRAPPER_OFFSET: "a wrapper whose offset is its last record's or above, by less than 2^31",
+    Fault.MAGIC: "records of v0 or v1",
+    Fault.ENTRY_CRC: "a record that matches its CRC",
+    Fault.NESTED: "records in a wrapper that are not compressed themselves",
+    Fault.ENTRY_VALUE: "a value length of -1 or more that ends with the record",
+    Fault.ENTRY_ORDER: "offsets that ascend",
+    Fault.OVERLAP: "offsets above those of the batch before",
 }
 
 
+def place_of(row: np.void) -> str:
+    """Return in words where a batch (a BATCH row) is."""
+    return f"batch at byte {row['position']}, base offset {row['base_offset']}"
+
+
 def record_error(fault: Fault, row: np.void, position: int) -> CorruptLogError:
-    """Return the error for the record at `position` of the area of a batch (a BATCH row)."""
+    """Return the error for the record, or the entry of v0 or v1, at `position` of the area of a
+    batch (a BATCH row).
+    """
+    known = row["record_count"] >= 0  # unlike in a header of v0 or v1
     return CorruptLogError(
         "records can't be read",
         expected=_SAID[fault],
-        found=f"something else {position} bytes into its records",
-        where=f"batch at byte {row['position']}, base offset {row['base_offset']}, "
-        f"{row['record_count']} records",
-        hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
+        found=f"something else {position} bytes into its {'records' if known else 'entries'}",
+        where=place_of(row) + (f", {row['record_count']} records" if known else ""),
+        hint=HINT,
     )
 
 

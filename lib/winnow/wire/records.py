@@ -3,17 +3,16 @@
 # ruff: noqa: FBT001 - a kernel takes its columns one by one
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
-from winnow.wire.buffers import Buffer, Bytes, Rows
+from winnow.wire.buffers import Buffer, Rows
 from winnow.wire.crc import crc32c
 from winnow.wire.kernels.headers import count_records
-from winnow.wire.kernels.record import check_area, kernel, parse_record, prefetch
+from winnow.wire.kernels.record import kernel, open_area, parse_record, prefetch
 from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
 from winnow.wire.record_faults import Fault, check_fault, record_error
 from winnow.wire.walk import first_bad_crc
@@ -21,16 +20,14 @@ from winnow.wire.walk import first_bad_crc
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from winnow.wire.inflate import RecordBlocks
+    from winnow.wire.buffers import RecordBlocks
 
-_LEFT_OVER, _ORDER, _AREA = int(Fault.LEFT_OVER), int(Fault.ORDER), int(Fault.AREA)
 _CRC = -1
 _BATCH_AHEAD = 16_384
 """Bytes: the usual `batch.size` of a producer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordColumns:
+class RecordColumns(NamedTuple):
     """One row per record, in file order over all batches. Includes records of control batches."""
 
     hash: NDArray[np.uint64]
@@ -41,9 +38,6 @@ class RecordColumns:
     """A tombstone, unless the batch is a control batch."""
     batch: NDArray[np.int32]
     """Row of the record's batch."""
-
-    def __len__(self) -> int:
-        return len(self.offset)
 
 
 def scan_records(
@@ -58,23 +52,13 @@ def scan_records(
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2. So
     records that pass can be rewritten.
     """
-    rows = blocks.rows
     columns = _allocated(record_total(blocks))
     fault, i, position = _scan(
-        *blocks.areas,
-        rows,
-        check_crc,
-        np.uint64(secret[0]),
-        np.uint64(secret[1]),
-        columns.hash,
-        columns.offset,
-        columns.null_key,
-        columns.null_value,
-        columns.batch,
+        blocks, check_crc, np.uint64(secret[0]), np.uint64(secret[1]), columns
     )
     if fault == _CRC:
-        raise crc_error(rows[i])
-    check_fault((fault, i, position), rows, blocks.begin)
+        raise crc_error(blocks.rows[i])
+    check_fault((fault, i, position), blocks.rows, blocks.begin)
     return columns
 
 
@@ -118,67 +102,47 @@ def _allocated(n: int) -> RecordColumns:
 
 @kernel
 def _scan(  # noqa: PLR0911 - one return per fault
-    raw: Bytes,
-    inflated: Bytes,
-    compressed: NDArray[np.bool_],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    batches: Rows,
-    check_crc: bool,
-    k0: np.uint64,
-    k1: np.uint64,
-    hashes: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    null_key: NDArray[np.bool_],
-    null_value: NDArray[np.bool_],
-    batch_of: NDArray[np.int32],
+    blocks: RecordBlocks, check_crc: bool, k0: np.uint64, k1: np.uint64, columns: RecordColumns
 ) -> tuple[int, int, int]:
     """Return (fault, row of its batch, position in the area's array)."""
     n = hashed = 0
-    for i in range(batches.size):
-        area = inflated if compressed[i] else raw
-        count = int(batches[i].record_count)
-        base = batches[i].base_offset
-        last_delta = batches[i].last_offset - base
-        pos, stop = begin[i], end[i]
-        if check_crc and batches[i].magic == MAX_MAGIC:
-            start, size = batches[i].position, batches[i].size
-            if start < 0 or size < HEADER_V2_SIZE or size > raw.size or start > raw.size - size:
-                return _AREA, i, pos
-            if np.int64(crc32c(raw, start + ATTRIBUTES_AT, start + size)) != np.int64(
-                batches[i].crc
-            ):
+    for i in range(blocks.rows.size):
+        row = blocks.rows[i]
+        fault, area, pos, stop, last = open_area(blocks, i)
+        if check_crc and row.magic == MAX_MAGIC:
+            start, size = row.position, row.size
+            if start < 0 or size < HEADER_V2_SIZE or size > blocks.raw.size - start:
+                return Fault.AREA, i, pos
+            crc = crc32c(blocks.raw, start + ATTRIBUTES_AT, start + size)
+            if np.int64(crc) != np.int64(row.crc):
                 return _CRC, i, pos
-        fault = check_area(area, pos, stop, count)
         if fault != 0:
             return fault, i, pos
-        if n + count > offsets.size:
-            return _ORDER, i, pos
-        previous = -1
-        for _ in range(count):
+        if n + row.record_count > columns.offset.size:
+            return Fault.ORDER, i, pos
+        delta = -1
+        for _ in range(row.record_count):
             # The next batch, too: its checksum is computed first.
             prefetch(area, pos + _BATCH_AHEAD)
             prefetch(area, pos + _BATCH_AHEAD + 64)
-            fault, after, _, delta, key, key_size, value_size, _, _ = parse_record(area, pos, stop)
+            fault, pos, _, delta, key, key_size, value_size, _, _ = parse_record(
+                area, pos, stop, delta, last
+            )
             if fault != 0:
                 return fault, i, pos
-            if delta <= previous or delta > last_delta:
-                return _ORDER, i, pos
-            previous = delta
-            offsets[n] = base + delta
-            batch_of[n] = i
-            null_value[n] = value_size < 0
-            null_key[n] = key_size < 0
+            columns.offset[n] = row.base_offset + delta
+            columns.batch[n] = i
+            columns.null_value[n] = value_size < 0
+            columns.null_key[n] = key_size < 0
             # Stored where the hash will be.
-            hashes[n, 0] = np.uint64(key)
-            hashes[n, 1] = np.uint64(key_size)
+            columns.hash[n, 0] = np.uint64(key)
+            columns.hash[n, 1] = np.uint64(key_size)
             n += 1
-            pos = after
         if pos != stop:
-            return _LEFT_OVER, i, pos
-        if i + 1 < batches.size and compressed[i + 1] == compressed[i]:
-            hashed = hash_rows(area, hashes, hashed, n, k0, k1)
+            return Fault.LEFT_OVER, i, pos
+        if i + 1 < blocks.rows.size and blocks.compressed[i + 1] == blocks.compressed[i]:
+            hashed = hash_rows(area, columns.hash, hashed, n, k0, k1)
         else:
-            hash_rest(area, hashes, hashed, n, k0, k1)
+            hash_rest(area, columns.hash, hashed, n, k0, k1)
             hashed = n
     return 0, 0, 0

@@ -16,10 +16,12 @@ from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
+    ATTRIBUTES_V0_AT,
     BASE_SEQUENCE_AT,
     BASE_TIMESTAMP_AT,
     CODEC_MASK,
     CRC_AT,
+    CRC_V0_AT,
     FRAME,
     FRAME_SIZE,
     HEADER_V2_SIZE,
@@ -36,6 +38,7 @@ from winnow.wire.batch import (
     RECORD_COUNT_AT,
     RECORD_OVERHEAD_V0,
     RECORD_OVERHEAD_V1,
+    TIMESTAMP_V1_AT,
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
 from winnow.wire.crc import crc32_part, crc32c
@@ -65,9 +68,6 @@ MAX_BASE_OFFSET = 2**63 - 2 - MAX_OFFSET_SPAN
 _FULL, _END, _TORN = int(WalkStatus.FULL), int(WalkStatus.END), int(WalkStatus.TORN)
 _BAD_SIZE, _BAD_MAGIC = int(WalkStatus.BAD_SIZE), int(WalkStatus.BAD_MAGIC)
 _BAD_COUNT, _OUT_OF_ORDER = int(WalkStatus.BAD_COUNT), int(WalkStatus.OUT_OF_ORDER)
-_V0_CRC_AT = FRAME_SIZE
-_V0_ATTRIBUTES_AT = MAGIC_AT + 1
-_V1_TIMESTAMP_AT = MAGIC_AT + 2
 # Other bits mean nothing there (S2.1). They must not be read as those of v2.
 _V0_BITS = CODEC_MASK
 _V1_BITS = CODEC_MASK | LOG_APPEND_TIME
@@ -148,7 +148,7 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
                 return count, pos, _OUT_OF_ORDER
             timestamp = np.int64(NO_TIMESTAMP)
             if magic == 1:
-                timestamp = np.int64(load_be64(buf, pos + _V1_TIMESTAMP_AT))
+                timestamp = np.int64(load_be64(buf, pos + TIMESTAMP_V1_AT))
             row.last_offset = offset
             row.base_timestamp = timestamp
             row.max_timestamp = timestamp
@@ -156,8 +156,8 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
             row.leader_epoch = -1
             row.base_sequence = -1
             row.record_count = -1
-            row.crc = load_be32(buf, pos + _V0_CRC_AT)
-            row.attributes = load_byte(buf, pos + _V0_ATTRIBUTES_AT) & (
+            row.crc = load_be32(buf, pos + CRC_V0_AT)
+            row.attributes = load_byte(buf, pos + ATTRIBUTES_V0_AT) & (
                 _V1_BITS if magic == 1 else _V0_BITS
             )
             row.producer_epoch = -1

@@ -6,11 +6,12 @@ import numpy as np
 
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import as_bytes
+from winnow.wire.choice import Era, Retention
 from winnow.wire.columns import gathered, header_places, record_places
 from winnow.wire.control_records import decode_control
 from winnow.wire.crc import crc32c_extended
 from winnow.wire.digests import record_digests
-from winnow.wire.filtering import Era, Retention, filter_batches
+from winnow.wire.filtering import filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.key_search import find_keys, key_set_of

@@ -13,7 +13,7 @@ from tests.unit.wire.legacy_logs import legacy_log, random_legacy_log
 from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, Codec
-from winnow.wire.buffers import Bytes, Rows, as_bytes
+from winnow.wire.buffers import Bytes, RecordBlocks, Rows, as_bytes
 from winnow.wire.columns import (
     Part,
     Places,
@@ -22,7 +22,7 @@ from winnow.wire.columns import (
     header_places,
     record_places,
 )
-from winnow.wire.inflate import RecordBlocks, inflate
+from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record
 
 
@@ -41,7 +41,7 @@ def strings(blocks: RecordBlocks, places: Places) -> list[bytes | None]:
 
 def by_kernels(blocks: RecordBlocks, chosen: slice = slice(None)) -> list[Record]:
     every = record_places(blocks)
-    places = every[np.arange(len(every))[chosen]]
+    places = every.take(np.arange(len(every.offset))[chosen])
     keys, values = strings(blocks, places.key), strings(blocks, places.value)
     names, contents = (
         iter(strings(blocks, found)) for found in header_places(blocks, places.headers)
@@ -124,7 +124,7 @@ def test_only_requested_parts_are_recorded(seed: int, wanted: set[Part]) -> None
     for part in wanted:
         parts |= part
     places = record_places(blocks, parts)
-    odd = places[np.arange(1, len(places), 2)]
+    odd = places.take(np.arange(1, len(places.offset), 2))
     assert (places.offset.tolist(), odd.timestamp.tolist()) == (
         [one.offset for one in records],
         [one.timestamp for one in records[1::2]],

@@ -15,7 +15,8 @@ from tests.twins.walk import decode_batch
 from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
-from winnow.wire.filtering import AS_THEY_ARE, Era, Filtered, Retention, filter_batches
+from winnow.wire.choice import Era, Retention
+from winnow.wire.filtering import AS_THEY_ARE, Filtered, filter_batches
 from winnow.wire.inflate import inflate, inflate_parts
 from winnow.wire.plain import Record
 from winnow.wire.walk import first_bad_crc

@@ -70,9 +70,10 @@ def test_keys_with_equal_hashes_are_compared_by_bytes() -> None:
     blocks = inflate(buf, rows)
     hashed = np.uint64(siphash_plain(b"aaaaaaaab", SECRET)[0])
     three = [b"aaaaaaaaa", b"b" * 9, b"aaaaaaaab"]
-    ends, data = np.arange(0, 28, 9, dtype=np.int64), as_bytes(b"".join(three))
+    starts, sizes = np.arange(0, 27, 9, dtype=np.int64), np.full(3, 9)
     buckets = np.array([0, 3, 3] if hashed < 2**63 else [0, 0, 3], np.int32)
-    alike = KeySet(SECRET, np.full(3, hashed), ends, data, buckets)
+    secret, data = (np.uint64(SECRET[0]), np.uint64(SECRET[1])), as_bytes(b"".join(three))
+    alike = KeySet(secret, np.full(3, hashed), starts, sizes, data, buckets)
     assert find_keys(blocks, alike).number.tolist() == [-1, 2, -1, -1]
 
 
@@ -83,7 +84,11 @@ def test_many_keys_are_found() -> None:
     keys = key_set_of(names[::2], SECRET)
     assert (np.diff(keys.hashes.view(np.int64).view(np.uint64)) > 0).all()
     found = find_keys(inflate(buf, rows), keys)
-    assert [keys[number] if number >= 0 else None for number in found.number.tolist()] == [
+    texts = [
+        keys.data[at : at + size].tobytes()
+        for at, size in zip(keys.starts.tolist(), keys.sizes.tolist(), strict=True)
+    ]
+    assert [texts[number] if number >= 0 else None for number in found.number.tolist()] == [
         key if key in {*names[::2]} else None for key in names
     ]
 

@@ -27,9 +27,9 @@ from tests.unit.wire.legacy_logs import (
 from tests.unit.wire.logs import NOW, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Codec
-from winnow.wire.buffers import Rows, as_bytes
+from winnow.wire.buffers import RecordBlocks, Rows, as_bytes
 from winnow.wire.codecs import compress
-from winnow.wire.inflate import RecordBlocks, inflate
+from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, read_records
 from winnow.wire.walk import first_bad_crc
 

@@ -25,7 +25,8 @@ from tests.unit.wire.logs import NOW, record
 from tests.unit.wire.test_filtering import COUNTS, DAY, only
 from winnow.wire.batch import DELETE_HORIZON, HEADER_V2_SIZE, LOG_APPEND_TIME, Codec
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.filtering import Era, Filtered, Retention, filter_batches
+from winnow.wire.choice import Era, Retention
+from winnow.wire.filtering import Filtered, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record
 from winnow.wire.walk import first_bad_crc

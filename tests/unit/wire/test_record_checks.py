@@ -11,8 +11,8 @@ from tests.twins.records import first_fault_plain
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.wire.batch import HEADER_V2_SIZE, Codec
-from winnow.wire.buffers import as_bytes
-from winnow.wire.inflate import RecordBlocks, inflate
+from winnow.wire.buffers import RecordBlocks, as_bytes
+from winnow.wire.inflate import inflate
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault
 

@@ -13,20 +13,19 @@ from tests.unit.wire.logs import record
 from winnow.wire import crc, names, record_checks, records, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
-from winnow.wire.filtering import Era, filter_batches
+from winnow.wire.choice import Era
+from winnow.wire.filtering import filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.kernels import codec as codec_kernels
 from winnow.wire.kernels import filter as filter_kernels
 from winnow.wire.kernels import legacy as legacy_kernels
-from winnow.wire.kernels import old_entries
 from winnow.wire.warm_up import warm_up
 
 KERNELS: list[Any] = [
     walk._walk,
     walk._first_bad_crc,
     legacy_kernels.convert,
-    legacy_kernels.thin_out,
     records._scan,
     record_checks._check,
     walk._find,
@@ -35,8 +34,6 @@ KERNELS: list[Any] = [
     filter_kernels.assemble,
     codec_kernels._decompress,
     codec_kernels._compress,
-    old_entries.write_entries,
-    old_entries.join,
     crc._extended,
 ]
 

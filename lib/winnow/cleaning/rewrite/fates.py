@@ -14,7 +14,7 @@ from winnow.scan.job import PartitionJob
 from winnow.storage.segment_io import Bytes
 from winnow.survey.gather import control_columns
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from winnow.wire.filtering import Era
+from winnow.wire.choice import Era
 
 Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 

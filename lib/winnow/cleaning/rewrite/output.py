@@ -32,7 +32,8 @@ from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from winnow.wire.filtering import Era, Filtered, filter_batches
+from winnow.wire.choice import Era
+from winnow.wire.filtering import Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.kernels.headers import EMPTY, LEGACY, bits_of

@@ -88,9 +88,9 @@ def _of_piece(
             places = record_places(blocks)
             inside = (places.offset >= wanted.first) & (places.offset < wanted.end)
             if not inside.all():
-                places = places[np.flatnonzero(inside)]
+                places = places.take(np.flatnonzero(inside))
             keyless = places.key.size < 0
-            entries = np.empty(len(places), ENTRY)
+            entries = np.empty(len(places.offset), ENTRY)
             entries["key"], entries["content"] = record_digests(blocks, places, secret)
             own = places.offset[keyless].astype(np.uint64) * _GOLDEN
             entries["key"][keyless] = np.stack([~own, own], axis=1)

@@ -29,7 +29,8 @@ from winnow.verbs.doctor.values import Census
 from winnow.verbs.erase.values import Amount
 from winnow.verbs.explain.partition import trusted
 from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
-from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.buffers import RecordBlocks
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.record_checks import tally_records
 from winnow.wire.records import check_crcs
 from winnow.words import counted
@@ -91,10 +92,7 @@ def _sums(blocks: RecordBlocks, now: int) -> Sums:
     return np.stack(
         [
             [*by_age(rows, tombstones, now), keyless.sum(), *np.bincount(horizon, tombstones, 3)]
-            for keyless, tombstones in (
-                (tally.keyless, tally.tombstones),
-                (tally.keyless_bytes, tally.tombstone_bytes),
-            )
+            for keyless, tombstones in zip(tally.keyless.T, tally.tombstones.T, strict=True)
         ],
         axis=1,
     ).astype(np.int64)

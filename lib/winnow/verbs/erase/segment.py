@@ -30,9 +30,10 @@ from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached
 from winnow.verbs.erase.values import Amount
 from winnow.wire.batch import CONTROL, MAX_MAGIC, NO_PRODUCER
-from winnow.wire.buffers import Rows, copied
-from winnow.wire.filtering import AS_THEY_ARE, Era, Retention, filter_batches
-from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.buffers import RecordBlocks, Rows, copied
+from winnow.wire.choice import Era, Retention
+from winnow.wire.filtering import AS_THEY_ARE, filter_batches
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.key_search import NOT_FOUND, KeySet, find_keys
 from winnow.wire.records import check_crcs
 

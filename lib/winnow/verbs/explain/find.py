@@ -28,7 +28,8 @@ from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.survey.gather import control_columns
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
-from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.buffers import RecordBlocks
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.key_search import NOT_FOUND, find_keys, key_set_of
 from winnow.wire.plain import Record, read_records
 from winnow.wire.records import check_crcs

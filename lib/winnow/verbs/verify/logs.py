@@ -19,9 +19,9 @@ from winnow.survey.gather import events_of
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.wire.batch import ATTRIBUTES_AT, FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN
-from winnow.wire.buffers import Rows
+from winnow.wire.buffers import RecordBlocks, Rows
 from winnow.wire.crc import crc32, crc32c
-from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus, find_batch

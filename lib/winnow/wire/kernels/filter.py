@@ -6,16 +6,14 @@ For compressed batches, codecs are called before `assemble` joins the output.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from winnow.wire.batch import (
-    ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL,
-    CRC_AT,
     DELETE_HORIZON,
     FRAME_SIZE,
     HEADER_V2_SIZE,
@@ -25,188 +23,181 @@ from winnow.wire.batch import (
     TRANSACTIONAL,
 )
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.crc import crc32c
-from winnow.wire.kernels.memory import copy_bytes, store_be32
-from winnow.wire.kernels.record import AHEAD, check_area, inlined, kernel, parse_record, prefetch
-from winnow.wire.kernels.writing import GROWTH, write_header, write_record
+from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, Choice, Retention, Verdict
+from winnow.wire.kernels.memory import copy_bytes
+from winnow.wire.kernels.record import (
+    AHEAD,
+    SMALLEST_RECORD,
+    inlined,
+    kernel,
+    open_area,
+    parse_record,
+    prefetch,
+)
+from winnow.wire.kernels.writing import (
+    ENTRY_SIZE,
+    GROWTH,
+    write_entry,
+    write_header,
+    write_record,
+)
 from winnow.wire.record_faults import Fault
 
-DROP, COPY, REWRITE, EMPTY = 0, 1, 2, 3
-"""Outcome of a batch (S5.6)."""
-
 MAX_BATCH_SIZE = FRAME_SIZE + 2**31 - 1
+MOST_GROWTH = ENTRY_SIZE - SMALLEST_RECORD
+"""Most bytes by which a record grows, also if it becomes an entry of v0 or v1."""
 
-_DELETE, _RETAIN_EMPTY = 0, 2  # of filtering.Retention
-_ORDER, _LEFT_OVER, _TIMESTAMP = int(Fault.ORDER), int(Fault.LEFT_OVER), int(Fault.TIMESTAMP)
-_SIZE, _CHANGED, _AREA = int(Fault.SIZE), int(Fault.CHANGED), int(Fault.AREA)
 _KEPT_BITS = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME
 
 
-class Choice(NamedTuple):
-    """The batches to filter, one item each, and what is decided about them. All is read-only."""
-
-    rows: Rows
-    begin: NDArray[np.int64]
-    """Where the batch's records area begins in `raw` or `inflated`."""
-    end: NDArray[np.int64]
-    compressed: NDArray[np.bool_]
-    """True if its records area is in `inflated`."""
-    keep: NDArray[np.bool_]
-    """One item per record over all batches: whether its key allows it to stay."""
-    retention: NDArray[np.int8]
-    """Values of `filtering.Retention`."""
-    cause: NDArray[np.bool_]
-    """True if the batch gets a delete horizon even without a tombstone."""
-    now: int
-    delete_retention_ms: int
-    horizons: bool
-    """False before Kafka 3.1: batches have no delete horizon, and get none."""
-    drop_nulls: bool
-    """Drop null values of data batches: what there is instead, without horizons."""
-
-
-class Verdict(NamedTuple):
-    """The outcome per batch, which the kernels fill in."""
-
-    action: NDArray[np.int8]
-    """DROP, COPY, REWRITE or EMPTY."""
-    retained: NDArray[np.int32]
-    tombstones: NDArray[np.int32]
-    """Null values among the retained records."""
-    horizon: NDArray[np.int64]
-    """The delete horizon of a rewritten batch in ms, below 0 for none."""
-    first_timestamp: NDArray[np.int64]
-    """Of the retained records, as is the largest."""
-    max_timestamp: NDArray[np.int64]
+@inlined
+def _keeps_format(row: Any, choice: Choice) -> bool:
+    """Return whether what remains of this batch keeps its old format."""
+    return bool(row.magic < MAX_MAGIC) and not choice.era.converts
 
 
 @kernel
 def _expires(row: Any, choice: Choice) -> bool:
     """Return whether null values of this batch are dropped: it has a delete horizon, and that has
-    passed (S5.5). Without horizons, its segment decides.
+    passed (S5.5). In v0 and v1 and without horizons, its segment decides.
     """
     bits = int(row.attributes)
     if (bits & CONTROL) != 0:
         return False
-    if not choice.horizons:
-        return choice.drop_nulls
+    if row.magic < MAX_MAGIC or not choice.era.horizons:
+        return not choice.era.keep_deletes
     return (bits & DELETE_HORIZON) != 0 and bool(choice.now >= row.base_timestamp)
 
 
 @kernel
 def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
-    area: Bytes, i: int, row: Any, row_of: int, whole: bool, choice: Choice, out: Bytes, at: int
-) -> tuple[int, int, int, int, int, int, int, int]:
-    """Count the retained records of batch `i`, which is `row`, in one pass. Write them to `out`
-    from `at` on, unless the batch is copied. The caller has checked its area.
+    i: int, row_of: int, whole: bool, choice: Choice, verdict: Verdict, out: Bytes, at: int
+) -> tuple[int, int, int, int]:
+    """Fill in what the verdict says of the retained records of batch `i` in one pass. Write them to
+    `out` from `at` on, unless the batch is copied.
 
     `row_of`: row in `keep` of the batch's first record. `whole`: `keep` holds for all records.
     Neighbouring records that don't change are copied together. Records are first written as if no
     tombstone sets a delete horizon. At the first one that does, the horizon becomes the base
     timestamp, and everything is written again.
 
-    Returns (fault, position in the area, end in `out`, retained records, null values among them,
-    their first, least - at most 0 - and largest timestamp).
+    Returns (fault, position in the area, end in `out`, least retained timestamp, at most 0).
     """
+    row = choice.blocks.rows[i]
     bits = int(row.attributes)
+    legacy, old = row.magic < MAX_MAGIC, _keeps_format(row, choice)
     # Converted v0 and v1 records have their own timestamps, and those of v0 none.
-    log_append = (bits & LOG_APPEND_TIME) != 0 and row.magic == MAX_MAGIC
+    log_append = (bits & LOG_APPEND_TIME) != 0 and (old or not legacy)
     expired = _expires(row, choice)
-    has_horizon = choice.horizons and (bits & DELETE_HORIZON) != 0
-    horizon = -1 if has_horizon or not choice.horizons else choice.now + choice.delete_retention_ms
+    has_horizon = choice.era.horizons and (bits & DELETE_HORIZON) != 0
+    sets_horizon = choice.era.horizons and not (has_horizon or old)
+    horizon = choice.now + choice.delete_retention_ms if sets_horizon else -1
     base = row.base_timestamp if has_horizon else horizon
     base_known = (has_horizon or choice.cause[i]) and base >= 0
-    # A batch that keeps everything is copied, unless it gets a horizon or would get one that
-    # overflows.
-    overflows = choice.horizons and base < 0
-    write = expired or choice.cause[i] or overflows or not whole or row.magic < MAX_MAGIC
-    old_base = row.base_timestamp
-    last_delta = row.last_offset - row.base_offset
-    same = not log_append and base == old_base
-    begin = choice.begin[i]
-    end = choice.end[i]
+    # A batch that keeps everything is copied, unless it is converted, holds entries of another
+    # format than its own, gets a horizon, or would get one that overflows.
+    overflows = choice.era.horizons and base < 0
+    reason = choice.blocks.mixed[i] if old else legacy or choice.cause[i] or overflows
+    write = reason or expired or not whole
+    growth = MOST_GROWTH if old else GROWTH
+    fault, area, begin, end, last_delta = open_area(choice.blocks, i)
     start = at
     first = NO_TIMESTAMP
     largest = NO_TIMESTAMP
-    least = 0
-    kept = 0
-    nulls = 0
-    previous = -1
+    least = kept = nulls = shift = last = 0
+    delta = -1
     pos = begin
     run = -1
     r = row_of
-    fault = 0
-    while r < row_of + int(row.record_count):
+    while fault == 0 and r < row_of + int(row.record_count):
         prefetch(area, pos + AHEAD)
         prefetch(area, pos + AHEAD + 64)
-        fault, after, timestamp_delta, delta, _, _, value_size, tail, canonical = parse_record(
-            area, pos, end
+        fault, after, timestamp_delta, delta, key, key_size, value_size, tail, canonical = (
+            parse_record(area, pos, end, delta, last_delta)
         )
         if fault != 0:
             break
-        if delta <= previous or delta > last_delta:
-            fault = _ORDER
-            break
         retain = choice.keep[r] and not (expired and value_size < 0)
         if retain and value_size < 0 and horizon >= 0:
-            base_known, base, horizon = True, horizon, -1
-            write = True
-            same = not log_append and base == old_base
+            write, base_known, base, horizon = True, True, horizon, -1
             at, pos, r, run = start, begin, row_of, -1
-            first, largest, least, kept, nulls, previous = NO_TIMESTAMP, NO_TIMESTAMP, 0, 0, 0, -1
+            first, largest, least, kept, nulls, delta = NO_TIMESTAMP, NO_TIMESTAMP, 0, 0, 0, -1
             continue
-        previous = delta
         r += 1
         if retain:
-            timestamp = row.max_timestamp if log_append else old_base + timestamp_delta
+            timestamp = row.max_timestamp if log_append else row.base_timestamp + timestamp_delta
             if kept == 0:
                 first = timestamp
+                if legacy:
+                    shift = delta
                 if not base_known:
                     base = first
-                    same = not log_append and base == old_base
+            last = delta
             kept += 1
             nulls += value_size < 0
             least = min(least, timestamp)
             largest = max(largest, timestamp)
-        unchanged = retain and same and canonical
-        if unchanged:
+        same = base == row.base_timestamp and shift == 0 and not (log_append or old)
+        if write and retain and same and canonical:
             if run < 0:
                 run = pos
-        elif run >= 0:
-            if write:
-                if pos - run > out.size - at:
-                    fault = _CHANGED
-                    break
-                copy_bytes(out, at, area, run, pos - run)
-                at += pos - run
+        elif write:
+            fault, at = _end_run(area, run, pos, out, at)
             run = -1
-        if retain and not unchanged and write:
-            if after - pos + GROWTH > out.size - at:
-                fault = _CHANGED
+            if retain and after - pos + growth > out.size - at:
+                fault = Fault.CHANGED
+            if fault != 0:
                 break
-            at = write_record(
-                area, pos, tail, after, canonical, timestamp_delta, timestamp - base, delta, out, at
-            )
+            if retain and old:
+                offset = delta - shift if row.magic == 1 else row.base_offset + delta
+                value = after - 1 - max(value_size, 0)  # a record of v0 or v1 has no headers
+                at = write_entry(
+                    *(out, at, row.magic, bits & LOG_APPEND_TIME, offset, timestamp),
+                    *(area, key, key_size, value, value_size),
+                )
+            elif retain:
+                at = write_record(
+                    *(area, pos, tail, after, canonical, timestamp_delta),
+                    *(timestamp - base, delta, shift, out, at),
+                )
         pos = after
+    if fault == 0:
+        fault, at = _end_run(area, run, pos, out, at)
     if fault == 0 and pos != end:
-        fault = _LEFT_OVER
-    if fault == 0 and run >= 0 and write:
-        if pos - run > out.size - at:
-            fault = _CHANGED
-        else:
-            copy_bytes(out, at, area, run, pos - run)
-            at += pos - run
-    return fault, pos, at, kept, nulls, first, least, largest
+        fault = Fault.LEFT_OVER
+    verdict.retained[i] = kept
+    verdict.tombstones[i] = nulls
+    verdict.first_timestamp[i] = first
+    verdict.max_timestamp[i] = largest
+    verdict.base_offset[i] = row.base_offset + shift
+    verdict.last_offset[i] = row.base_offset + last if legacy else row.last_offset
+    return fault, pos, at, least
+
+
+@inlined
+def _end_run(area: Bytes, run: int, pos: int, out: Bytes, at: int) -> tuple[int, int]:
+    """Copy the unchanged records from `run` to `pos`, none if it is below 0. Return (fault, end in
+    `out`).
+    """
+    if run < 0:
+        return 0, at
+    if pos - run > out.size - at:
+        return Fault.CHANGED, at
+    copy_bytes(out, at, area, run, pos - run)
+    return 0, at + pos - run
 
 
 @kernel
 def _outcome(row: Any, i: int, choice: Choice, kept: int, nulls: int) -> tuple[int, int]:
     """Return (outcome of batch `i`, its delete horizon if it is rewritten, below 0 for none)."""
     if kept == 0:
-        return EMPTY if choice.retention[i] == _RETAIN_EMPTY else DROP, -1
-    has_horizon = choice.horizons and (int(row.attributes) & DELETE_HORIZON) != 0
-    needs_horizon = choice.horizons and not has_horizon and (nulls > 0 or choice.cause[i])
-    if kept == int(row.record_count) and not needs_horizon and row.magic == MAX_MAGIC:
+        return EMPTY if choice.retention[i] == Retention.RETAIN_EMPTY else DROP, -1
+    loses_none = kept == int(row.record_count)
+    if _keeps_format(row, choice):
+        return COPY if loses_none and not choice.blocks.mixed[i] else REWRITE, -1
+    has_horizon = choice.era.horizons and (int(row.attributes) & DELETE_HORIZON) != 0
+    needs_horizon = choice.era.horizons and not has_horizon and (nulls > 0 or choice.cause[i])
+    if loses_none and not needs_horizon and row.magic == MAX_MAGIC:
         return COPY, -1
     if needs_horizon:  # may wrap, as Java's does; then there is none
         return REWRITE, choice.now + choice.delete_retention_ms
@@ -215,43 +206,34 @@ def _outcome(row: Any, i: int, choice: Choice, kept: int, nulls: int) -> tuple[i
 
 @inlined
 def _filter_records(
-    area: Bytes, i: int, row_of: int, choice: Choice, verdict: Verdict, out: Bytes, at: int
+    i: int, row_of: int, choice: Choice, verdict: Verdict, out: Bytes, at: int
 ) -> tuple[int, int, int]:
     """Decide on batch `i`: set its items of the verdict. If it is rewritten, write its records to
-    `out` from `at` on. Return (fault, position in `area`, end in `out`).
+    `out` from `at` on. Return (fault, position in its array, end in `out`).
 
     `row_of`: row in `keep` of its first record.
     """
-    row = choice.rows[i]
-    begin = choice.begin[i]
+    row = choice.blocks.rows[i]
     total = int(row.record_count)
     stays = _count(choice.keep, row_of, row_of + total)
-    written = at
-    kept = nulls = least = 0
-    first = largest = NO_TIMESTAMP
+    fault, pos, written, least = 0, choice.blocks.begin[i], at, 0
     if stays > 0 or total == 0:
-        fault = check_area(area, begin, choice.end[i], total)
-        if fault != 0:
-            return fault, begin, at
-        fault, pos, written, kept, nulls, first, least, largest = _retain(
-            area, i, row, row_of, stays == total, choice, out, at
-        )
+        fault, pos, written, least = _retain(i, row_of, stays == total, choice, verdict, out, at)
         if fault != 0:
             return fault, pos, at
-    action, verdict.horizon[i] = _outcome(row, i, choice, kept, nulls)
+    action, verdict.horizon[i] = _outcome(
+        row, i, choice, verdict.retained[i], verdict.tombstones[i]
+    )
     verdict.action[i] = action
-    verdict.retained[i] = kept
-    verdict.tombstones[i] = nulls
-    verdict.first_timestamp[i] = first
-    verdict.max_timestamp[i] = largest
-    if action == REWRITE and least < NO_TIMESTAMP:
-        return _TIMESTAMP, begin, at  # Kafka can't write these either (MemoryRecordsBuilder)
-    return 0, begin, written
+    if action == REWRITE and least < NO_TIMESTAMP and not _keeps_format(row, choice):
+        # Kafka can't write these either (MemoryRecordsBuilder).
+        return Fault.TIMESTAMP, choice.blocks.begin[i], at
+    return fault, pos, written
 
 
 @kernel
 def rewrite_compressed(
-    inflated: Bytes, choice: Choice, verdict: Verdict, out: Bytes, starts: NDArray[np.int64]
+    choice: Choice, verdict: Verdict, out: Bytes, starts: NDArray[np.int64]
 ) -> tuple[int, int, int]:
     """Decide on the compressed batches, and write the records of those that are rewritten, one
     batch after the other.
@@ -260,88 +242,102 @@ def rewrite_compressed(
     arrays remain DROP, 0 and 0. `starts` (n + 1) receives where each batch's records are in `out`.
     Returns (fault, row, position in `inflated`).
     """
+    blocks = choice.blocks
     at = 0
     row_of = 0
-    for i in range(choice.rows.size):
+    for i in range(blocks.rows.size):
         starts[i] = at
         # A batch to delete is not read, S5.4.
-        if choice.compressed[i] and choice.retention[i] != _DELETE:
-            fault, pos, written = _filter_records(inflated, i, row_of, choice, verdict, out, at)
+        if blocks.compressed[i] and choice.retention[i] != Retention.DELETE:
+            fault, pos, written = _filter_records(i, row_of, choice, verdict, out, at)
             if fault != 0:
                 return fault, i, pos
             if verdict.action[i] == REWRITE:
                 at = written
-        row_of += int(choice.rows[i].record_count)
-    starts[choice.rows.size] = at
+        row_of += int(blocks.rows[i].record_count)
+    starts[blocks.rows.size] = at
     return 0, 0, 0
 
 
 @kernel
 def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
-    raw: Bytes,
     choice: Choice,
     verdict: Verdict,
     payloads: Bytes,
     payload_starts: NDArray[np.int64],
     out: Bytes,
     rows: Rows,
-) -> tuple[int, int, int, int, int]:
-    """Write all output batches into `out` and their headers into `rows`. Return (fault, row,
-    position, batches, bytes).
+) -> tuple[tuple[int, int, int], int, int]:
+    """Write all output batches into `out` and their headers into `rows`. Return ((fault, row,
+    position), batches, bytes).
 
     Compressed batches have their verdict and payloads already; those of the others are computed
-    here.
+    here. The headers of batches that keep an old format are left to the caller.
     """
+    blocks = choice.blocks
     at = 0
     count = 0
     row_of = 0
-    for i in range(choice.rows.size):
-        row = choice.rows[i]
+    for i in range(blocks.rows.size):
+        row = blocks.rows[i]
         first_row = row_of
         row_of += int(row.record_count)
         start = at
         written = 0
-        if not choice.compressed[i] and choice.retention[i] != _DELETE:
+        changed = (Fault.CHANGED, i, blocks.begin[i]), count, at
+        if not blocks.compressed[i] and choice.retention[i] != Retention.DELETE:
             if out.size - at < HEADER_V2_SIZE:
-                return _CHANGED, i, choice.begin[i], count, at
+                return changed
             fault, pos, written = _filter_records(
-                raw, i, first_row, choice, verdict, out, at + HEADER_V2_SIZE
+                i, first_row, choice, verdict, out, at + HEADER_V2_SIZE
             )
             if fault != 0:
-                return fault, i, pos, count, at
+                return (fault, i, pos), count, at
         what = verdict.action[i]
         if what == DROP:
             continue
         if count == rows.size:
-            return _CHANGED, i, choice.begin[i], count, at
+            return changed
         target = rows[count]
         rows[count] = row
+        payload, size = payload_starts[i], payload_starts[i + 1] - payload_starts[i]
         if what == COPY:
             size = row.size
-            if row.position < 0 or size < HEADER_V2_SIZE or row.position > raw.size - size:
-                return _AREA, i, choice.begin[i], count, at
+            if row.position < 0 or size < 0 or row.position > blocks.raw.size - size:
+                return (Fault.AREA, i, blocks.begin[i]), count, at
             if size > out.size - at:
-                return _CHANGED, i, choice.begin[i], count, at
-            copy_bytes(out, at, raw, row.position, size)
+                return changed
+            copy_bytes(out, at, blocks.raw, row.position, size)
             at += size
+        elif what == REWRITE and _keeps_format(row, choice):
+            if ENTRY_SIZE + size > min(out.size - at, MAX_BATCH_SIZE):
+                return changed
+            stamped = (int(row.attributes) & LOG_APPEND_TIME) != 0
+            timestamp = row.max_timestamp if stamped else verdict.max_timestamp[i]
+            bits = int(row.attributes) & (CODEC_MASK | LOG_APPEND_TIME)
+            at = write_entry(
+                *(out, at, row.magic, bits, verdict.last_offset[i], timestamp),
+                *(payloads, 0, -1, payload, size),
+            )
         else:
             if out.size - at < HEADER_V2_SIZE:
-                return _CHANGED, i, choice.begin[i], count, at
+                return changed
             at += HEADER_V2_SIZE
             bits = int(row.attributes) & _KEPT_BITS
             if what == EMPTY:
                 target.base_timestamp = NO_TIMESTAMP
                 target.record_count = 0
             else:
-                if choice.compressed[i]:
-                    size = payload_starts[i + 1] - payload_starts[i]
+                if blocks.compressed[i]:
                     if size > out.size - at:
-                        return _CHANGED, i, choice.begin[i], count, at
-                    copy_bytes(out, at, payloads, payload_starts[i], size)
+                        return changed
+                    copy_bytes(out, at, payloads, payload, size)
                     at += size
                 else:
                     at = written
                 bits |= int(row.attributes) & CODEC_MASK
+                target.base_offset = verdict.base_offset[i]
+                target.last_offset = verdict.last_offset[i]
                 target.base_timestamp = verdict.first_timestamp[i]
                 if verdict.horizon[i] >= 0:
                     bits |= DELETE_HORIZON
@@ -350,17 +346,14 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
                     target.max_timestamp = verdict.max_timestamp[i]
                 target.record_count = verdict.retained[i]
             if at - start > MAX_BATCH_SIZE:
-                return _SIZE, i, choice.begin[i], count, at
+                return (Fault.SIZE, i, blocks.begin[i]), count, at
             target.attributes = bits
             target.magic = MAX_MAGIC
             target.size = at - start
             write_header(out, start, target)
-            crc = crc32c(out, start + ATTRIBUTES_AT, at)
-            target.crc = crc
-            store_be32(out, start + CRC_AT, int(crc))
         target.position = start
         count += 1
-    return 0, 0, 0, count, at
+    return (0, 0, 0), count, at
 
 
 @kernel

@@ -16,7 +16,6 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Rows, as_rows
 from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
-from winnow.wire.kernels.writing import GROWTH
 
 LEGACY = 1 << 16
 """A batch of v0 or v1."""
@@ -97,42 +96,3 @@ def count_records(
             return total, i
         total += count
     return total, -1
-
-
-@kernel
-def _largest_records(begin: int, end: int, count: int) -> int:
-    return end - begin + GROWTH * count
-
-
-@kernel
-def largest_inflated(
-    rows: Rows, compressed: NDArray[np.bool_], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> int:
-    """Return the most bytes that the records of compressed batches can take once they are
-    filtered, before they are compressed again.
-    """
-    total = 0
-    for i in range(rows.size):
-        if compressed[i]:
-            total += _largest_records(begin[i], end[i], int(rows[i].record_count))
-    return total
-
-
-@kernel
-def largest_size(
-    rows: Rows,
-    compressed: NDArray[np.bool_],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    payload_sizes: NDArray[np.int64],
-) -> int:
-    """Return the most bytes that the batches can take once they are filtered. `payload_sizes`: of
-    compressed batches.
-    """
-    total = 0
-    for i in range(rows.size):
-        records = _largest_records(begin[i], end[i], int(rows[i].record_count))
-        if compressed[i]:
-            records = payload_sizes[i]
-        total += max(rows[i].size, HEADER_V2_SIZE + records)
-    return total

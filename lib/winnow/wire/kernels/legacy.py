@@ -1,5 +1,4 @@
-"""Convert records of message formats v0 and v1 to v2, and remove records, in jitted code (S2.1,
-S5.7).
+"""Convert records of message formats v0 and v1 to v2, in jitted code (S2.1).
 
 Every length is checked against the end of its entry before use, and that against the end of its
 container.
@@ -7,14 +6,16 @@ container.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import numpy as np
 from numpy.typing import NDArray
 
 from winnow.wire.batch import (
+    ATTRIBUTES_V0_AT,
     CODEC_MASK,
+    CRC_V0_AT,
     FRAME_SIZE,
+    KEY_V0_AT,
+    KEY_V1_AT,
     LOG_APPEND_TIME,
     MAGIC_AT,
     MAX_MAGIC,
@@ -22,6 +23,7 @@ from winnow.wire.batch import (
     NO_TIMESTAMP,
     RECORD_OVERHEAD_V0,
     RECORD_OVERHEAD_V1,
+    TIMESTAMP_V1_AT,
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.crc import crc32_part
@@ -33,45 +35,10 @@ from winnow.wire.kernels.memory import (
     load_int32,
     store_byte,
 )
-from winnow.wire.kernels.record import check_area, kernel, parse_record
+from winnow.wire.kernels.record import kernel
 from winnow.wire.kernels.varint import size_of_varint, write_varint
 from winnow.wire.record_faults import Fault
 from winnow.wire.walk import MAX_BASE_OFFSET
-
-
-class LegacyFault(IntEnum):
-    """NONE, or the first fault of a v0 or v1 batch."""
-
-    NONE = 0
-    AREA = 1
-    SIZE = 2
-    EMPTY = 3
-    WRAPPER_OFFSET = 4
-    MAGIC = 5
-    CRC = 6
-    NESTED = 7
-    KEY = 8
-    VALUE = 9
-    ORDER = 10
-    OVERLAP = 11
-
-
-_AREA, _SIZE, _EMPTY = int(LegacyFault.AREA), int(LegacyFault.SIZE), int(LegacyFault.EMPTY)
-_WRAPPER_OFFSET, _MAGIC, _CRC = (
-    int(LegacyFault.WRAPPER_OFFSET),
-    int(LegacyFault.MAGIC),
-    int(LegacyFault.CRC),
-)
-_NESTED, _KEY, _VALUE = int(LegacyFault.NESTED), int(LegacyFault.KEY), int(LegacyFault.VALUE)
-_ORDER, _OVERLAP = int(LegacyFault.ORDER), int(LegacyFault.OVERLAP)
-_LEFT_OVER, _CHANGED = int(Fault.LEFT_OVER), int(Fault.CHANGED)
-_DELETE = 0  # of filtering.Retention
-
-CRC_V0_AT = FRAME_SIZE
-ATTRIBUTES_V0_AT = MAGIC_AT + 1
-TIMESTAMP_V1_AT = MAGIC_AT + 2
-KEY_V0_AT = MAGIC_AT + 2
-KEY_V1_AT = TIMESTAMP_V1_AT + 8
 
 
 @kernel
@@ -86,19 +53,19 @@ def _hop(area: Bytes, begin: int, end: int) -> tuple[int, int, int, int]:
     count = 0
     last = -1
     if begin < 0 or begin > end or end > area.size:
-        return _AREA, pos, count, last
+        return Fault.ENTRY_AREA, pos, count, last
     while pos < end:
         if end - pos < FRAME_SIZE + RECORD_OVERHEAD_V0:
-            return _SIZE, pos, count, last
+            return Fault.ENTRY_SIZE, pos, count, last
         length = load_int32(area, pos + 8)
         if length < RECORD_OVERHEAD_V0 or length > end - pos - FRAME_SIZE:
-            return _SIZE, pos, count, last
+            return Fault.ENTRY_SIZE, pos, count, last
         last = _signed64(load_be64(area, pos))
         if last < 0:
-            return _ORDER, pos, count, last
+            return Fault.ENTRY_ORDER, pos, count, last
         count += 1
         pos += FRAME_SIZE + length
-    return (_EMPTY if count == 0 else 0), pos, count, last
+    return (Fault.NO_ENTRY if count == 0 else 0), pos, count, last
 
 
 @kernel
@@ -129,7 +96,7 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         row = batches[i]
         if row.magic == MAX_MAGIC:
             if row.base_offset < least:
-                return _OVERLAP, i, 0
+                return Fault.OVERLAP, i, begin[i]
             least = row.last_offset + 1
             continue
         area = inner if wrapped[i] else raw
@@ -143,35 +110,35 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         # absolute.
         if wrapped[i] and row.magic == 1 and row.last_offset != 0:
             if row.last_offset < last_inner:
-                return _WRAPPER_OFFSET, i, begin[i]
+                return Fault.WRAPPER_OFFSET, i, begin[i]
             shift = row.last_offset - last_inner
         elif wrapped[i] and row.magic == 0 and row.last_offset < last_inner:
-            return _WRAPPER_OFFSET, i, begin[i]
+            return Fault.WRAPPER_OFFSET, i, begin[i]
         pos = begin[i]
         first = np.int64(0)
         first_timestamp = np.int64(0)
         previous = np.int64(-1)
         for n in range(count):
             if pos > stop - FRAME_SIZE - RECORD_OVERHEAD_V0:
-                return _SIZE, i, pos
+                return Fault.ENTRY_SIZE, i, pos
             length = load_int32(area, pos + 8)
             if length < RECORD_OVERHEAD_V0 or length > stop - pos - FRAME_SIZE:
-                return _SIZE, i, pos
+                return Fault.ENTRY_SIZE, i, pos
             after = pos + FRAME_SIZE + length
             magic = load_byte(area, pos + MAGIC_AT)
             if magic > 1 or (magic == 1 and length < RECORD_OVERHEAD_V1):
-                return _MAGIC, i, pos
+                return Fault.MAGIC, i, pos
             if magic != row.magic:
                 mixed[i] = True
             if np.int64(crc32_part(area, pos + MAGIC_AT, after)) != np.int64(
                 load_be32(area, pos + CRC_V0_AT)
             ):
-                return _CRC, i, pos
+                return Fault.ENTRY_CRC, i, pos
             if load_byte(area, pos + ATTRIBUTES_V0_AT) & CODEC_MASK != 0:
-                return _NESTED, i, pos
+                return Fault.NESTED, i, pos
             offset = np.int64(load_be64(area, pos)) + shift
             if offset <= previous or offset > MAX_BASE_OFFSET:
-                return _ORDER, i, pos
+                return Fault.ENTRY_ORDER, i, pos
             previous = offset
             # of v0 in a wrapper of v1, too, whatever the wrapper says
             timestamp = np.int64(NO_TIMESTAMP)
@@ -185,20 +152,20 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
                 first = offset
                 first_timestamp = timestamp
             if offset - first > MAX_OFFSET_SPAN:
-                return _ORDER, i, pos
+                return Fault.ENTRY_ORDER, i, pos
             key_at = pos + (KEY_V1_AT if magic == 1 else KEY_V0_AT)
             key_size = load_int32(area, key_at)
             key_at += 4
             if key_size < -1 or key_size > after - 4 - key_at:
-                return _KEY, i, pos
+                return Fault.KEY, i, pos
             value_at = key_at + max(key_size, 0)
             value_size = load_int32(area, value_at)
             value_at += 4
             if value_size < -1 or value_at + max(value_size, 0) != after:
-                return _VALUE, i, pos
+                return Fault.ENTRY_VALUE, i, pos
             # Maximum size of a record: no entry is smaller than 26 bytes without its key and value.
             if out.size - at < 32 + max(key_size, 0) + max(value_size, 0):
-                return _AREA, i, pos
+                return Fault.ENTRY_AREA, i, pos
             at = _write(
                 area,
                 key_at,
@@ -212,11 +179,11 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             )
             pos = after
         if first < least:
-            return _OVERLAP, i, begin[i]
+            return Fault.OVERLAP, i, begin[i]
         # A wrapper's own offset may be any higher one, but a v2 header has 32 bits for the
         # distance.
         if row.last_offset - first > MAX_OFFSET_SPAN:
-            return _WRAPPER_OFFSET, i, begin[i]
+            return Fault.WRAPPER_OFFSET, i, begin[i]
         target = rows[i]
         target.base_offset = first
         target.last_offset = max(row.last_offset, previous)
@@ -258,86 +225,3 @@ def _write(
     at += max(value_size, 0)
     store_byte(out, at, 0)
     return at + 1
-
-
-@kernel
-def thin_out(  # noqa: C901 - one pass
-    inflated: Bytes,
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    batches: Rows,
-    keep: NDArray[np.bool_],
-    retention: NDArray[np.int8],
-    retain_deletes: bool,
-    out: NDArray[np.uint8],
-    rows: Rows,
-    ends: NDArray[np.int64],
-    kept: NDArray[np.bool_],
-) -> tuple[int, int, int, int]:
-    """Keep only the retained records of each converted batch, and make the batch begin and end with
-    them (S5.7).
-
-    `out` is a copy of `inflated`, `rows` of `batches`, `ends` of `end`: they are changed. A batch
-    without retained records keeps its offsets, because its header may be retained. `kept` receives
-    `keep` of the remaining records. Returns (fault, row of its batch, position, items filled of
-    `kept`).
-    """
-    r = 0
-    n = 0
-    for i in range(batches.size):
-        count = int(batches[i].record_count)
-        if r + count > keep.size or n + count > kept.size:
-            return _CHANGED, i, begin[i], n
-        if batches[i].magic == MAX_MAGIC or retention[i] == _DELETE:
-            for k in range(count):
-                kept[n + k] = keep[r + k]
-            r += count
-            n += count
-            continue
-        pos, stop, at = begin[i], end[i], begin[i]
-        fault = check_area(inflated, pos, stop, count)
-        if fault != 0:
-            return fault, i, pos, n
-        first = 0
-        last = 0
-        stay = 0
-        for _ in range(count):
-            fault, after, timestamp_delta, delta, _, _, value_size, tail, _ = parse_record(
-                inflated, pos, stop
-            )
-            if fault != 0:
-                return fault, i, pos, n
-            if keep[r] and (value_size >= 0 or retain_deletes):
-                if stay == 0:
-                    first = delta
-                last = delta
-                stay += 1
-                kept[n] = True
-                n += 1
-                # Not longer than before: the delta is not larger.
-                size = (
-                    1
-                    + size_of_varint(timestamp_delta)
-                    + size_of_varint(delta - first)
-                    + after
-                    - tail
-                )
-                if size_of_varint(size) + size > after - at or after > out.size:
-                    return _CHANGED, i, pos, n
-                at = write_varint(out, at, size)
-                store_byte(out, at, 0)
-                at = write_varint(out, at + 1, timestamp_delta)
-                at = write_varint(out, at, delta - first)
-                copy_bytes(out, at, inflated, tail, after - tail)
-                at += after - tail
-            r += 1
-            pos = after
-        if pos != stop:
-            return _LEFT_OVER, i, pos, n
-        ends[i] = at
-        target = rows[i]
-        target.record_count = stay
-        if stay > 0:
-            target.base_offset = batches[i].base_offset + first
-            target.last_offset = batches[i].base_offset + last
-    return 0, 0, 0, n

@@ -14,7 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from winnow.compiled import njit
-from winnow.wire.buffers import Bytes
+from winnow.wire.buffers import Bytes, RecordBlocks
 from winnow.wire.kernels.memory import load_byte, load_word
 from winnow.wire.kernels.varint import is_shortest, read_varint, read_varlong
 from winnow.wire.record_faults import Fault
@@ -63,21 +63,20 @@ _LONGEST_START = 3 + 1 + 3 + 3 + _WORD
 _SMALLEST_END = 2
 """Bytes of a null value's length and the header count."""
 
-_NONE, _LENGTH = int(Fault.NONE), int(Fault.LENGTH)
-_TIMESTAMP_DELTA, _OFFSET_DELTA = int(Fault.TIMESTAMP_DELTA), int(Fault.OFFSET_DELTA)
-_KEY, _VALUE, _BODY = int(Fault.KEY), int(Fault.VALUE), int(Fault.BODY)
-_HEADER_COUNT, _HEADER = int(Fault.HEADER_COUNT), int(Fault.HEADER)
-_AREA, _TOO_MANY = int(Fault.AREA), int(Fault.TOO_MANY)
-
 
 @inlined
-def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
-    """Return the fault of a whole records area: not in its array, or too small for `count`."""
+def open_area(blocks: RecordBlocks, i: int) -> tuple[int, Bytes, int, int, int]:
+    """Return (fault, array, begin, end, last offset delta) of the records area of batch `i`. It is
+    a fault if the area is not in its array, or too small for as many records.
+    """
+    row, begin, end = blocks.rows[i], blocks.begin[i], blocks.end[i]
+    area = blocks.inflated if blocks.compressed[i] else blocks.raw
+    fault = Fault.NONE
     if begin < 0 or begin > end or end > area.size:
-        return _AREA
-    if count < 0 or count > (end - begin) // SMALLEST_RECORD:
-        return _TOO_MANY
-    return _NONE
+        fault = Fault.AREA
+    elif row.record_count < 0 or row.record_count > (end - begin) // SMALLEST_RECORD:
+        fault = Fault.TOO_MANY
+    return fault, area, begin, end, row.last_offset - row.base_offset
 
 
 @inlined
@@ -92,17 +91,20 @@ def same_bytes(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
 
 
 @inlined
-def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
-    """Parse the record at `pos` of an area that ends at `end` <= buf.size.
+def parse_record(buf: Bytes, pos: int, end: int, previous: int, last: int) -> Parsed:
+    """Parse the record at `pos` of an area that ends at `end` <= buf.size. Its offset delta must be
+    above `previous`, and at most `last`.
 
     Returns (fault, position after it, timestamp delta, offset delta, key position, key length,
     value length, position of the key length, whether all of it is as Java would write it). Lengths
-    are -1 for null.
+    are -1 for null. The position is `pos` if there is a fault.
     """
     after, timestamp_delta, delta, key, key_size, value_size, tail = _parse_usual(buf, pos, end)
-    if after >= 0:
-        return _NONE, after, timestamp_delta, delta, key, key_size, value_size, tail, True
-    return _parse_any(buf, pos, end)  # type: ignore[no-any-return]
+    if after < 0:
+        return _parse_any(buf, pos, end, previous, last)  # type: ignore[no-any-return]
+    if delta <= previous or delta > last:
+        return Fault.ORDER, pos, 0, 0, 0, 0, 0, 0, False
+    return Fault.NONE, after, timestamp_delta, delta, key, key_size, value_size, tail, True
 
 
 @inlined
@@ -174,55 +176,62 @@ def _parse_usual(  # noqa: PLR0911 - one return per reason
     )
 
 
-@kernel
-def _parse_any(buf: Bytes, pos: int, end: int) -> Parsed:  # noqa: PLR0911 - one return per fault
-    """Parse like `parse_record`, for any bytes."""
+@inlined
+def read_sized(buf: Bytes, pos: int, end: int, least: int) -> tuple[int, int, bool]:
+    """Return (length, position after the number, whether Java would write it so) of what lies
+    inside of `end`. The position is -1 if it does not, or if the length is below `least`.
+    """
     size, at = read_varint(buf, pos, end)
-    if at < 0 or size < 0 or size > end - at:
-        return _LENGTH, pos, 0, 0, 0, 0, 0, 0, False
+    if at < 0 or size < least or size > end - at:
+        return 0, -1, False
+    return size, at, is_shortest(buf, pos, at, 5, 0x0F)
+
+
+@kernel
+def _parse_any(  # noqa: PLR0911 - one return per fault
+    buf: Bytes, pos: int, end: int, previous: int, last: int
+) -> Parsed:
+    """Parse like `parse_record`, for any bytes."""
+    size, at, canonical = read_sized(buf, pos, end, 0)
+    if at < 0:
+        return Fault.LENGTH, pos, 0, 0, 0, 0, 0, 0, False
     after = at + size
     if size == 0:
-        return _BODY, pos, 0, 0, 0, 0, 0, 0, False
-    attributes = load_byte(buf, at)  # unused, Java writes 0
-    canonical = is_shortest(buf, pos, at, 5, 0x0F) and attributes == 0
+        return Fault.BODY, pos, 0, 0, 0, 0, 0, 0, False
+    canonical &= load_byte(buf, at) == 0  # attributes, unused: Java writes 0
     start = at + 1
     timestamp_delta, at = read_varlong(buf, start, after)
     if at < 0:
-        return _TIMESTAMP_DELTA, pos, 0, 0, 0, 0, 0, 0, False
-    canonical = canonical and is_shortest(buf, start, at, 10, 0x01)
-    start = at
-    offset_delta, at = read_varint(buf, start, after)
+        return Fault.TIMESTAMP_DELTA, pos, 0, 0, 0, 0, 0, 0, False
+    canonical &= is_shortest(buf, start, at, 10, 0x01)
+    offset_delta, tail = read_varint(buf, at, after)
+    if tail < 0:
+        return Fault.OFFSET_DELTA, pos, 0, 0, 0, 0, 0, 0, False
+    canonical &= is_shortest(buf, at, tail, 5, 0x0F)
+    key_size, key, shortest = read_sized(buf, tail, after, -1)
+    if key < 0:
+        return Fault.KEY, pos, 0, 0, 0, 0, 0, 0, False
+    canonical &= shortest
+    value_size, at, shortest = read_sized(buf, key + max(key_size, 0), after, -1)
     if at < 0:
-        return _OFFSET_DELTA, pos, 0, 0, 0, 0, 0, 0, False
-    canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
-    tail = at
-    key_size, at = read_varint(buf, tail, after)
-    if at < 0 or key_size < -1 or key_size > after - at:
-        return _KEY, pos, 0, 0, 0, 0, 0, 0, False
-    canonical = canonical and is_shortest(buf, tail, at, 5, 0x0F)
-    key = at
-    start = at + max(key_size, 0)
-    value_size, at = read_varint(buf, start, after)
-    if at < 0 or value_size < -1 or value_size > after - at:
-        return _VALUE, pos, 0, 0, 0, 0, 0, 0, False
-    canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
-    start = at + max(value_size, 0)
-    headers, at = read_varint(buf, start, after)
-    if at < 0 or headers < 0 or headers > after - at:
-        return _HEADER_COUNT, pos, 0, 0, 0, 0, 0, 0, False
-    canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
-    for _ in range(headers):
-        start = at
-        length, at = read_varint(buf, start, after)
-        if at < 0 or length < 0 or length > after - at:
-            return _HEADER, pos, 0, 0, 0, 0, 0, 0, False
-        canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
-        start = at + length
-        length, at = read_varint(buf, start, after)
-        if at < 0 or length < -1 or length > after - at:
-            return _HEADER, pos, 0, 0, 0, 0, 0, 0, False
-        canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
+        return Fault.VALUE, pos, 0, 0, 0, 0, 0, 0, False
+    canonical &= shortest
+    headers, at, shortest = read_sized(buf, at + max(value_size, 0), after, 0)
+    if at < 0:
+        return Fault.HEADER_COUNT, pos, 0, 0, 0, 0, 0, 0, False
+    canonical &= shortest
+    for part in range(2 * headers):
+        # The name, which is never null, and then the value.
+        length, at, shortest = read_sized(buf, at, after, -(part & 1))
+        if at < 0:
+            return Fault.HEADER, pos, 0, 0, 0, 0, 0, 0, False
+        canonical &= shortest
         at += max(length, 0)
     if at != after:
-        return _BODY, pos, 0, 0, 0, 0, 0, 0, False
-    return _NONE, after, timestamp_delta, offset_delta, key, key_size, value_size, tail, canonical
+        return Fault.BODY, pos, 0, 0, 0, 0, 0, 0, False
+    if offset_delta <= previous or offset_delta > last:
+        return Fault.ORDER, pos, 0, 0, 0, 0, 0, 0, False
+    return (
+        *(Fault.NONE, after, timestamp_delta, offset_delta),
+        *(key, key_size, value_size, tail, canonical),
+    )

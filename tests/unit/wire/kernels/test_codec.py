@@ -20,8 +20,9 @@ from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
+from winnow.wire.choice import Retention
 from winnow.wire.codecs import LZ4_BLOCK, compress, decompress
-from winnow.wire.filtering import Filtered, Retention, filter_batches
+from winnow.wire.filtering import Filtered, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.kernels import c_codecs
 from winnow.wire.kernels import codec as codec_kernels
