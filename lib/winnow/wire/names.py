@@ -155,10 +155,13 @@ def _remember(low: np.uint64, number: int, seen: NDArray[np.uint64]) -> None:
 
 
 @inlined
-def _add(table: _Table, number: int, records: int, size: int) -> None:
+def _add(
+    table: _Table, number: int, records: int, on_disk: int, part: int = 1, whole: int = 1
+) -> None:
+    """Add records that are a part of a whole batch of `on_disk` bytes."""
     if number >= 0:
         table.sums[number, 0] += records
-        table.sums[number, 1] += size
+        table.sums[number, 1] += on_disk * part // whole
 
 
 @kernel
@@ -218,7 +221,7 @@ def _count(  # noqa: C901, PLR0912 - one pass
             if hashes.shape[0] != 0:
                 _remember(hashes[n, 0], number, table.seen)
             if number != run_name:
-                _add(table, run_name, run, on_disk * (pos - begun) // whole)
+                _add(table, run_name, run, on_disk, pos - begun, whole)
                 run, run_name, begun = 0, number, pos
             run += 1
             pos = after
@@ -226,5 +229,5 @@ def _count(  # noqa: C901, PLR0912 - one pass
         if pos != stop:
             return Fault.LEFT_OVER, i, pos
         if held > 0:
-            _add(table, run_name, run, on_disk * (pos - begun) // whole)
+            _add(table, run_name, run, on_disk, pos - begun, whole)
     return 0, 0, count

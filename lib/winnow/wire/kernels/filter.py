@@ -34,6 +34,7 @@ from winnow.wire.kernels.record import (
     parse_record,
     prefetch,
 )
+from winnow.wire.kernels.varint import read_varint
 from winnow.wire.kernels.writing import (
     ENTRY_SIZE,
     GROWTH,
@@ -88,6 +89,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     legacy, old = row.magic < MAX_MAGIC, _keeps_format(row, choice)
     # Converted v0 and v1 records have their own timestamps, and those of v0 none.
     log_append = (bits & LOG_APPEND_TIME) != 0 and (old or not legacy)
+    plain = not (log_append or old)
     expired = _expires(row, choice)
     has_horizon = choice.era.horizons and (bits & DELETE_HORIZON) != 0
     sets_horizon = choice.era.horizons and not (has_horizon or old)
@@ -101,6 +103,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     write = reason or expired or not whole
     growth = MOST_GROWTH if old else GROWTH
     fault, area, begin, end, last_delta = open_area(choice.blocks, i)
+    count, old_base = int(row.record_count), row.base_timestamp
     start = at
     first = NO_TIMESTAMP
     largest = NO_TIMESTAMP
@@ -109,11 +112,11 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     pos = begin
     run = -1
     r = row_of
-    while fault == 0 and r < row_of + int(row.record_count):
+    while fault == 0 and r < row_of + count:
         prefetch(area, pos + AHEAD)
         prefetch(area, pos + AHEAD + 64)
-        fault, after, timestamp_delta, delta, key, key_size, value_size, tail, canonical = (
-            parse_record(area, pos, end, delta, last_delta)
+        fault, after, timestamp_delta, delta, _, _, value_size, tail, canonical = parse_record(
+            area, pos, end, delta, last_delta
         )
         if fault != 0:
             break
@@ -125,7 +128,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
             continue
         r += 1
         if retain:
-            timestamp = row.max_timestamp if log_append else row.base_timestamp + timestamp_delta
+            timestamp = row.max_timestamp if log_append else old_base + timestamp_delta
             if kept == 0:
                 first = timestamp
                 if legacy:
@@ -137,19 +140,21 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
             nulls += value_size < 0
             least = min(least, timestamp)
             largest = max(largest, timestamp)
-        same = base == row.base_timestamp and shift == 0 and not (log_append or old)
-        if write and retain and same and canonical:
+        same = plain and shift == 0 and base == old_base
+        if retain and canonical and same:
             if run < 0:
                 run = pos
         elif write:
-            fault, at = _end_run(area, run, pos, out, at)
-            run = -1
+            if run >= 0:
+                fault, at = _end_run(area, run, pos, out, at)
+                run = -1
             if retain and after - pos + growth > out.size - at:
                 fault = Fault.CHANGED
             if fault != 0:
                 break
             if retain and old:
                 offset = delta - shift if row.magic == 1 else row.base_offset + delta
+                key_size, key = read_varint(area, tail, after)
                 value = after - 1 - max(value_size, 0)  # a record of v0 or v1 has no headers
                 at = write_entry(
                     *(out, at, row.magic, bits & LOG_APPEND_TIME, offset, timestamp),
@@ -161,7 +166,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
                     *(timestamp - base, delta, shift, out, at),
                 )
         pos = after
-    if fault == 0:
+    if fault == 0 and run >= 0 and write:
         fault, at = _end_run(area, run, pos, out, at)
     if fault == 0 and pos != end:
         fault = Fault.LEFT_OVER
@@ -176,11 +181,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
 
 @inlined
 def _end_run(area: Bytes, run: int, pos: int, out: Bytes, at: int) -> tuple[int, int]:
-    """Copy the unchanged records from `run` to `pos`, none if it is below 0. Return (fault, end in
-    `out`).
-    """
-    if run < 0:
-        return 0, at
+    """Copy the unchanged records from `run` to `pos`. Return (fault, end in `out`)."""
     if pos - run > out.size - at:
         return Fault.CHANGED, at
     copy_bytes(out, at, area, run, pos - run)
