@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.twins.files import index_plain
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece
-from winnow.logdir.indexes import kernels
+from winnow.logdir.indexes import index
 from winnow.logdir.indexes.checks import check_offset_index, columns_of
 from winnow.logdir.indexes.index import (
     IndexBuilder,
@@ -223,6 +223,6 @@ def test_entry_with_an_offset_inside_a_batch_is_refused() -> None:
 def test_nothing_is_compiled_after_warm_up(count: int) -> None:
     """An array of one row has another type for numba."""
     warm_up()
-    before = list(kernels.index_chunk.signatures)
+    before = list(index._index_chunk.signatures)
     IndexBuilder(base_offset=0, index_interval_bytes=0).append(_batches([61] * count, [1] * count))
-    assert list(kernels.index_chunk.signatures) == before
+    assert list(index._index_chunk.signatures) == before
