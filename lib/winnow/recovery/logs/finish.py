@@ -7,7 +7,7 @@ again, from the recovery points that it finds. Snapshots that are not needed any
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from winnow.logdir.checkpoints import (
     read_offset_checkpoint,
@@ -23,8 +23,7 @@ from winnow.logdir.names import (
     RECOVERY_POINT_CHECKPOINT,
 )
 from winnow.logdir.survey import LogDir
-from winnow.recovery.logs.values import LoadedLog, RecoveredLog
-from winnow.state import TopicPartition
+from winnow.recovery.logs.values import RecoveredLog
 from winnow.storage.contract import Storage
 
 MARKER = b'{"version":0,"brokerEpoch":-1}'
@@ -43,7 +42,16 @@ def finish_log_dir(
     path = log_dir.path
     sound = [(log, log.loaded) for log in logs if log.error is None and log.loaded is not None]
     loaded = {log.topic_partition: one for log, one in sound if log.is_counted}
-    _bound_high_watermarks(storage, path, loaded)
+    # Each high watermark moves into its log, as when a broker starts.
+    watermarks = f"{path}/{HIGH_WATERMARK_CHECKPOINT}"
+    highs = {
+        partition: max(
+            loaded[partition].log_start_offset, min(high, loaded[partition].log_end_offset)
+        )
+        for partition, high in read_offset_checkpoint(storage, watermarks).items()
+        if partition in loaded
+    }
+    update_offset_checkpoint(storage, watermarks, highs)
     starts = {partition: one.log_start_to_write for partition, one in loaded.items()}
     ends = {partition: one.log_end_offset for partition, one in loaded.items()}
     for name, offsets in ((LOG_START_CHECKPOINT, starts), (RECOVERY_POINT_CHECKPOINT, ends)):
@@ -57,23 +65,6 @@ def finish_log_dir(
         _write_marker(storage, path)
     for log, one in sound:
         remove_files(storage, f"{path}/{log.name}", one.truncation.old_snapshots)
-
-
-def _bound_high_watermarks(
-    storage: Storage, path: str, loaded: Mapping[TopicPartition, LoadedLog]
-) -> None:
-    """Move each high watermark into its log, as a broker does when it starts."""
-    file = f"{path}/{HIGH_WATERMARK_CHECKPOINT}"
-    before = read_offset_checkpoint(storage, file)
-    update_offset_checkpoint(
-        storage,
-        file,
-        {
-            partition: max(log.log_start_offset, min(before[partition], log.log_end_offset))
-            for partition, log in loaded.items()
-            if partition in before
-        },
-    )
 
 
 def _write_marker(storage: Storage, path: str) -> None:
