@@ -57,9 +57,6 @@ class JavaKeys:
             self._grow()
 
     def __iter__(self) -> Iterator[int]:
-        """Iterate by bucket; within a bucket, in the order in which `put` added them.
-        `computeIfAbsent` adds a key before the others.
-        """
         mask = self._capacity - 1
         keys = reversed(self._hashes) if self._computed else self._hashes
         return iter(sorted(keys, key=lambda key: self._hashes[key] & mask))

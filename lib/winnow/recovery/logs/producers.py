@@ -87,23 +87,23 @@ class ProducerManager:
         self._known.add(self.map_end)
         self._last_snapshot = self.map_end
 
-    def append(self, batches: Batches, *, path: str) -> list[AbortedTransaction]:
-        """Replay batches one by one, as the recovery of a segment does. Return the entries that its
-        transaction index gets.
-        """
-        return self._append(batches, self._keys, path)
-
     def load_batches(self, pieces: Iterable[Batches], *, path: str) -> None:
         """Replay all batches of one segment together, as a broker does to reach a state: new
         producers come in the order of a map of their own.
         """
         loaded = JavaKeys(computed=True)
         for batches in pieces:
-            self._append(batches, loaded, path)
+            self.append(batches, path=path, keys=loaded)
         for producer_id in loaded:
             self._keys.add(producer_id)
 
-    def _append(self, batches: Batches, keys: JavaKeys, path: str) -> list[AbortedTransaction]:
+    def append(
+        self, batches: Batches, *, path: str, keys: JavaKeys | None = None
+    ) -> list[AbortedTransaction]:
+        """Replay batches one by one, as the recovery of a segment does. Return the entries that its
+        transaction index gets. `keys` gets the producers; None: the map of this manager.
+        """
+        keys = self._keys if keys is None else keys
         rows = batches.rows[batches.rows["producer_id"] > NO_PRODUCER]
         if not len(rows):
             return []
@@ -167,7 +167,6 @@ class ProducerManager:
         first_of = self._open()
         open_ids = first_of.keys() | {*rows["producer_id"][transactional & ~control].tolist()}
         chosen = np.isin(rows["producer_id"], np.fromiter(open_ids, np.int64))
-        chosen[chosen] = _changes(rows["producer_id"][chosen], (transactional & ~control)[chosen])
         aborted = []
         for offset, producer_id, is_control, is_transactional in zip(
             rows["base_offset"][chosen].tolist(),
@@ -180,7 +179,15 @@ class ProducerManager:
                 if is_transactional:
                     first_of.setdefault(producer_id, offset)
                 elif producer_id in first_of:
-                    raise _outside_transaction(producer_id, offset, path)
+                    raise CorruptLogError(
+                        "a producer wrote outside its open transaction",
+                        expected="a transactional batch or a marker",
+                        found=f"a batch of producer {producer_id} at offset {offset} without a "
+                        "transaction",
+                        where=path,
+                        hint="Kafka's loader fails here, too. Copy the partition from another "
+                        "replica.",
+                    )
                 continue
             marker = markers.get(offset)
             if marker is None or producer_id not in first_of:
@@ -192,25 +199,3 @@ class ProducerManager:
             known = self._first_unreplicated
             self._first_unreplicated = first if known is None else min(known, first)
         return aborted
-
-
-def _changes(producer_ids: NDArray[np.int64], data: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return False for transactional data that follows other such data of the same producer: its
-    transaction is open already.
-    """
-    order = np.argsort(producer_ids, kind="stable")
-    repeated = np.zeros(len(order), np.bool_)
-    repeated[1:] = (np.diff(producer_ids[order]) == 0) & data[order][1:] & data[order][:-1]
-    changes = np.ones(len(order), np.bool_)
-    changes[order] = ~repeated
-    return changes
-
-
-def _outside_transaction(producer_id: int, offset: int, path: str) -> CorruptLogError:
-    return CorruptLogError(
-        "a producer wrote outside its open transaction",
-        expected="a transactional batch or a marker",
-        found=f"a batch of producer {producer_id} at offset {offset} without a transaction",
-        where=path,
-        hint="Kafka's loader fails here, too. Copy the partition from another replica.",
-    )
