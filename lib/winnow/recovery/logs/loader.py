@@ -24,6 +24,7 @@ from winnow.logdir.indexes.index import (
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import (
     INDEX,
+    INDEX_SUFFIXES,
     LEADER_EPOCHS,
     LOG,
     SNAPSHOT,
@@ -147,9 +148,8 @@ class _Loader:
             try:
                 self._recover(segment, segment.why)
             except OffsetOrderError:  # the loader gives it up
-                self._set(
-                    segment, b"", b"", [], size=0, end=segment.base, why="its offsets go back"
-                )
+                why = "its offsets go back"
+                self._set(segment, (b"", b"", b""), size=0, end=segment.base, why=why)
             if segment.size < size:
                 self._remove(unflushed[number + 1 :])
                 return
@@ -203,25 +203,20 @@ class _Loader:
             raise
         if goes_back:
             end = end_of_log(path, size, segment.base, index)
-        self._set(segment, index, timeindex, aborted, size=size, end=end, why=why)
+        built = (index, timeindex, encode_txn_index(aborted))
+        self._set(segment, built, size=size, end=end, why=why)
         manager.take_snapshot()
 
     def _set(
-        self,
-        segment: _Segment,
-        index: bytes,
-        timeindex: bytes,
-        aborted: Sequence[AbortedTransaction],
-        *,
-        size: int,
-        end: int,
-        why: str,
+        self, segment: _Segment, built: Sequence[bytes], *, size: int, end: int, why: str
     ) -> None:
-        """Set what the recovery of a segment leaves."""
-        txnindex = TXNINDEX in segment.files or segment.name(TXNINDEX) in self._entries
-        segment.files = {INDEX: index, TIMEINDEX: timeindex}
-        if aborted or txnindex:
-            segment.files[TXNINDEX] = encode_txn_index(aborted)
+        """Set what the recovery of a segment leaves. Only a new transaction index is not empty."""
+        known = {INDEX, TIMEINDEX, *segment.files}
+        segment.files = {
+            suffix: data
+            for suffix, data in zip(INDEX_SUFFIXES, built, strict=True)
+            if data or suffix in known or segment.name(suffix) in self._entries
+        }
         segment.size, segment.next_offset, segment.why = size, end, why
 
     def _remove(self, segments: Sequence[_Segment]) -> None:
