@@ -7,6 +7,7 @@ reason and left unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from winnow.arguments import checked
@@ -99,26 +100,22 @@ def recover_log_dirs(
 def _places_of(
     storage: Storage, places: Sequence[tuple[LogDir, TopicPartition]], run_id: str | None
 ) -> list[tuple[LogDir, TopicPartition]]:
-    kept = [_kept_run_ids(storage, f"{log_dir.path}/{at}") for log_dir, at in places]
-    chosen = [place for place, runs in zip(places, kept, strict=True) if run_id in runs]
+    """Return those of the partitions that keep something of this run."""
+    chosen, known = [], set[str]()
+    for log_dir, at in places:
+        # Where they can't be read, nothing is put back or removed. The others are still handled.
+        with suppress(FAILS_ONE_PARTITION):
+            runs = kept_run_ids(storage, f"{log_dir.path}/{at}")
+            known.update(runs)
+            if run_id in runs:
+                chosen.append((log_dir, at))
     if not chosen:
-        known = sorted({other for runs in kept for other in runs})
         raise UsageError(
             "no partition keeps anything of this run",
-            expected=" or ".join(known) or "a run of `clean --keep-replaced`",
+            expected=" or ".join(sorted(known)) or "a run of `clean --keep-replaced`",
             found=str(run_id),
         )
     return chosen
-
-
-def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Return the ids of runs that keep something here; empty if they can't be read. Then nothing is
-    put back or removed in this directory, and the others are still handled.
-    """
-    try:
-        return kept_run_ids(storage, directory)
-    except FAILS_ONE_PARTITION:
-        return ()
 
 
 class _Partition:
