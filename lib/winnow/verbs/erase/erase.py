@@ -10,7 +10,7 @@ would bring erased records back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -184,35 +184,29 @@ class _Erasure:
         self, wave: Sequence[_Waiting], outcomes: Sequence[_Rewritten | Failure]
     ) -> None:
         """Commit several partitions at a time, the segments of each in ascending order."""
-        commits: dict[str, list[Callable[[], None]]] = {}
+        segments: dict[str, list[tuple[Target, SegmentWork, _Rewritten | Failure]]] = {}
         for (partition, work), outcome in zip(wave, outcomes, strict=True):
-            commit = partial(self._commit, partition, work, outcome)
-            commits.setdefault(work.directory, []).append(commit)
-        progress = self.request.progress
-        progress.stage(f"committing {counted(len(commits), 'partition')}", total_tasks=len(commits))
-
-        def commit_each(segments: Sequence[Callable[[], None]]) -> None:
-            for commit in segments:
-                commit()
-
+            segments.setdefault(work.directory, []).append((partition, work, outcome))
         commit_several(
-            [partial(commit_each, segments) for segments in commits.values()],
-            [*commits],
-            progress,
+            [partial(self._commit, each) for each in segments.values()],
+            [*segments],
+            self.request.progress,
+            doing=f"committing {counted(len(segments), 'partition')}",
         )
 
-    def _commit(self, partition: Target, work: SegmentWork, outcome: _Rewritten | Failure) -> None:
-        """Commit one segment. The first failure ends the partition."""
-        if self.request.stop.reason is not None:
-            partition.why = partition.why or self._stopped()
-        if isinstance(outcome, Failure):
-            partition.why = partition.why or outcome
-        elif partition.why is None:
-            staged, erased = outcome
-            with partition.failing():
-                swap_group(self.request.storage, work.directory, staged)
-                partition.done["erased"] += erased
-                partition.replaced.append(work)
+    def _commit(self, segments: Sequence[tuple[Target, SegmentWork, _Rewritten | Failure]]) -> None:
+        """Commit segments of one partition. The first failure ends it."""
+        for partition, work, outcome in segments:
+            if self.request.stop.reason is not None:
+                partition.why = partition.why or self._stopped()
+            if isinstance(outcome, Failure):
+                partition.why = partition.why or outcome
+            elif partition.why is None:
+                staged, erased = outcome
+                with partition.failing():
+                    swap_group(self.request.storage, work.directory, staged)
+                    partition.done["erased"] += erased
+                    partition.replaced.append(work)
 
     def prove_if_possible(self, partitions: Sequence[Target]) -> None:
         """Prove. If that fails or is stopped, each partition says so: what was erased must be

@@ -46,17 +46,13 @@ class Target:
 
     state: PartitionState
     config: TopicConfig
-    copies: tuple[str, ...]
-    """See `PartitionErasure.copies`."""
-    remote: bool = False
-    """See `PartitionErasure.remote`."""
+    done: dict[str, Any]
+    """What is known of it and what was done, as fields of PartitionErasure."""
     found: list[SegmentMatches] | None = None
     """By segment; None if they were not read, or one of them can't be read."""
     why: Failure | None = None
     """Why it is not erased, or not completely."""
     replaced: list[SegmentWork] = field(default_factory=list)
-    done: dict[str, Any] = field(default_factory=dict)
-    """What was done, as fields of PartitionErasure."""
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -118,8 +114,6 @@ class Target:
             **Place(state.log_dir, state.topic_partition).named,
             segments=len(state.segments),
             bytes_before=state.log_bytes,
-            copies=self.copies,
-            remote=self.remote,
             **fields,
         )
 
@@ -174,7 +168,8 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
         for entry in storage.list_dir(place.directory)
         if entry.is_dir and entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
     )
-    return Target(state, known.config, copies, has_remote_storage(topic, known.config))
+    remote = has_remote_storage(topic, known.config)
+    return Target(state, known.config, done={"copies": copies, "remote": remote})
 
 
 def skipped(log_dirs: Sequence[LogDir], request: Request) -> tuple[list[str], list[str]]:
