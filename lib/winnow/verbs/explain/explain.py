@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
@@ -177,15 +177,14 @@ def _deleted_after(
     return deleted_segments(after, by_start_offset, request.now)
 
 
+@dataclass(frozen=True, slots=True)
 class _Searcher:
     """Looks for records of a partition, and finds their fates."""
 
-    def __init__(
-        self, sc: SparkContext, item: PartitionWork, ground: Ground, progress: Progress
-    ) -> None:
-        self._sc, self._ground, self._progress = sc, ground, progress
-        self._places = places(item)
-        self._search = ground.search(item.config.max_decompressed_message_bytes)
+    sc: SparkContext
+    item: PartitionWork
+    ground: Ground
+    progress: Progress
 
     def answer(self, offset: int | None, key: bytes | None) -> tuple[tuple[RecordFate, ...], int]:
         """Return the wanted records, and how many more there are. Raises UnreadableError."""
@@ -193,27 +192,23 @@ class _Searcher:
             return self._with_key(key)
         if offset is None:
             return (), 0
-        return (_outside(self._ground.state, offset) or self._at_offset(offset),), 0
+        return (_outside(self.ground.state, offset) or self._at_offset(offset),), 0
 
-    def _find(self, doing: str, places: Sequence[Place], **wanted: Any) -> list[Found]:  # noqa: ANN401 - fields of Search
-        return find(self._sc, replace(self._search, **wanted), places, self._progress, doing)
+    def _find(self, doing: str, places: Sequence[Place], **wanted: Any) -> Found:  # noqa: ANN401 - fields of Search
+        search = self.ground.search(self.item.config.max_decompressed_message_bytes)
+        return find(self.sc, replace(search, **wanted), places, self.progress, doing)
 
     def _with_key(self, key: bytes) -> tuple[tuple[RecordFate, ...], int]:
-        found = self._find("looking for the key", self._places, key=key, most=MOST)
-        latest = _latest_of(found)
-        records = [record for one in found for record in one.records]
-        older = sum(one.older for one in found) + max(len(records) - MOST, 0)
-        return tuple(
-            fate_of(record, self._ground, latest=latest) for record in records[-MOST:]
-        ), older
+        found = self._find("looking for the key", places(self.item), key=key, most=MOST)
+        shown = found.records[-MOST:]
+        fates = tuple(fate_of(record, self.ground, latest=found.latest) for record in shown)
+        return fates, found.older + len(found.records) - len(shown)
 
     def _at_offset(self, offset: int) -> RecordFate:
-        there = [place for place in self._places if place[0].base_offset <= offset][-1:]
+        there = [place for place in places(self.item) if place[0].base_offset <= offset][-1:]
         home = there[0][0].base_offset
-        found = self._find("looking for the record", there, offset=offset)
-        record = next((record for one in found for record in one.records), None)
-        if record is not None:
-            return fate_of(record, self._ground, latest=self._latest_of_key(record))
+        for record in self._find("looking for the record", there, offset=offset).records:
+            return fate_of(record, self.ground, latest=self._latest_of_key(record))
         words = (
             f"segment {home} has no record at this offset: an earlier cleaning removed it, or it "
             "never existed"
@@ -221,19 +216,15 @@ class _Searcher:
         return RecordFate(offset, Verdict.ABSENT, "S5.6", words, segment=home)
 
     def _latest_of_key(self, record: FoundRecord) -> int | None:
-        job = self._ground.job
+        job = self.ground.job
         if job is None or record.key is None or record.control or record.segment >= job.end_offset:
             return None
-        segments = self._ground.state.segments
+        segments = self.ground.state.segments
         dirty = {*segments_between(segments, job.first_dirty_offset, job.end_offset)}
-        there = [place for place in self._places if place[0] in dirty]
-        doing = "looking for later records of its key"
-        return _latest_of(self._find(doing, there, key=record.key, most=0))
-
-
-def _latest_of(found: Iterable[Found]) -> int | None:
-    """Return the last offset in the dirty range of the key that was searched for (S4)."""
-    return max((f.latest for f in found if f.latest is not None), default=None)
+        there = [place for place in places(self.item) if place[0] in dirty]
+        return self._find(
+            "looking for later records of its key", there, key=record.key, most=0
+        ).latest
 
 
 def _outside(state: PartitionState, offset: int) -> RecordFate | None:

@@ -77,8 +77,8 @@ Place: TypeAlias = tuple[Segment, Carried]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found in one segment. `latest` is the offset of the key's last record that counts in
-    the dirty range (S4), if there is one.
+    """What was found. `older`: how many records before them. `latest` is the offset of the key's
+    last record that counts in the dirty range (S4), if there is one.
     """
 
     records: tuple[FoundRecord, ...]
@@ -104,8 +104,8 @@ class Search:
 
 def find(
     sc: SparkContext, search: Search, places: Sequence[Place], progress: Progress, doing: str
-) -> list[Found]:
-    """Search each segment. Results are in the order of `places`. Raises UnreadableError.
+) -> Found:
+    """Search these segments, ascending. Raises UnreadableError.
 
     `doing` describes the search in the progress display.
     """
@@ -121,7 +121,11 @@ def find(
     )
     if isinstance(found, Failure):
         raise UnreadableError(found)
-    return found
+    return Found(
+        tuple(record for one in found for record in one.records),
+        sum(one.older for one in found),
+        max((one.latest for one in found if one.latest is not None), default=None),
+    )
 
 
 def find_in_segment(search: Search, place: Place) -> Found:
