@@ -47,8 +47,6 @@ class DirectoryCheck:
     findings: tuple[Finding, ...]
     logs: tuple[LogFile, ...] = ()
     """Its segments, ascending, then other files of batches."""
-    segments: int = 0
-    """How many of `logs` are segments."""
     snapshots: bool = False
     """True if there is a producer snapshot."""
 
@@ -82,7 +80,6 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
     return DirectoryCheck(
         findings=tuple(found),
         logs=(*segments, *_other_logs(place, files)),
-        segments=len(segments),
         snapshots=bool(snapshots),
     )
 

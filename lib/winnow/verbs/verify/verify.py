@@ -137,7 +137,8 @@ def all_findings(
     yield from directory.findings
     for log in logs:
         yield from log.findings
-    segments, checks = directory.logs[: directory.segments], logs[: directory.segments]
+    segments = [log for log in directory.logs if log.indexes is not None]
+    checks = logs[: len(segments)]
     yield from _transactions(place, segments, checks)
     yield from _entries(place, segments, checks)
     if place.recovered or not checks:
