@@ -121,10 +121,10 @@ class _Records:
         found: Array = (self.mask >> np.uint64(replica)) & np.uint64(1) != 0
         return found
 
-    def disagreeing(self) -> tuple[Array, Array]:
+    def disagreeing(self, among: Array) -> tuple[Array, Array]:
         """Return (record, replica) of entries unlike the first replica's at that offset."""
         content = self._entries["content"]
-        other = (content != content[self.first][self._record]).any(axis=1)
+        other = (content != content[self.first][self._record]).any(axis=1) & among[self._record]
         return self._record[other], self._owner[other].astype(np.int64)
 
     def last_offset_of(self, replica: int, among: Array) -> Array:
@@ -136,9 +136,7 @@ class _Records:
 
 
 def _contents(records: _Records, below: Array) -> Verdict:
-    record, replica = records.disagreeing()
-    chosen = below[record]
-    record, replica = record[chosen], replica[chosen]
+    record, replica = records.disagreeing(below)
     if not len(record):
         return SAME
     at = np.lexsort((replica, records.owner[record], records.offset[record]))[0]
