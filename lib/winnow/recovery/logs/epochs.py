@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from winnow.logdir.checkpoints import fold_leader_epochs
 
-_NONE = -1
-
 
 class LeaderEpochs:
     """(epoch, start offset), ascending in both. `changed`: a broker would have written it anew."""
@@ -19,7 +17,7 @@ class LeaderEpochs:
     @property
     def latest(self) -> int:
         """-1: none."""
-        return self.entries[-1][0] if self.entries else _NONE
+        return self.entries[-1][0] if self.entries else -1
 
     def assign(self, epoch: int, offset: int) -> None:
         """Add an epoch found in the log, if it is later than all that are known."""

@@ -39,7 +39,7 @@ def finish_log_dir(
 
     Only then the checkpoints lose the entries of other partitions, and the marker is written.
     """
-    path = log_dir.path
+    path, own = log_dir.path, f"{log_dir.path}/{META_PROPERTIES}"
     sound = [(log, log.loaded) for log in logs if log.error is None and log.loaded is not None]
     loaded = {log.topic_partition: one for log, one in sound if log.is_counted}
     # Each high watermark moves into its log, as when a broker starts.
@@ -57,21 +57,16 @@ def finish_log_dir(
     for name, offsets in ((LOG_START_CHECKPOINT, starts), (RECOVERY_POINT_CHECKPOINT, ends)):
         if whole:
             lines = [f"{p.topic} {p.partition} {o}" for p, o in offsets.items() if o is not None]
-            own = f"{path}/{META_PROPERTIES}"
             write_checkpoint(storage, f"{path}/{name}", lines, attributes_of=own)
         else:
             update_offset_checkpoint(storage, f"{path}/{name}", offsets)
     if whole:
-        _write_marker(storage, path)
+        marker = f"{path}/{CLEAN_SHUTDOWN}"
+        if storage.exists(marker):
+            storage.unlink(marker)
+        storage.create(marker, MARKER)
+        storage.copy_attributes(own, marker)
+        storage.fsync_file(marker)
+        storage.fsync_dir(path)
     for log, one in sound:
         remove_files(storage, f"{path}/{log.name}", one.truncation.old_snapshots)
-
-
-def _write_marker(storage: Storage, path: str) -> None:
-    marker = f"{path}/{CLEAN_SHUTDOWN}"
-    if storage.exists(marker):
-        storage.unlink(marker)
-    storage.create(marker, MARKER)
-    storage.copy_attributes(f"{path}/{META_PROPERTIES}", marker)
-    storage.fsync_file(marker)
-    storage.fsync_dir(path)

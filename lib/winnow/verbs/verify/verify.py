@@ -185,10 +185,7 @@ def _entries(
     place: Scope, segments: Sequence[LogFile], checks: Sequence[LogCheck]
 ) -> Iterator[Finding]:
     """Check what transaction indexes say of earlier segments. Report each one's first fault."""
-    known = [
-        (check.runs, check.promises)
-        for check in takewhile(lambda c: c.promises is not None, checks)
-    ]
+    known = takewhile(all, ((check.runs, check.promises) for check in checks))
     reported: set[int] = set()
     for number, fault in across(
         [(runs, promised) for runs, promised in known if runs is not None and promised is not None],
