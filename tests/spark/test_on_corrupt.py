@@ -351,10 +351,16 @@ def _try(spark: SparkSession, log_dir: Path, name: str) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "code"), [(torn(1), 1), (flipped_bit, 3)], ids=["seen at once", "found later"]
+    ("damage", "code", "room"),
+    [(torn(1), 1, None), (flipped_bit, 3, None), (flipped_bit, 3, 50_000)],
+    ids=["seen at once", "found later", "found in little room"],
 )
 def test_fail_compacts_nothing_beside_damage(
-    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], str], code: int
+    spark: SparkSession,
+    tmp_path: Path,
+    damage: Callable[[Path], str],
+    code: int,
+    room: int | None,
 ) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     damage(add_partition(log_dir, "q-bad-0", SOURCE))
@@ -362,7 +368,7 @@ def test_fail_compacts_nothing_beside_damage(
     add_partition(log_dir, "q-d-0", "d-size-0")
     before = files_of(log_dir)
     sets = (*SETS, "q-d:cleanup.policy=delete", "q-d:retention.bytes=200000", "q-d:retention.ms=-1")
-    result = run(clean, spark, log_dir, sets=sets, on_corrupt="fail")
+    result = run(clean, spark, log_dir, sets=sets, on_corrupt="fail", max_extra_space=room)
     assert result.exit_code == code
     results = by_name(result)
     assert "damaged" in (results["q-good-0"].error or "")

@@ -70,10 +70,7 @@ def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request) 
             retained[number] = run.results[number]
             waiting[number] = following[number]
     run.request = request
-    if _stops(run):
-        run.results |= {n: report.failed(round_.item, NOT_BEGUN) for n, round_ in run.tight.items()}
-    else:
-        run.results |= compact_tight(run, run.tight)
+    compact_tight(run)
     final = []
     for number, first in enumerate(prepared):
         result = run.results[number]
@@ -140,7 +137,7 @@ def _carry_out_portion(run: Run, portion: Mapping[int, Prepared]) -> dict[int, P
     left = iter(order)
     for wave in waves([rounds[number].job for number in order], run.room):
         numbers = list(islice(left, len(wave)))
-        if _stops(run):
+        if run.ends():
             results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
             continue
         done = compact(run, [rounds[number] for number in numbers])
@@ -180,14 +177,6 @@ def _retain(run: Run, items: Mapping[int, PartitionWork]) -> dict[int, Prepared]
     )
     run.results |= zip(items, done, strict=True)
     return compacted_next(run.sc, items, run.results, request)
-
-
-def _stops(run: Run) -> bool:
-    """Return whether `--on-corrupt=fail` ends the run: reading records has found damage."""
-    return run.request.on_corrupt == "fail" and any(
-        result.error is not None and result.error_code == CorruptLogError.exit_code
-        for result in run.results.values()
-    )
 
 
 def compacted_next(

@@ -68,6 +68,13 @@ class Run:
         """Return the room that there is now. Call this while nothing is staged."""
         return room_for(self.request, held=self.kept_bytes)
 
+    def ends(self) -> bool:
+        """Whether `--on-corrupt=fail` ends the run: reading records has found damage."""
+        return self.request.on_corrupt == "fail" and any(
+            result.error is not None and result.error_code == CorruptLogError.exit_code
+            for result in self.results.values()
+        )
+
 
 def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
     """Compact the rounds and return one result for each. Several must fit on disk together."""

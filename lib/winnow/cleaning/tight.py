@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from winnow.cleaning.compact import Run, compact
+from winnow.cleaning.compact import NOT_BEGUN, Run, compact
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
-from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import Weigh, Weighed, weigh
 from winnow.cleaning.space import needed_bytes, no_space
@@ -53,24 +52,33 @@ def measure(
     return weighed, dict(exact)
 
 
-def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionResult]:
-    """Compact rounds whose limits do not fit, the smallest first. Each makes room for the next."""
-    request = run.request
+def compact_tight(run: Run) -> None:
+    """Compact `run.tight`, the smallest first. Each makes room for the next."""
+    request, results, rounds = run.request, run.results, run.tight
+    if run.ends():
+        results |= {
+            number: report.failed(round_.item, NOT_BEGUN) for number, round_ in rounds.items()
+        }
+        return
     measured = attempted(
         lambda: measure(rounds, lambda jobs: weigh(run.sc, jobs, request), request), request.stop
     )
     if isinstance(measured, Failure):
-        return {
+        results |= {
             number: report.given_up(round_.item, measured, request.stop)
             for number, round_ in rounds.items()
         }
+        return
     weighed, exact = measured
-    results = {
+    results |= {
         number: report.failed(rounds[number].item, why)
         for number, why in weighed.items()
         if isinstance(why, Failure)
     }
     for number, round_ in exact.items():
+        if run.ends():
+            results[number] = report.failed(round_.item, NOT_BEGUN)
+            continue
         needed, room = needed_bytes(round_.job, request), run.room().at(round_.job.directory)
         ready = round_
         if needed > room and request.stop.reason is None:  # a stop explains any failure
@@ -83,7 +91,6 @@ def compact_tight(run: Run, rounds: Mapping[int, Round]) -> dict[int, PartitionR
                 results[number] = report.failed(round_.item, failure(error))
                 continue
         [results[number]] = compact(run, [ready])
-    return results
 
 
 def _exact(round_: Round, weighed: Sequence[CleanedGroup]) -> Round:
