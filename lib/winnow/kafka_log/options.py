@@ -136,15 +136,15 @@ def parse_options(options: Mapping[str, str]) -> Options:
     """Parse the options that Spark passes, whose names may be in any case. Raises UsageError."""
     names = {name.lower(): name for name in OPTIONS}
     given: dict[str, str] = {}
+    if any(name.lower() == "provider" for name in options):  # Spark describes a table beside them
+        raise UsageError(
+            "kafka-log can't be a table of a catalog",
+            expected="a view, or spark.read",
+            found="CREATE TABLE",
+            hint=_NO_TABLE,
+        )
     for name, value in options.items():
         low = name.lower()
-        if low == "provider":  # Spark describes a table, beside the options
-            raise UsageError(
-                "kafka-log can't be a table of a catalog",
-                expected="a view, or spark.read",
-                found="CREATE TABLE",
-                hint=_NO_TABLE,
-            )
         if low not in names:
             near = difflib.get_close_matches(low, names, n=1)
             hint = f"Did you mean {names[near[0]]}?" if near else f"There are {', '.join(OPTIONS)}."
