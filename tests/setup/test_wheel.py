@@ -15,7 +15,7 @@ import pytest
 from winnow.compiled import place
 
 ROOT = Path(__file__).parents[2]
-COMPILED_FIRST = "winnow.wire.walk-"
+COMPILED_FIRST = "winnow.wire.walk."
 BUILT_FROM = (
     "lib",
     "conf",
