@@ -21,6 +21,7 @@ quick="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC $quiet_java"
 if [[ -s $class_archive ]]; then quick+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
 export SPARK_SUBMIT_OPTS="$quick${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
 cd "$root"
-# For all tests: two processes, each with a whole file at a time, in the order of tests/conftest.py.
-(($#)) || set -- --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# For all tests: three processes, each with a whole file at a time, in the order of
+# tests/conftest.py.
+(($#)) || set -- --numprocesses 3 --dist loadfile --no-loadscope-reorder
 exec "$python_in_venv" -m pytest "$@"
