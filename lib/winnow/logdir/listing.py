@@ -179,25 +179,15 @@ def recovered_listing(
     """Return the log that a broker recovers (S8.2). `reads`: of all unflushed segments, ascending,
     except those in `unread`, which lie behind a cut.
 
-    A segment that was read has its valid bytes, and the timestamps of its batches: a broker
-    rebuilds its indexes. Segments behind a cut are left out, and leader epochs that begin at the
-    end or later.
+    Segments behind a cut are left out, and leader epochs that begin at the end or later.
     """
     behind = {segment.base_offset: segment.log_bytes for segment in unread}
     recovered = recovered_end(reads, listing.directory, behind)
-    found = {read.base_offset: read for read in reads}
+    found = {read.segment.base_offset: read.segment for read in reads}
     return replace(
         listing,
         segments=tuple(
-            replace(
-                segment,
-                log_bytes=read.valid_bytes,
-                last_timeindex_timestamp=read.max_timestamp,
-                first_batch_max_timestamp=read.first_batch_max_timestamp,
-                rebuilt=(read.index_bytes, read.timeindex_bytes),
-            )
-            if (read := found.get(segment.base_offset))
-            else segment
+            found.get(segment.base_offset, segment)
             for segment in listing.segments
             if segment.base_offset not in recovered.removed
         ),

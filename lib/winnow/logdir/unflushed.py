@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -48,26 +48,18 @@ _MAX_SIGNED = 127
 
 
 @pickled_by_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SegmentRead:
     """What a broker finds when it recovers one segment."""
 
-    base_offset: int
+    segment: Segment
+    """As the broker leaves it: with its valid bytes, and the timestamps of its batches."""
     log_bytes: int
-    valid_bytes: int
-    """A broker cuts the file here."""
+    """Size of the file, which the broker cuts to `segment.log_bytes`."""
     next_offset: int
     """The offset after the last valid batch; the base offset if there is none."""
     stopped: str | None
     """Why the rest is cut. None: the file ends with a whole batch."""
-    max_timestamp: int
-    """Largest maxTimestamp of its batches, ms; -1 if none is known."""
-    first_batch_max_timestamp: int
-    """maxTimestamp of the first batch, -1 if there is none or it is unknown (S3.4)."""
-    index_bytes: int
-    """Size of the `.index` that a broker rebuilds."""
-    timeindex_bytes: int
-    """Size of the `.timeindex` that a broker rebuilds."""
 
 
 def unflushed_from(bases: Sequence[int], recovery_point: int) -> int:
@@ -80,20 +72,19 @@ def unflushed_from(bases: Sequence[int], recovery_point: int) -> int:
     return max(0, below - 1)
 
 
-def read_segment(
-    directory: str, base_offset: int, log_bytes: int, *, index_interval_bytes: int
-) -> SegmentRead:
-    """Read a `.log` of `log_bytes` as a broker does that recovers it.
+def read_segment(directory: str, segment: Segment, *, index_interval_bytes: int) -> SegmentRead:
+    """Read the `.log` of a listed segment as a broker does that recovers it.
 
     Raises CorruptLogError where a broker would not simply cut the log: offsets that do not ascend
     in batches whose CRC matches, offsets too far from the base offset, or a control batch that ends
     no transaction.
     """
+    base_offset = segment.base_offset
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     builder = IndexBuilder(base_offset=base_offset, index_interval_bytes=index_interval_bytes)
     end, stopped = End(0, base_offset), None
     max_timestamp, first = NO_TIMESTAMP, None
-    with map_range(path, 0, log_bytes, gradually=True) as buf:
+    with map_range(path, 0, segment.log_bytes, gradually=True) as buf:
         for item in valid_batches(buf, path, base_offset):
             if isinstance(item, str):
                 stopped = item
@@ -105,20 +96,16 @@ def read_segment(
                 first = int(item["max_timestamp"][0])
             max_timestamp = max(max_timestamp, int(item["max_timestamp"].max()))
             end = end_of(item[-1])
-            release(buf, end.position)
         del buf
     index, timeindex = builder.finish()
-    return SegmentRead(
-        base_offset=base_offset,
-        log_bytes=log_bytes,
-        valid_bytes=end.position,
-        next_offset=end.next_offset,
-        stopped=stopped,
-        max_timestamp=max_timestamp,
+    recovered = replace(
+        segment,
+        log_bytes=end.position,
+        last_timeindex_timestamp=max_timestamp,
         first_batch_max_timestamp=NO_TIMESTAMP if first is None else first,
-        index_bytes=len(index),
-        timeindex_bytes=len(timeindex),
+        rebuilt=(len(index), len(timeindex)),
     )
+    return SegmentRead(recovered, segment.log_bytes, end.next_offset, stopped)
 
 
 def recovered_end(
@@ -133,18 +120,20 @@ def recovered_end(
     cut = next((at for at, read in enumerate(reads) if read.stopped is not None), None)
     kept = reads if cut is None else reads[: cut + 1]
     for read, following in pairwise(kept):
-        if read.next_offset > following.base_offset:
-            raise overlap(directory, read.base_offset, read.next_offset, following.base_offset)
-    last = kept[-1]
-    removed = {read.base_offset: read.log_bytes for read in reads[len(kept) :]} | dict(behind or {})
+        base, limit = read.segment.base_offset, following.segment.base_offset
+        if read.next_offset > limit:
+            raise overlap(directory, base, read.next_offset, limit)
+    last, active = kept[-1], kept[-1].segment
+    removed = {read.segment.base_offset: read.log_bytes for read in reads[len(kept) :]}
+    removed |= behind or {}
     return Recovered(
-        first_read=reads[0].base_offset,
+        first_read=reads[0].segment.base_offset,
         end_offset=last.next_offset,
-        cut_segment=None if last.stopped is None else last.base_offset,
-        cut_position=last.valid_bytes,
+        cut_segment=None if last.stopped is None else active.base_offset,
+        cut_position=active.log_bytes,
         why_cut=last.stopped,
         removed=tuple(sorted(removed)),
-        lost_bytes=last.log_bytes - last.valid_bytes + sum(removed.values()),
+        lost_bytes=last.log_bytes - active.log_bytes + sum(removed.values()),
     )
 
 
@@ -168,10 +157,8 @@ def whole_end(directory: str, segment: Segment) -> End:
         suppress(CorruptLogError),  # a whole entry that is no batch
     ):
         for item in valid_batches(buf, path, segment.base_offset):
-            if isinstance(item, str):
-                break
-            end = end_of(item[-1])
-            release(buf, end.position)
+            if not isinstance(item, str):
+                end = end_of(item[-1])
     return end
 
 
@@ -222,7 +209,7 @@ def valid_batches(
     buf: Bytes, path: str, base_offset: int, *, as_loader: bool = False
 ) -> Iterator[Rows | str]:
     """Yield BATCH rows of valid batches in pieces, and at last the reason for a cut, if there is
-    one.
+    one. When the next piece is requested, the pages of a mapped `buf` up to there are released.
 
     Raises CorruptLogError where a broker would not simply cut, before a batch whose CRC matches: if
     its offsets do not ascend, or are invalid. With `as_loader`, offsets may go back, and a magic
@@ -241,6 +228,7 @@ def valid_batches(
         if bad != 0 and count:
             valid = found[:bad] if bad > 0 else found
             yield valid
+            release(buf, end_of(valid[-1]).position)
             least = int(valid["last_offset"][-1]) + 1
         if bad >= 0:
             at = int(found["position"][bad])
@@ -259,8 +247,8 @@ def valid_batches(
                 yield _why_cut(buf, path, position, status, least)
                 return
             yield unusual
-            least = int(unusual["last_offset"][0]) + 1
-            position += int(unusual["size"][0])
+            position, least = astuple(end_of(unusual[0]))
+            release(buf, position)
 
 
 def _of_higher_magic(buf: Bytes, path: str, position: int) -> Rows | None:

@@ -57,12 +57,7 @@ def _unflushed(listing: SegmentListing) -> list[Segment]:
 
 def _read(work: tuple[Place, Segment]) -> SegmentRead:
     place, segment = work
-    return read_segment(
-        place.directory,
-        segment.base_offset,
-        segment.log_bytes,
-        index_interval_bytes=place.index_interval_bytes,
-    )
+    return read_segment(place.directory, segment, index_interval_bytes=place.index_interval_bytes)
 
 
 def _with_reads(listed: Listed, found: Sequence[SegmentRead | Failure]) -> Listed | Failure:

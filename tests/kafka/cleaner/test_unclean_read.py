@@ -19,7 +19,9 @@ from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
 from tests.kafka.judge.judge import Kafka
 from tests.spark.runs import NOW, by_name, changes, clean, files_of, run
 from winnow.errors import CorruptLogError
+from winnow.logdir.listing import list_segments
 from winnow.logdir.unflushed import read_segment, recovered_end
+from winnow.storage.local import LocalStorage
 
 pytestmark = pytest.mark.spark
 
@@ -190,11 +192,11 @@ def test_end_of_a_log_with_any_torn_tail_is_that_of_kafkas_loader(
         copy_tree(sound / name, directory)
         victim = rng.choice(logs(directory)[-3:])
         victim.write_bytes(mutated(victim.read_bytes(), rng))
-        sizes = {int(log.stem): log.stat().st_size for log in logs(directory)}
+        listed = list_segments(LocalStorage(), str(directory), trusted_end=-1).segments
         try:
             reads = [
-                read_segment(str(directory), base, size, index_interval_bytes=4096)
-                for base, size in sizes.items()
+                read_segment(str(directory), segment, index_interval_bytes=4096)
+                for segment in listed
             ]
         except CorruptLogError:
             refused += 1
@@ -206,16 +208,16 @@ def test_end_of_a_log_with_any_torn_tail_is_that_of_kafkas_loader(
         cuts += found.why_cut is not None
         kept = {int(log.stem): log.stat().st_size for log in logs(directory)}
         assert kept == {
-            read.base_offset: read.valid_bytes
-            for read in reads
-            if read.base_offset not in found.removed
+            segment.base_offset: segment.log_bytes
+            for segment in (read.segment for read in reads)
+            if segment.base_offset not in found.removed
         }, number
         # The loader preallocates the indexes of the active segment.
-        for read in reads:
-            if read.base_offset in kept and read.base_offset != max(kept):
-                index = directory / f"{read.base_offset:020d}.index"
-                sizes_of = [index.stat().st_size, index.with_suffix(".timeindex").stat().st_size]
-                assert sizes_of == [read.index_bytes, read.timeindex_bytes], number
+        for segment in (read.segment for read in reads):
+            if segment.base_offset in kept and segment.base_offset != max(kept):
+                index = directory / f"{segment.base_offset:020d}.index"
+                sizes_of = (index.stat().st_size, index.with_suffix(".timeindex").stat().st_size)
+                assert sizes_of == segment.rebuilt, number
     assert cuts > 80
     assert refused < 15
 

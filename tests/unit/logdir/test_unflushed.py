@@ -11,10 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.twins.encoding import encode_batch
+from tests.unit.policy.states import segment
 from winnow.errors import CorruptLogError
 from winnow.logdir import unflushed
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.unflushed import SegmentRead, read_segment, recovered_end, unflushed_from
+from winnow.state import Segment
 from winnow.wire.buffers import as_bytes
 from winnow.wire.crc import crc32c
 from winnow.wire.plain import Record
@@ -30,7 +32,11 @@ def batch(offset: int, *, records: int = 1, timestamp: int = 1_000) -> bytes:
 
 def read(directory: Path, data: bytes, *, interval: int = 4096) -> SegmentRead:
     (directory / segment_file(BASE, LOG)).write_bytes(data)
-    return read_segment(str(directory), BASE, len(data), index_interval_bytes=interval)
+    return read_segment(str(directory), listed(BASE, len(data)), index_interval_bytes=interval)
+
+
+def listed(base: int, size: int) -> Segment:
+    return segment(base, size, last=-1)
 
 
 def plain_read(data: bytes) -> tuple[int, int, int]:
@@ -64,17 +70,17 @@ def test_recovery_begins_with_the_segment_of_the_recovery_point(
 def test_whole_segment_is_read_to_its_end(tmp_path: Path) -> None:
     data = batch(100, records=3, timestamp=5_000) + batch(103) + batch(110)
     found = read(tmp_path, data, interval=0)
-    assert (found.valid_bytes, found.next_offset, found.stopped) == (len(data), 111, None)
-    assert found.max_timestamp == 5_102
-    assert found.first_batch_max_timestamp == 5_102
+    assert (found.segment.log_bytes, found.next_offset, found.stopped) == (len(data), 111, None)
+    assert found.segment.last_timeindex_timestamp == 5_102
+    assert found.segment.first_batch_max_timestamp == 5_102
     # The first batch never has an entry; the time index has one more, for the newest record.
-    assert (found.index_bytes, found.timeindex_bytes) == (16, 12)
+    assert found.segment.rebuilt == (16, 12)
 
 
 def test_empty_segment_ends_at_its_base_offset(tmp_path: Path) -> None:
     found = read(tmp_path, b"")
-    assert (found.valid_bytes, found.next_offset, found.stopped) == (0, BASE, None)
-    assert (found.max_timestamp, found.index_bytes, found.timeindex_bytes) == (-1, 0, 0)
+    assert (found.segment.log_bytes, found.next_offset, found.stopped) == (0, BASE, None)
+    assert (found.segment.last_timeindex_timestamp, found.segment.rebuilt) == (-1, (0, 0))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +101,7 @@ def test_tail_that_is_no_batch_is_cut(tmp_path: Path, tail: bytes, words: str) -
     whole = batch(100) + batch(101)
     for behind in (b"", batch(103)):
         found = read(tmp_path, whole + tail + behind)
-        assert (found.valid_bytes, found.next_offset) == (len(whole), 102)
+        assert (found.segment.log_bytes, found.next_offset) == (len(whole), 102)
         assert found.stopped is not None
         assert words in found.stopped or (behind and "batch" in found.stopped)
 
@@ -143,22 +149,14 @@ def test_any_change_is_read_as_by_the_plain_twin(tmp_path: Path, data: st.DataOb
             # No CRC covers the base offset: such a batch is valid, and out of order.
             assert how in ("zeros", "noise")
             return
-    assert (found.valid_bytes, found.next_offset, found.max_timestamp) == plain_read(changed)
-    assert (found.stopped is None) == (found.valid_bytes == len(changed))
+    left = found.segment
+    assert (left.log_bytes, found.next_offset, left.last_timeindex_timestamp) == plain_read(changed)
+    assert (found.stopped is None) == (left.log_bytes == len(changed))
 
 
 def a_read(base: int, *, size: int = 100, valid: int = 100, end: int | None = None) -> SegmentRead:
-    return SegmentRead(
-        base_offset=base,
-        log_bytes=size,
-        valid_bytes=valid,
-        next_offset=base + 10 if end is None else end,
-        stopped=None if valid == size else "torn",
-        max_timestamp=-1,
-        first_batch_max_timestamp=-1,
-        index_bytes=0,
-        timeindex_bytes=0,
-    )
+    stopped = None if valid == size else "torn"
+    return SegmentRead(listed(base, valid), size, base + 10 if end is None else end, stopped)
 
 
 def test_first_cut_ends_the_log_and_later_segments_are_removed() -> None:

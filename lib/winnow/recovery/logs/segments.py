@@ -12,7 +12,7 @@ from winnow.logdir.batches import HeaderWalk, Piece, records_of
 from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK
 from winnow.logdir.unflushed import valid_batches
 from winnow.policy.producers import Marker
-from winnow.storage.segment_io import map_range, release
+from winnow.storage.segment_io import map_range
 from winnow.survey.gather import control_columns, markers_of
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, MAX_OFFSET_SPAN, NO_PRODUCER, is_wrapper
 from winnow.wire.buffers import Bytes, Rows, copied
@@ -52,7 +52,6 @@ def recovered_batches(path: str, size: int, base_offset: int) -> Iterator[Batche
                     "the partition from another replica.",
                 )
             yield Batches(item, _markers(buf, item, path))
-            release(buf, int(item["position"][-1]) + int(item["size"][-1]))
         del buf
 
 
