@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,27 +41,23 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.storage.contract import Storage
-from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
+from winnow.wire.batch import BATCH, DELETE_HORIZON, MAX_MAGIC
 from winnow.wire.buffers import Rows
 
-Batches = np.ndarray[Any, np.dtype[np.void]]
-"""Rows of dtype _BATCH."""
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-_BATCH = np.dtype(
-    [
-        ("base_offset", np.int64),
-        ("last_offset", np.int64),
-        ("crc", np.uint32),
-        ("record_count", np.int32),
-        ("attributes", np.int16),
-        ("magic", np.uint8),
-        ("file", np.int64),  # the base offset in its name
-        ("position", np.int64),
-    ]
-)
-_NO_BATCHES = np.empty(0, _BATCH)
+
+class _Part(NamedTuple):
+    """Batches of one file, dtype BATCH. Their positions count from byte `start` of it."""
+
+    file: int
+    """The base offset in its name."""
+    rows: Rows
+    start: int
+
+
+_NO_PART = _Part(-1, np.empty(0, BATCH), 0)
 _HINT = (
     "Nothing was removed. Keep a copy of this directory. If the segments beside the .swap files "
     "are whole, move the "
@@ -104,9 +100,7 @@ def check_swaps(
     if contained:
         return end
     if found.mismatch is not None:
-        file, position, offset = (
-            int(found.mismatch[name]) for name in ("file", "position", "base_offset")
-        )
+        file, offset, position = found.mismatch
         raise _refused(
             "a .swap log has a batch that is in none of the segments it would replace",
             expected="a batch with the same offsets in one of them",
@@ -128,7 +122,7 @@ def check_swaps(
 
 def _outputs(
     storage: Storage, directory: str, logs: Sequence[str], sizes: Mapping[str, int]
-) -> Iterator[Batches]:
+) -> Iterator[_Part]:
     """Yield the batches of all `.swap` logs, ascending. Raises CorruptLogError for a batch that is
     unreadable or has a wrong CRC or offset.
     """
@@ -158,12 +152,12 @@ def _outputs(
                     where=f"{path} at byte {item.position(wrong)}",
                 )
             end = int(item.rows["last_offset"][-1]) + 1
-            yield _columns(item.rows, base, item.start)
+            yield _Part(base, item.rows, item.start)
 
 
 def _sources(
     storage: Storage, directory: str, first: int, sizes: Mapping[str, int], damaged: list[int]
-) -> Iterator[Batches]:
+) -> Iterator[_Part]:
     """Yield the readable batches of the segments from `first` on, including those marked as
     deleted. `damaged` receives the base offsets of those that are part of the log and cannot be
     read to their end.
@@ -181,13 +175,15 @@ def _sources(
                 damaged += [] if is_deleted else [base]
                 break
             least = int(item.rows["last_offset"][-1]) + 1
-            yield _columns(item.rows, base, item.start)
+            yield _Part(base, item.rows, item.start)
 
 
 @dataclass
 class _Found:
-    mismatch: Batches | None = None
-    """The first batch of a `.swap` log that should match one of a segment and does not: a row."""
+    mismatch: tuple[int, int, int] | None = None
+    """The first batch of a `.swap` log that should match one of a segment and does not: the base
+    offset in the name of its file, its own first offset, and its position.
+    """
     strangers: bool = False
     """A segment has a batch that is in none of the `.swap` logs."""
     matched_files: set[int] = field(default_factory=set)
@@ -196,39 +192,38 @@ class _Found:
     """Of all `.swap` logs."""
 
 
-def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
+def _compare(outputs: Iterator[_Part], sources: Iterator[_Part]) -> _Found:
     """Compare two ascending sequences, a piece of a file of each at a time."""
     found = _Found()
-    out, src, src_before = _NO_BATCHES, _NO_BATCHES, -1
+    out, src, src_before = _NO_PART, _NO_PART, -1
     while True:
-        out = out if len(out) else next(outputs, _NO_BATCHES)
-        src = src if len(src) else next(sources, _NO_BATCHES)
-        if not len(out):
-            found.strangers = found.strangers or bool((src["file"] <= found.last_offset).any())
+        out = out if len(out.rows) else next(outputs, _NO_PART)
+        src = src if len(src.rows) else next(sources, _NO_PART)
+        if not len(out.rows):
+            found.strangers |= bool(len(src.rows)) and src.file <= found.last_offset
             return found
-        bound = min(int(rows["last_offset"][-1]) for rows in (out, src) if len(rows))
-        now_out, now_src = (rows[rows["last_offset"] <= bound] for rows in (out, src))
-        matched, at, least = _origins(now_out, src, src_before)
-        found.matched_files |= set(src["file"][at[matched]].tolist())
+        both = [part.rows for part in (out, src)]
+        bound = min(int(rows["last_offset"][-1]) for rows in both if len(rows))
+        now_out, now_src = (rows[rows["last_offset"] <= bound] for rows in both)
+        matched, at, least = _origins(now_out, src.rows, src_before)
+        found.matched_files |= {src.file} if matched.any() else set()
         # Batches of a segment that is removed or truncated cannot be compared: no segment has
         # offsets on both sides of them.
-        inside = at < len(src)
-        inside[inside] = (src["file"][at[inside]] <= now_out["base_offset"][inside]) | (
-            now_out["base_offset"][inside] <= least[inside]
-        )
+        bases = now_out["base_offset"]
+        inside = (at < len(src.rows)) & ((src.file <= bases) | (bases <= least))
         wrong = np.flatnonzero(~matched & inside)
         if len(wrong) and found.mismatch is None:
-            found.mismatch = now_out[wrong[0]]
-        found.strangers = found.strangers or not bool(
-            _origins(now_src, out, found.last_offset)[0].all()
-        )
+            row = now_out[wrong[0]]
+            found.mismatch = out.file, int(row["base_offset"]), out.start + int(row["position"])
+        found.strangers |= not _origins(now_src, out.rows, found.last_offset)[0].all()
         if len(now_out):
             found.last_offset = int(now_out["last_offset"][-1])
         src_before = int(now_src["last_offset"][-1]) if len(now_src) else src_before
-        out, src = out[len(now_out) :], src[len(now_src) :]
+        out = out._replace(rows=out.rows[len(now_out) :])
+        src = src._replace(rows=src.rows[len(now_src) :])
 
 
-def _origins(made: Batches, of: Batches, before: int) -> tuple[Bools, Integers, Integers]:
+def _origins(made: Rows, of: Rows, before: int) -> tuple[Bools, Integers, Integers]:
     """Return for each batch of `made`: whether it is, or may come from, a batch of `of`;
     the number of the first one that ends at or after it; the last offset of the one before that.
     `before`: the last offset before all of `of`.
@@ -246,14 +241,6 @@ def _origins(made: Batches, of: Batches, before: int) -> tuple[Bools, Integers, 
     reason |= ((result["attributes"] ^ source["attributes"]) & DELETE_HORIZON) != 0
     matched[matched] = old | (same & ((source["crc"] == result["crc"]) | reason))
     return matched, at, least
-
-
-def _columns(rows: Rows, file: int, start: int) -> Batches:
-    columns = np.empty(len(rows), _BATCH)
-    for name in ("base_offset", "last_offset", "crc", "record_count", "attributes", "magic"):
-        columns[name] = rows[name]
-    columns["file"], columns["position"] = file, rows["position"] + start
-    return columns
 
 
 def _check_indexes(
