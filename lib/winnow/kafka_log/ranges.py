@@ -17,7 +17,7 @@ from winnow.kafka_log.stable import read_stable
 from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lookup import Segments
-from winnow.logdir.names import LOG, LOG_START_CHECKPOINT, SWAP
+from winnow.logdir.names import INDEX, LOG, LOG_START_CHECKPOINT, SWAP, TIMEINDEX
 from winnow.policy.transactions import ABORTED
 from winnow.runtime.packing import in_order
 from winnow.state import TopicPartition
@@ -180,7 +180,7 @@ def ranges_of(
                     least_offset=least,
                     first=first,
                     end=end,
-                    may_be_torn=following is None and end_byte == segments.log_bytes(number),
+                    may_be_torn=following is None and end_byte == segments.log(number).size,
                     log=segments.log(number),
                     may_grow=following is None and bool(segments.log(number).inode),
                     aborted=mine,
@@ -221,11 +221,11 @@ def _cuts(
     segments: Segments, number: int, first: int, end: int, times: Times, max_bytes: int
 ) -> Iterator[tuple[int, int, int]]:
     """Yield (start byte, end byte, least offset) of the parts of a segment to read."""
-    size = segments.log_bytes(number)
-    index, _ = segments.offset_index(number)
+    size = segments.log(number).size
+    index, _ = segments.index(number, INDEX)
     floor = first
     if times != ANY_TIME:
-        entries, notes = segments.time_index(number)
+        entries, notes = segments.index(number, TIMEINDEX)
         is_last = segments.following(number) is None
         if not is_last and not notes and len(entries) and entries["timestamp"][-1] < times.first:
             return
@@ -262,7 +262,7 @@ def _boundary(segments: Segments, number: int, index: Array, entry: int) -> tupl
     if len(head) < _HEAD or head[MAGIC_AT] > MAX_MAGIC:
         return None
     base, length = FRAME.unpack_from(head)
-    room = segments.log_bytes(number) - position - FRAME_SIZE
+    room = segments.log(number).size - position - FRAME_SIZE
     most = offset if head[MAGIC_AT] == MAX_MAGIC else segments.bases[number] + MAX_OFFSET_SPAN
     if least <= base <= most and _HEAD - FRAME_SIZE <= length <= room:
         return (position, least)

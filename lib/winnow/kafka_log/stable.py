@@ -97,7 +97,8 @@ def _readable_end(segments: Segments) -> int:
 def _pieces(segments: Segments, number: int, offset: int) -> Iterator[Piece]:
     """Yield the pieces of a segment that reach `offset`. The last one may end inside a batch."""
     try:
-        yield from segments.pieces(number, segments.floor(number, offset))
+        entry, _ = segments.floor(number, offset)
+        yield from segments.pieces(number, entry)
     except TornLogError:
         if segments.following(number) is not None:
             raise

@@ -121,7 +121,7 @@ class Segments:
         Raises CorruptLogError if that record is in a batch that cannot be read.
         """
         for number in range(len(self.bases)):
-            times, notes = self.time_index(number)
+            times, notes = self.index(number, TIMEINDEX)
             if self._largest_timestamp(number, times, notes) >= timestamp:
                 at = int(np.searchsorted(times["timestamp"], timestamp, side="right")) - 1
                 begin = int(times["offset"][at]) if at >= 0 else self.bases[number]
@@ -133,7 +133,8 @@ class Segments:
     def end_offset(self) -> int:
         """Return the offset after the last batch of the active segment, else its base (S8.3)."""
         last = len(self.bases) - 1
-        pieces = self.pieces(last, self.floor(last, MAX_BASE_OFFSET))
+        entry, _ = self.floor(last, MAX_BASE_OFFSET)
+        pieces = self.pieces(last, entry)
         ends = (int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces)
         return max(ends, default=self.bases[last])
 
@@ -143,9 +144,9 @@ class Segments:
         """Yield the batches of a segment that may have a record from `offset` and from `timestamp`
         on, each with its first such record. The index knows where to begin for `start`.
         """
-        entry, why = self._floor(number, start)
+        entry, why = self.floor(number, start)
         path, scanned = self.path(number), 0
-        for piece in self.pieces(number, entry.position if entry else 0):
+        for piece in self.pieces(number, entry):
             reach = piece.rows["last_offset"] >= offset
             for row in np.flatnonzero(reach & (piece.rows["max_timestamp"] >= timestamp)).tolist():
                 records = records_of(piece, row, path)
@@ -166,47 +167,33 @@ class Segments:
         index, else the file's mtime. If the index is unusable, read the log.
         """
         if notes:
-            stamps = (int(p.rows["max_timestamp"].max()) for p in self.pieces(number, 0))
+            stamps = (int(p.rows["max_timestamp"].max()) for p in self.pieces(number, None))
             return max(stamps, default=-1)
         return int(times["timestamp"][-1]) if len(times) else self.log(number).mtime_ms
 
-    def time_index(self, number: int) -> tuple[Array, list[str]]:
-        """Return the entries of a segment's time index, empty if it is missing, and notes on why
-        its last entry may not be the largest timestamp.
+    def index(self, number: int, suffix: str) -> tuple[Array, list[str]]:
+        """Return the entries of a segment's offset index or time index, empty if it is missing, and
+        notes: why it is not used, or why the last entry may not be the largest timestamp.
         """
-        path, data = self._read_index(number, TIMEINDEX)
-        kept = without_preallocated(data, TIME_ENTRY_SIZE)
-        base, end = self.bases[number], self._end(number)
+        path, base, end = self.path(number, suffix), self.bases[number], self._end(number)
+        exists = segment_file(base, suffix) in self._files
+        data, size = self.storage.read_bytes(path) if exists else b"", self.log(number).size
         try:
+            if suffix == INDEX:
+                kept = without_preallocated(data, OFFSET_ENTRY_SIZE)
+                return decode_offset_index(
+                    kept, path, base_offset=base, log_bytes=size, end_offset=end
+                ), []
+            kept = without_preallocated(data, TIME_ENTRY_SIZE)
             times = decode_time_index(kept, path, base_offset=base, end_offset=end)
         except CorruptLogError as error:
-            return np.empty(0, TIME_ENTRY), [f"not used: {error}"]
+            dtype = OFFSET_ENTRY if suffix == INDEX else TIME_ENTRY
+            return np.empty(0, dtype), [f"not used: {error}"]
         return times, [f"a broker had not closed it: {path}"] if len(kept) < len(data) else []
-
-    def offset_index(self, number: int) -> tuple[Array, list[str]]:
-        """Return the offset index, empty if it is missing, and notes on why it was not used."""
-        path, data = self._read_index(number, INDEX)
-        kept = without_preallocated(data, OFFSET_ENTRY_SIZE)
-        base, size, end = self.bases[number], self.log_bytes(number), self._end(number)
-        try:
-            entries = decode_offset_index(
-                kept, path, base_offset=base, log_bytes=size, end_offset=end
-            )
-        except CorruptLogError as error:
-            return np.empty(0, OFFSET_ENTRY), [f"not used: {error}"]
-        return entries, []
-
-    def _read_index(self, number: int, suffix: str) -> tuple[str, bytes]:
-        path = self.path(number, suffix)
-        exists = segment_file(self.bases[number], suffix) in self._files
-        return path, self.storage.read_bytes(path) if exists else b""
 
     def following(self, number: int) -> int | None:
         """Return the base offset of the next segment; None for the last one."""
         return self.bases[number + 1] if number + 1 < len(self.bases) else None
-
-    def log_bytes(self, number: int) -> int:
-        return self.log(number).size
 
     def log(self, number: int) -> Entry:
         """Return a segment's log as it was when the directory was listed."""
@@ -215,22 +202,18 @@ class Segments:
     def path(self, number: int, suffix: str = LOG) -> str:
         return f"{self.directory}/{segment_file(self.bases[number], suffix)}"
 
-    def floor(self, number: int, offset: int) -> int:
-        """Return the best start position that the index knows: all batches that reach `offset` lie
-        at or after this byte of the segment's log.
+    def floor(self, number: int, offset: int) -> tuple[IndexEntry | None, list[str]]:
+        """Return the last entry of the offset index at or below `offset`, and the notes on it. All
+        batches that reach `offset` lie at or after its position.
         """
-        entry, _ = self._floor(number, offset)
-        return entry.position if entry else 0
-
-    def _floor(self, number: int, offset: int) -> tuple[IndexEntry | None, list[str]]:
-        """Return the last entry of the offset index at or below `offset`, and the notes on it."""
-        entries, notes = self.offset_index(number)
+        entries, notes = self.index(number, INDEX)
         at = int(np.searchsorted(entries["offset"], offset, side="right")) - 1
         return IndexEntry(*entries[at].tolist()) if at >= 0 else None, notes
 
-    def pieces(self, number: int, start: int) -> Iterator[Piece]:
-        """Read a segment's log from byte `start` on. Raises as `read_batches`."""
-        path, size, least = self.path(number), self.log_bytes(number), self.bases[number]
+    def pieces(self, number: int, begin: IndexEntry | None) -> Iterator[Piece]:
+        """Read a segment's log from an index entry or its start on. Raises as `read_batches`."""
+        path, size, least = self.path(number), self.log(number).size, self.bases[number]
+        start = begin.position if begin else 0
         return read_batches(self.storage, path, size=size, start=start, least_offset=least)
 
     def _end(self, number: int) -> int:

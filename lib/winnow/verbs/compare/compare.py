@@ -202,7 +202,7 @@ def _see(home: Home, offset: int) -> tuple[Place, Record | None]:
         found = None
     if found is None:
         last = len(segments.bases) - 1
-        path, position, record = segments.path(last), segments.log_bytes(last), None
+        path, position, record = segments.path(last), segments.log(last).size, None
     else:
         path, position, record = found.path, found.position, found.record
     place = Place(home.replica.log_dir, path.removeprefix(f"{home.replica.log_dir}/"), position)
