@@ -253,8 +253,7 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
         "log_start_offset_after": state.log_start_offset,
         "segments_before": segments + sum(len(group.sources) - 1 for group in replaced),
         "segments_after": segments,
-        "bytes_before": log_bytes
-        + sum(group.log_bytes - group.output.log_bytes for group in replaced if group.output),
+        "bytes_before": log_bytes + sum(group.saved_bytes for group in replaced),
         "bytes_after": log_bytes,
         "holders": holders,
         "holders_total": holders_total,

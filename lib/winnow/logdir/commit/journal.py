@@ -51,15 +51,6 @@ class Output:
     """By suffix."""
     log_mtime_ms: Natural
 
-    @property
-    def log_bytes(self) -> int:
-        return self.files[LOG].size
-
-    @property
-    def staged(self) -> Mapping[str, StagedFile]:
-        """By their names in the staging directory."""
-        return {file.name: file for file in self.files.values()}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalGroup:
@@ -87,8 +78,19 @@ class JournalGroup:
         return tuple(source.base_offset for source in self.sources)
 
     @property
-    def log_bytes(self) -> int:
-        return sum(source.log_bytes for source in self.sources)
+    def files(self) -> Mapping[str, StagedFile]:
+        """Those of the output by suffix. Empty: there is none."""
+        return {} if self.output is None else self.output.files
+
+    @property
+    def staged(self) -> Mapping[str, StagedFile]:
+        """Those of the output by their names in the staging directory."""
+        return {file.name: file for file in self.files.values()}
+
+    @property
+    def saved_bytes(self) -> int:
+        """By how much the output's log is smaller than those of the sources."""
+        return sum(source.log_bytes for source in self.sources) - self.files[LOG].size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +138,7 @@ class Journal:
         """Whether all staged files have checksums. Without them nobody can tell whether a file is
         still what was staged.
         """
-        files = (
-            file for group in self.groups if group.output for file in group.output.files.values()
-        )
-        return all(file.crc32c >= 0 for file in files)
+        return all(file.crc32c >= 0 for group in self.groups for file in group.files.values())
 
 
 def with_staged(
@@ -248,14 +247,13 @@ def _journal(value: Value) -> Journal:
 def _is_sound(group: JournalGroup) -> bool:
     if group.output is None:
         return len(group.sources) == 1 if group.unchanged else bool(group.sources)
-    files = group.output.files
     return (
         bool(group.sources)
         and not group.unchanged
-        and _NEEDED <= files.keys() <= {*SEGMENT_SUFFIXES}
+        and _NEEDED <= group.files.keys() <= {*SEGMENT_SUFFIXES}
         and all(
             _is_attempt(file.name, segment_file(group.base_offset, suffix))
-            for suffix, file in files.items()
+            for suffix, file in group.files.items()
         )
     )
 

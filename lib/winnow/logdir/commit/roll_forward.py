@@ -18,7 +18,6 @@ from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_chec
 from winnow.logdir.commit.journal import (
     Journal,
     JournalGroup,
-    Output,
     StagedFile,
     file_crc32c,
     leave_journal,
@@ -101,8 +100,8 @@ def put_right(
     if trusted_end is not None and journal.end_offset > trusted_end:
         return PutRight(recovered())
     for group in journal.groups:
-        if group.output is not None:
-            _resume(storage, directory, staging, group, group.output)
+        if group.files:
+            _resume(storage, directory, staging, group)
     run_id = staging.rpartition("/")[2].removeprefix(STAGING_PREFIX)
     keeping = keeping_path(directory, run_id)
     recovery = recovered(keep=(staging, keeping))
@@ -135,29 +134,29 @@ def _swap_pending(
     pending = _pending(storage, directory, staging, journal)
     if pending is None:
         return None
-    for _, waiting in pending:
-        _check(storage, staging, waiting.staged)
+    for group in pending:
+        _check(storage, staging, group.staged)
     with storage.changing(directory):
         for group in journal.groups:
-            output = group.output
-            if output is not None and (group, output) in pending:
-                paths = {suffix: f"{staging}/{file.name}" for suffix, file in output.files.items()}
+            if group in pending:
+                paths = {suffix: f"{staging}/{file.name}" for suffix, file in group.files.items()}
                 swap_group(storage, directory, StagedGroup(sources=group.sources, paths=paths))
-            elif output is not None:
-                _tidy(storage, directory, group, output)
-    return tuple(group for group, _ in pending)
+            elif group.files:
+                # The last step: the sources beyond the output go (S6.2), and their snapshots.
+                files = files_in(storage, directory)
+                if removable(files, group.source_bases[1:]):
+                    _complete(storage, directory, files, group, ())
+    return tuple(pending)
 
 
-def _resume(
-    storage: Storage, directory: str, staging: str, group: JournalGroup, output: Output
-) -> None:
+def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup) -> None:
     """Take one group out of the middle of its swap: back to staged, or forward to its end, as a
     loader would decide.
 
     Unlike a loader it keeps the staged files and the producer snapshot at the output's base, and
     keeps no source.
     """
-    files, base, staged = files_in(storage, directory), group.base_offset, output.files
+    files, base, staged = files_in(storage, directory), group.base_offset, group.files
     cleaned = [suffix for suffix in staged if segment_file(base, suffix) + CLEANED in files]
     swaps = [suffix for suffix in staged if segment_file(base, suffix) + SWAP in files]
     if cleaned:
@@ -172,78 +171,63 @@ def _resume(
             storage.fsync_dir(directory)
     elif (
         swaps
-        and _is_placed(files, group, output, swaps)
+        and _is_placed(files, group, swaps)
         and _no_other(files, group.sources[LOG not in swaps :])
     ):
-        _complete(storage, directory, files, group, output, swaps)
-
-
-def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
-    """Do the last step of a swap: remove sources beyond the output (S6.2), and their snapshots."""
-    files = files_in(storage, directory)
-    if removable(files, group.source_bases[1:]):
-        _complete(storage, directory, files, group, output, ())
+        _complete(storage, directory, files, group, swaps)
 
 
 def _complete(
-    storage: Storage,
-    directory: str,
-    files: Files,
-    group: JournalGroup,
-    output: Output,
-    swaps: Sequence[str],
+    storage: Storage, directory: str, files: Files, group: JournalGroup, swaps: Sequence[str]
 ) -> None:
-    _check(storage, directory, _placed(group, output, swaps))
-    outputs = {group.base_offset: output.files}
+    _check(storage, directory, _placed(group, swaps))
+    outputs = {group.base_offset: group.files}
     complete(storage, directory, files, sources=group.source_bases, outputs=outputs)
 
 
 def _pending(
     storage: Storage, directory: str, staging: str, journal: Journal
-) -> list[tuple[JournalGroup, Output]] | None:
+) -> list[JournalGroup] | None:
     """Return the groups that are staged and not in place. None if anything else has changed."""
     files, staged = files_in(storage, directory), files_in(storage, staging)
     bases = log_bases(files)
     if not bases or bases[-1] < journal.end_offset:
         return None
-    pending: list[tuple[JournalGroup, Output]] = []
+    pending: list[JournalGroup] = []
     for group, following in zip_longest(journal.groups, journal.groups[1:]):
         end = journal.end_offset if following is None else following.base_offset
         inside = [base for base in bases if group.base_offset <= base < end]
-        whole, output = inside == [*group.source_bases], group.output
-        if whole and (output is None or _are_there(staged, output.staged)):
+        if inside == [*group.source_bases] and _are_there(staged, group.staged):
             if any(difference(files, source) for source in group.sources):
                 return None
-            pending += [] if output is None else [(group, output)]
+            pending += [group] if group.files else []
         elif (
-            output is None
-            or pending
+            pending
             or not {*inside} <= {*group.source_bases}
-            or not staged.keys().isdisjoint(output.staged)
-            or not _is_placed(files, group, output)
+            or not staged.keys().isdisjoint(group.staged)
+            or not _is_placed(files, group)
             or not _no_other(files, group.sources[1:])
         ):
             return None
     return pending
 
 
-def _is_placed(
-    files: Files, group: JournalGroup, output: Output, swaps: Sequence[str] = ()
-) -> bool:
-    """Whether an output is part of the log, its files in `swaps` still with that suffix. Sources
+def _is_placed(files: Files, group: JournalGroup, swaps: Sequence[str] = ()) -> bool:
+    """Whether the output is part of the log, its files in `swaps` still with that suffix. Sources
     beyond its end may still exist (S6.2).
     """
     log = segment_file(group.base_offset, LOG) + (SWAP if LOG in swaps else "")
     return (
-        _are_there(files, _placed(group, output, swaps))
-        and files[log].mtime_ms == output.log_mtime_ms
+        group.output is not None
+        and _are_there(files, _placed(group, swaps))
+        and files[log].mtime_ms == group.output.log_mtime_ms
     )
 
 
-def _placed(group: JournalGroup, output: Output, swaps: Sequence[str]) -> Mapping[str, StagedFile]:
+def _placed(group: JournalGroup, swaps: Sequence[str]) -> Mapping[str, StagedFile]:
     return {
         segment_file(group.base_offset, suffix) + (SWAP if suffix in swaps else ""): file
-        for suffix, file in output.files.items()
+        for suffix, file in group.files.items()
     }
 
 
