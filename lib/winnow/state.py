@@ -75,6 +75,22 @@ class Segment:
         return self.log_mtime_ms
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Segments that become one, with the base offset of the first."""
+
+    sources: tuple[Segment, ...]
+    """Ascending and without a gap, as they were when they were listed."""
+
+    @property
+    def base_offset(self) -> int:
+        return self.sources[0].base_offset
+
+    @property
+    def source_bases(self) -> tuple[int, ...]:
+        return tuple(source.base_offset for source in self.sources)
+
+
 @pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:

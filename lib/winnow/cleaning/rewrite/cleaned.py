@@ -14,16 +14,14 @@ from winnow.logdir.commit.swap import StagedGroup
 from winnow.scan.job import GroupJob
 from winnow.scan.topic_usage import Holdings
 from winnow.scan.values import SegmentSummary
-from winnow.state import Segment
+from winnow.state import Segment, Sources
 from winnow.wire.buffers import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedGroup:
+class CleanedGroup(Sources):
     """A group that became one segment, or would."""
 
-    sources: tuple[Segment, ...]
-    """As they were when they were listed."""
     segment: Segment
     """Once it is in place. New on this machine or only weighed, it has neither a stamp nor the
     timestamp of its first batch.
@@ -48,14 +46,6 @@ class CleanedGroup:
     """Read back from the disk and verified. None if it is `unchanged`, or was only weighed."""
     duration_ms: int = 0
     """From the first byte read to the last one verified."""
-
-    @property
-    def base_offset(self) -> int:
-        return self.sources[0].base_offset
-
-    @property
-    def source_bases(self) -> tuple[int, ...]:
-        return tuple(source.base_offset for source in self.sources)
 
     @property
     def bytes_after(self) -> int:

@@ -18,7 +18,7 @@ from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.files import pieces
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.logdir.stored import FromMinusOne, Natural, stored
-from winnow.state import Segment
+from winnow.state import Sources
 from winnow.storage.contract import Storage
 from winnow.storage.own_json import Value, read_json
 from winnow.wire.crc import crc32c_extended
@@ -53,11 +53,9 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JournalGroup:
-    """Sources that become one segment. Its base offset is that of the first source."""
+class JournalGroup(Sources):
+    """What the round does, or has done, with one group."""
 
-    sources: tuple[Segment, ...]
-    """As they were when they were listed."""
     open_producers: tuple[Natural, ...]
     """Producers with transactional data before the group and after their last marker (S4.1)."""
     lingering: tuple[Natural, ...]
@@ -68,14 +66,6 @@ class JournalGroup:
     """None: the group has not been rewritten yet, or is `unchanged`."""
     unchanged: bool = False
     """The only source would be replaced by an equal segment, and stays."""
-
-    @property
-    def base_offset(self) -> int:
-        return self.sources[0].base_offset
-
-    @property
-    def source_bases(self) -> tuple[int, ...]:
-        return tuple(source.base_offset for source in self.sources)
 
     @property
     def files(self) -> Mapping[str, StagedFile]:

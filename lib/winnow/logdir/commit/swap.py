@@ -42,16 +42,14 @@ from winnow.logdir.names import (
     TIMEINDEX,
     segment_file,
 )
-from winnow.state import Segment
+from winnow.state import Segment, Sources
 from winnow.storage.contract import Entry, Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedGroup:
+class StagedGroup(Sources):
     """A finished, synced and verified output segment that is not in the partition directory yet."""
 
-    sources: tuple[Segment, ...]
-    """Ascending and without a gap, as they were when they were read."""
     paths: Mapping[str, str]
     """Staged file per suffix: LOG, INDEX, TIMEINDEX, and TXNINDEX if it has entries. On the same
     file system as the partition directory.
@@ -61,14 +59,6 @@ class StagedGroup:
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
     """The staged files by suffix, where their sizes and times are known."""
-
-    @property
-    def base_offset(self) -> int:
-        return self.sources[0].base_offset
-
-    @property
-    def source_bases(self) -> tuple[int, ...]:
-        return tuple(source.base_offset for source in self.sources)
 
 
 def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
