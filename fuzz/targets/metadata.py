@@ -88,7 +88,8 @@ def _check(found: ClusterMetadata, base: int) -> None:
         settings.metadata is not None and settings.metadata.problem is None,
         "metadata that was read is not used",
     )
-    for topic in [*found.topics, *found.topic_configs, "t"][:5]:
+    topics = [*found.topics, *(name for _, name in found.configs), "t"]
+    for topic in topics[:5]:
         settings.resolve(topic, node_id=1)
     settings.notes()
 

@@ -22,6 +22,14 @@ class TopicPartition:
         return f"{self.topic}-{self.partition}"
 
 
+Section = tuple[str, str]
+"""What settings are of, a kind and a name: a topic, a broker (its node id), or a cluster (no name):
+all of its brokers. Of kind `effective`: what a topic gets from its broker, from `--all`. Topic
+names of keys, but broker level.
+"""
+ALL_BROKERS: Section = ("cluster", "")
+
+
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
     """Tells this topic's partition directories from those of an earlier topic of the same name, and

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata_log import Value, list_snapshots, read_log, read_snapshot
 from winnow.logdir.names import METADATA_TOPIC
-from winnow.state import TopicIdentity
+from winnow.state import ALL_BROKERS, Section, TopicIdentity
 from winnow.storage.contract import Storage
 from winnow.wire.metadata_records import (
     BROKER_RESOURCE,
@@ -43,25 +43,16 @@ class ConfigValue:
     where: str
 
 
-Configs = Mapping[str, ConfigValue]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
     """The metadata at `end_offset`: all that this node knew of the cluster when it was stopped."""
 
-    directory: str
     end_offset: int
     """The offset after the last record."""
     topics: Mapping[str, TopicIdentity]
     """By name."""
-    topic_configs: Mapping[str, Configs]
-    """Overrides by topic. A topic without overrides is missing."""
-    broker_configs: Mapping[int, Configs]
-    """Dynamic configs by node id."""
-    all_brokers: Configs
-    """Dynamic configs that apply to every broker without its own value."""
-    metadata_version: int | None
+    configs: Mapping[Section, Mapping[str, ConfigValue]]
+    """Overrides of topics and dynamic configs of brokers. What has none is missing."""
     features: Mapping[str, int]
     supported: Mapping[int, Mapping[str, int]]
     """Node id -> feature -> the highest level that the broker supported at its last start."""
@@ -115,13 +106,9 @@ def read_cluster_metadata(
             "the changes of that transaction are ignored"
         )
     return ClusterMetadata(
-        directory=directory,
         end_offset=end_offset,
         topics={t.name: TopicIdentity(t.topic_id, t.replicas) for t in image.topics.values()},
-        topic_configs={name: configs for name, configs in image.topic_configs.items() if configs},
-        broker_configs={node: configs for node, configs in image.broker_configs.items() if configs},
-        all_brokers=image.all_brokers,
-        metadata_version=image.features.get(METADATA_VERSION),
+        configs={section: configs for section, configs in image.configs.items() if configs},
         features=image.features,
         supported=image.supported,
         notes=tuple(notes),
@@ -141,9 +128,7 @@ class _Image:
 
     def __init__(self) -> None:
         self.topics: dict[str, _Topic] = {}  # by id
-        self.topic_configs: dict[str, dict[str, ConfigValue]] = {}
-        self.broker_configs: dict[int, dict[str, ConfigValue]] = {}
-        self.all_brokers: dict[str, ConfigValue] = {}
+        self.configs: dict[Section, dict[str, ConfigValue]] = {}
         self.features: dict[str, int] = {}
         self.supported: dict[int, Mapping[str, int]] = {}
         self._ids: dict[str, str] = {}
@@ -199,7 +184,7 @@ class _Image:
             case RemoveTopicRecord():
                 gone = self._topic(record.topic_id, "a removal", place)
                 del self.topics[gone.topic_id], self._ids[gone.name]
-                self.topic_configs.pop(gone.name, None)
+                self.configs.pop(("topic", gone.name), None)
             case ConfigRecord():
                 self._configure(record, where, place)
             case FeatureLevelRecord():
@@ -214,17 +199,18 @@ class _Image:
         return topic
 
     def _configure(self, record: ConfigRecord, where: str, place: str) -> None:
-        configs: dict[str, ConfigValue]
+        name = record.resource_name
         if record.resource_type == TOPIC_RESOURCE:
-            configs = self.topic_configs.setdefault(record.resource_name, {})
+            section = "topic", name
         elif record.resource_type != BROKER_RESOURCE:
             return
-        elif not record.resource_name:
-            configs = self.all_brokers
-        elif _NODE_ID.fullmatch(record.resource_name):
-            configs = self.broker_configs.setdefault(int(record.resource_name), {})
+        elif not name:
+            section = ALL_BROKERS
+        elif _NODE_ID.fullmatch(name):
+            section = "broker", str(int(name))
         else:
-            raise _senseless(f"a setting of broker {record.resource_name!r}", "a node id", place)
+            raise _senseless(f"a setting of broker {name!r}", "a node id", place)
+        configs = self.configs.setdefault(section, {})
         if record.value is None:
             configs.pop(record.name, None)
         else:

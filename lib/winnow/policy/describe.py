@@ -35,6 +35,7 @@ from winnow.policy.keys import (
     unknown_topic_key,
     unless_wrong,
 )
+from winnow.state import ALL_BROKERS, Section
 
 _ENTITY = r"(?P<entity>\S++(?:\s++\S++)*?)\s++are"  # word by word: takes linear time
 _SECTION = re.compile(rf"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+{_ENTITY}:?$")
@@ -64,14 +65,6 @@ class Entry:
     key: str
     value: Value | Ignored | Wrong
     where: str
-
-
-Section = tuple[str, str]
-"""A kind and a name: a topic, a broker (its node id), or a cluster (no name): all of its brokers.
-Of kind `effective`: what a topic gets from its broker, from `--all`. Topic names of keys, but
-broker level.
-"""
-ALL_BROKERS: Section = ("cluster", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from winnow.policy.describe import ALL_BROKERS, DescribedConfigs, Entry, Section, told_entry
-from winnow.state import TopicIdentity
+from winnow.policy.describe import DescribedConfigs, Entry, told_entry
+from winnow.state import ALL_BROKERS, Section, TopicIdentity
 
 Texts = Mapping[str, tuple[str, str]]
 """Kafka's key -> (the value's text, its place)."""

@@ -42,7 +42,7 @@ from winnow.policy.config import (
     Value,
     topic_config,
 )
-from winnow.policy.describe import ALL_BROKERS, DescribedConfigs, Entry
+from winnow.policy.describe import DescribedConfigs, Entry
 from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
 from winnow.policy.keys import (
     Ignored,
@@ -55,6 +55,7 @@ from winnow.policy.keys import (
 from winnow.policy.metadata import MetadataSettings, why_doubtful
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import ANY, ANY_VERSION, KnownVersion
+from winnow.state import ALL_BROKERS
 
 
 @dataclass(frozen=True, slots=True)

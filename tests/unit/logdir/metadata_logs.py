@@ -65,7 +65,8 @@ def read(directory: Path) -> ClusterMetadata:
 def overrides(metadata: ClusterMetadata) -> dict[str, dict[str, str]]:
     return {
         name: {key: c.value for key, c in configs.items()}
-        for name, configs in metadata.topic_configs.items()
+        for (kind, name), configs in metadata.configs.items()
+        if kind == "topic"
     }
 
 

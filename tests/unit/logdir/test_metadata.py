@@ -35,6 +35,8 @@ from tests.unit.wire.metadata_values import (
     topic,
 )
 from winnow.logdir.meta import read_topic_id
+from winnow.logdir.metadata import METADATA_VERSION
+from winnow.state import ALL_BROKERS
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
 from winnow.wire.metadata_records import uuid_text
@@ -52,8 +54,8 @@ def test_recorded_log_gives_the_same_settings_as_the_broker() -> None:
     )
     assert lines == TOPIC_CONFIGS.read_text().splitlines()
     assert metadata.end_offset == 484
-    assert metadata.metadata_version == 30
-    assert metadata.topic_configs["c-none"]["cleanup.policy"].where.startswith(
+    assert metadata.features[METADATA_VERSION] == 30
+    assert metadata.configs["topic", "c-none"]["cleanup.policy"].where.startswith(
         "__cluster_metadata-0 offset "
     )
     found = {
@@ -71,7 +73,7 @@ def test_last_value_applies_and_has_its_position(tmp_path: Path) -> None:
         config("t", "retention.ms", "2"),
     )
     assert overrides(metadata) == {"t": {"retention.ms": "2"}}
-    assert metadata.topic_configs["t"]["retention.ms"].where == "__cluster_metadata-0 offset 4"
+    assert metadata.configs["topic", "t"]["retention.ms"].where == "__cluster_metadata-0 offset 4"
     assert (metadata.end_offset, metadata.notes) == (5, ())
     assert set(metadata.topics["t"].replicas) == {0}
 
@@ -132,11 +134,11 @@ def test_broker_configs_are_read_per_broker_and_for_all(tmp_path: Path) -> None:
             feature("group.version", 1),
         ),
     )
-    assert {k: v.value for k, v in metadata.all_brokers.items()} == {"log.retention.ms": "1"}
-    assert {n: {k: v.value for k, v in c.items()} for n, c in metadata.broker_configs.items()} == {
-        7: {"log.retention.ms": "2"}
+    assert {n: {k: v.value for k, v in c.items()} for n, c in metadata.configs.items()} == {
+        ALL_BROKERS: {"log.retention.ms": "1"},
+        ("broker", "7"): {"log.retention.ms": "2"},
     }
-    assert (metadata.topic_configs, metadata.metadata_version) == ({}, 25)
+    assert metadata.features[METADATA_VERSION] == 25
 
 
 @pytest.mark.parametrize("codec", list(Codec))
@@ -163,7 +165,7 @@ def test_log_is_applied_from_the_snapshot_end_on(tmp_path: Path) -> None:
     assert overrides(metadata) == {
         "t": {"cleanup.policy": "compact", "retention.ms": "6", "segment.bytes": "7"}
     }
-    assert {k: c.where for k, c in metadata.topic_configs["t"].items()} == {
+    assert {k: c.where for k, c in metadata.configs["topic", "t"].items()} == {
         "cleanup.policy": "__cluster_metadata-0 snapshot 5",
         "retention.ms": "__cluster_metadata-0 offset 5",
         "segment.bytes": "__cluster_metadata-0 offset 6",

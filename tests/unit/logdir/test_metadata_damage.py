@@ -214,8 +214,8 @@ def test_changed_byte_gives_the_same_result_or_an_error(tmp_path: Path) -> None:
         if found.notes:  # the last batch is incomplete now, and no earlier one is ever ignored
             assert found.end_offset == last_base, at
             continue
-        assert (found.topics, found.topic_configs, found.end_offset) == (
-            *(sound.topics, sound.topic_configs),
+        assert (found.topics, found.configs, found.end_offset) == (
+            *(sound.topics, sound.configs),
             sound.end_offset,
         )
     assert errors > 90

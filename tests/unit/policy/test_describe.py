@@ -10,10 +10,11 @@ import pytest
 
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
-from winnow.policy.describe import ALL_BROKERS, DescribedConfigs, parse_topic_configs
+from winnow.policy.describe import DescribedConfigs, parse_topic_configs
 from winnow.policy.keys import NOT_DYNAMIC, Ignored
 from winnow.policy.sources import Settings, Unknown
 from winnow.policy.versions import asked_version
+from winnow.state import ALL_BROKERS
 
 DYNAMIC = """\
 Dynamic configs for topic orders are:

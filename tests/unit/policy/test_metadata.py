@@ -10,13 +10,13 @@ from collections.abc import Mapping
 import pytest
 
 from winnow.policy.config import TopicConfig
-from winnow.policy.describe import ALL_BROKERS, parse_topic_configs
+from winnow.policy.describe import parse_topic_configs
 from winnow.policy.keys import NOT_DYNAMIC
 from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings, Unknown, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
-from winnow.state import TopicIdentity
+from winnow.state import ALL_BROKERS, TopicIdentity
 
 LOG = "__cluster_metadata-0 up to offset 99"
 NO_PROPERTIES = parse_server_properties("")

@@ -15,11 +15,9 @@ from winnow.logdir.metadata import (
     METADATA_DIR,
     METADATA_VERSION,
     ClusterMetadata,
-    Configs,
     read_cluster_metadata,
 )
 from winnow.logdir.survey import LogDir
-from winnow.policy.describe import ALL_BROKERS, Section
 from winnow.policy.known_version import known_version, newer_features
 from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import ServerProperties
@@ -54,7 +52,10 @@ def with_metadata(
             found = metadata_settings(
                 log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
                 topics=metadata.topics,
-                sections=_sections(metadata),
+                sections={
+                    section: {key: (config.value, config.where) for key, config in own.items()}
+                    for section, own in metadata.configs.items()
+                },
                 notes=metadata.notes,
             )
         except (CorruptLogError, OSError) as error:
@@ -69,16 +70,6 @@ def with_metadata(
     return settings, tuple(notes)
 
 
-def _sections(metadata: ClusterMetadata) -> dict[Section, dict[str, tuple[str, str]]]:
-    sections: dict[Section, Configs] = {ALL_BROKERS: metadata.all_brokers}
-    sections |= {("topic", name): configs for name, configs in metadata.topic_configs.items()}
-    sections |= {("broker", str(node)): own for node, own in metadata.broker_configs.items()}
-    return {
-        section: {key: (config.value, config.where) for key, config in configs.items()}
-        for section, configs in sections.items()
-    }
-
-
 def _version(log_dirs: Sequence[LogDir], metadata: ClusterMetadata | None) -> KnownVersion:
     if metadata is None:
         zookeeper = all(log_dir.meta.version == 0 for log_dir in log_dirs)
@@ -86,7 +77,7 @@ def _version(log_dirs: Sequence[LogDir], metadata: ClusterMetadata | None) -> Kn
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
     return known_version(
         zookeeper=False,
-        level=metadata.metadata_version,
+        level=metadata.features.get(METADATA_VERSION),
         supported=[
             None if node is None else metadata.supported.get(node, {}).get(METADATA_VERSION)
             for node in nodes
