@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from winnow.words import redacted
 
@@ -26,6 +26,7 @@ such as a signal, are not an `Exception`.
 """
 
 _log = logging.getLogger(__name__)
+_Error = TypeVar("_Error", bound="WinnowError")
 
 
 class WinnowError(Exception):
@@ -60,9 +61,12 @@ class WinnowError(Exception):
 
     def at(self, where: str) -> Self:
         """Return the same error with this `where`, without `position`, whose start is another."""
-        return type(self)(
-            self.problem, expected=self.expected, found=self.found, where=where, hint=self.hint
-        )
+        return self.like(type(self), where=where)
+
+    def like(self, kind: type[_Error], problem: str | None = None, **other: str | None) -> _Error:
+        """Return an error of this kind with the same parts, except for `position` and `other`."""
+        parts = {name: getattr(self, name) for name in ("expected", "found", "where", "hint")}
+        return kind(problem or self.problem, **parts | other)
 
     def inside(self, path: str, start: int = 0) -> Self:
         """Return the same error for the file at `path`, which is named once. Its place counts from

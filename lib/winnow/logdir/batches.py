@@ -192,9 +192,7 @@ def read_batches(
             if following is None:
                 raise error
             found = f"{error.found}, and a batch at byte {following[0]}"
-            raise CorruptLogError(
-                error.problem, expected=error.expected, found=found, where=error.where
-            )
+            raise error.like(CorruptLogError, found=found)
         least = int(item.rows[-1]["last_offset"]) + 1
         yield item
 
@@ -288,4 +286,4 @@ def _fault(walk: HeaderWalk, data: Bytes, path: str, *, at: int, left: int) -> C
     error = describe(status, data, 0, least_offset=walk.least_offset, file_name=path)
     found = f"{left} bytes up to the end" if status is WalkStatus.TORN else error.found
     kind = TornLogError if status is WalkStatus.TORN or not data.any() else CorruptLogError
-    return kind(error.problem, expected=error.expected, found=found, where=where)
+    return error.like(kind, found=found, where=where, hint=None)

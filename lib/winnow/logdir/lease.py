@@ -168,23 +168,21 @@ def refuse_leased(
     return first
 
 
-def _field(seen: Seen, name: str) -> Value:
-    """Return a field of the lease; an empty value if it is half written or damaged."""
-    try:
-        return parse_json(seen.data, LEASE, most_bytes=_MOST_BYTES).fields({name}, None)[name]
-    except CorruptLogError:
-        return Value(None, LEASE)
-
-
 def _length_s(seen: Seen) -> float:
-    try:
-        return _field(seen, "seconds").number(least=_SHORTEST_S, most=_LONGEST_S)
-    except CorruptLogError:
-        return LENGTH_S
+    with suppress(CorruptLogError):
+        return _fields(seen, "seconds")[0].number(least=_SHORTEST_S, most=_LONGEST_S)
+    return LENGTH_S
 
 
 def _holder(seen: Seen) -> str:
-    fields = [_field(seen, name).raw for name in ("owner", "pid", "host", "since")]
-    if not all(isinstance(one, str | int) for one in fields):
-        return "an unknown process"
-    return printable("user {}, process {} on {}, since {}".format(*fields))
+    with suppress(CorruptLogError):
+        told = [one.raw for one in _fields(seen, "owner", "pid", "host", "since")]
+        if all(isinstance(one, str | int) for one in told):
+            return printable("user {}, process {} on {}, since {}".format(*told))
+    return "an unknown process"
+
+
+def _fields(seen: Seen, *names: str) -> list[Value]:
+    """Return fields of the lease. Raises CorruptLogError if it is half written or damaged."""
+    found = parse_json(seen.data, LEASE, most_bytes=_MOST_BYTES).fields(names, None)
+    return [found[name] for name in names]

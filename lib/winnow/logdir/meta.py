@@ -46,13 +46,7 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     try:
         data = read_if_there(storage, path)
     except CorruptLogError as error:
-        raise UsageError(
-            f"{META_PROPERTIES}: {error.problem}",
-            expected=error.expected,
-            found=error.found,
-            where=error.where,
-            hint=error.hint,
-        ) from None
+        raise error.like(UsageError, f"{META_PROPERTIES}: {error.problem}") from None
     if data is None:
         raise no_log_dir(log_dir, unfinished=storage.exists(f"{log_dir}/{UNFINISHED}"))
     try:

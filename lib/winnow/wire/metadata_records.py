@@ -160,12 +160,8 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
             fields.tagged()
             fields.end()
     except CorruptLogError as error:
-        raise CorruptLogError(
-            f"a {kind.name} can't be read",
-            expected=error.expected,
-            found=error.found,
-            hint=error.hint,
-        ) from error
+        problem = f"a {kind.name} can't be read"
+        raise error.like(CorruptLogError, problem, where=None) from error
     return Decoded(record, f"{kind.name} of version {version}" if newer else None)
 
 

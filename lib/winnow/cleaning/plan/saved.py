@@ -150,13 +150,7 @@ def parse_plan(data: bytes, path: str) -> SavedPlan:
     try:
         return _parse(parse_json(data, path, hint=_HINT, most_bytes=MOST_BYTES))
     except CorruptLogError as error:
-        raise UsageError(
-            error.problem,
-            expected=error.expected,
-            found=error.found,
-            where=error.where,
-            hint=error.hint,
-        ) from None
+        raise error.like(UsageError) from None
 
 
 def _parse(whole: Value) -> SavedPlan:
