@@ -181,8 +181,7 @@ def recovered_listing(
 
     Segments behind a cut are left out, and leader epochs that begin at the end or later.
     """
-    behind = {segment.base_offset: segment.log_bytes for segment in unread}
-    recovered = recovered_end(reads, listing.directory, behind)
+    recovered = recovered_end(reads, listing.directory, unread)
     found = {read.segment.base_offset: read.segment for read in reads}
     return replace(
         listing,

@@ -8,7 +8,7 @@ indexes of the segments that it has read. Here the same bytes are read, and noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
@@ -109,12 +109,12 @@ def read_segment(directory: str, segment: Segment, *, index_interval_bytes: int)
 
 
 def recovered_end(
-    reads: Sequence[SegmentRead], directory: str, behind: Mapping[int, int] | None = None
+    reads: Sequence[SegmentRead], directory: str, unread: Sequence[Segment] = ()
 ) -> Recovered:
     """Return where the log ends for a broker.
 
     `reads`: of the segments it recovers, ascending, at least one. It reads none behind a cut.
-    `behind`: sizes of the `.log` files of later segments that were not read, by base offset.
+    `unread`: later segments that were not read.
     Raises CorruptLogError if two segments overlap: a broker would serve records twice.
     """
     cut = next((at for at, read in enumerate(reads) if read.stopped is not None), None)
@@ -125,7 +125,7 @@ def recovered_end(
             raise overlap(directory, base, read.next_offset, limit)
     last, active = kept[-1], kept[-1].segment
     removed = {read.segment.base_offset: read.log_bytes for read in reads[len(kept) :]}
-    removed |= behind or {}
+    removed |= {segment.base_offset: segment.log_bytes for segment in unread}
     return Recovered(
         first_read=reads[0].segment.base_offset,
         end_offset=last.next_offset,
