@@ -28,6 +28,8 @@ all of its brokers. Of kind `effective`: what a topic gets from its broker, from
 names of keys, but broker level.
 """
 ALL_BROKERS: Section = ("cluster", "")
+Texts = Mapping[str, tuple[str, str]]
+"""Kafka's key -> (the value's text, its place)."""
 
 
 @dataclass(frozen=True, slots=True)

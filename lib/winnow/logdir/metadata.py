@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata_log import Value, list_snapshots, read_log, read_snapshot
 from winnow.logdir.names import METADATA_TOPIC
-from winnow.state import ALL_BROKERS, Section, TopicIdentity
+from winnow.state import ALL_BROKERS, Section, Texts, TopicIdentity
 from winnow.storage.contract import Storage
 from winnow.wire.metadata_records import (
     BROKER_RESOURCE,
@@ -34,15 +34,6 @@ METADATA_VERSION = "metadata.version"
 _NODE_ID = re.compile(r"[0-9]{1,10}")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigValue:
-    """A setting's value, and the record that set it."""
-
-    value: str = field(repr=False)
-    """Not in `repr`: a broker's settings may be passwords."""
-    where: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
     """The metadata at `end_offset`: all that this node knew of the cluster when it was stopped."""
@@ -51,8 +42,10 @@ class ClusterMetadata:
     """The offset after the last record."""
     topics: Mapping[str, TopicIdentity]
     """By name."""
-    configs: Mapping[Section, Mapping[str, ConfigValue]]
-    """Overrides of topics and dynamic configs of brokers. What has none is missing."""
+    configs: Mapping[Section, Texts] = field(repr=False)
+    """Overrides of topics and dynamic configs of brokers. What has none is missing. Not in `repr`:
+    a broker's settings may be passwords.
+    """
     features: Mapping[str, int]
     supported: Mapping[int, Mapping[str, int]]
     """Node id -> feature -> the highest level that the broker supported at its last start."""
@@ -128,7 +121,7 @@ class _Image:
 
     def __init__(self) -> None:
         self.topics: dict[str, _Topic] = {}  # by id
-        self.configs: dict[Section, dict[str, ConfigValue]] = {}
+        self.configs: dict[Section, dict[str, tuple[str, str]]] = {}
         self.features: dict[str, int] = {}
         self.supported: dict[int, Mapping[str, int]] = {}
         self._ids: dict[str, str] = {}
@@ -214,7 +207,7 @@ class _Image:
         if record.value is None:
             configs.pop(record.name, None)
         else:
-            configs[record.name] = ConfigValue(record.value, where)
+            configs[record.name] = record.value, where
 
 
 def _senseless(what: str, expected: str, place: str) -> CorruptLogError:

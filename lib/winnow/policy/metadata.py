@@ -6,10 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from winnow.policy.describe import DescribedConfigs, Entry, told_entry
-from winnow.state import ALL_BROKERS, Section, TopicIdentity
-
-Texts = Mapping[str, tuple[str, str]]
-"""Kafka's key -> (the value's text, its place)."""
+from winnow.state import ALL_BROKERS, Section, Texts, TopicIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import pytest
 from tests.kafka.judge.broker import Broker
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.logdir.meta import read_topic_id
-from winnow.logdir.metadata import Configs, read_cluster_metadata
+from winnow.logdir.metadata import read_cluster_metadata
 from winnow.logdir.metadata_log import list_snapshots
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.config import TopicConfig
@@ -22,6 +22,7 @@ from winnow.policy.describe import parse_topic_configs
 from winnow.policy.keys import NOT_DYNAMIC
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings, Unknown
+from winnow.state import ALL_BROKERS, Texts
 from winnow.storage.local import LocalStorage
 
 SMALL_SNAPSHOTS = {
@@ -50,8 +51,8 @@ def described(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def plain(configs: Configs) -> dict[str, str]:
-    return {key: config.value for key, config in configs.items()}
+def plain(configs: Texts) -> dict[str, str]:
+    return {key: text for key, (text, _) in configs.items()}
 
 
 def alter(broker: Broker, kind: str, *arguments: str) -> None:
@@ -117,14 +118,17 @@ def test_settings_equal_those_of_kafka_configs(tmp_path: Path) -> None:
         )
     metadata = read_cluster_metadata(LocalStorage(), str(directory))
     assert {
-        f"topic {name}": plain(metadata.topic_configs.get(name, {})) for name in metadata.topics
+        f"topic {name}": plain(metadata.configs.get(("topic", name), {}))
+        for name in metadata.topics
     } == expected
     assert expected["topic bare"] == {}
     assert expected["topic c-none"] == {"retention.ms": "77"}
     assert expected["topic c-4p"]["cleanup.policy"] == "compact,delete"
-    assert {"brokers in the cluster": plain(metadata.all_brokers)} == all_brokers
+    assert {"brokers in the cluster": plain(metadata.configs.get(ALL_BROKERS, {}))} == all_brokers
     assert {
-        f"broker {node}": plain(configs) for node, configs in metadata.broker_configs.items()
+        f"broker {name}": plain(configs)
+        for (kind, name), configs in metadata.configs.items()
+        if kind == "broker"
     } == one_broker
     assert one_broker["broker 1"]["log.retention.ms"] == "2000000"
     directories = {
@@ -138,15 +142,14 @@ def test_settings_equal_those_of_kafka_configs(tmp_path: Path) -> None:
     assert found == directories
     assert metadata.notes == ()
     # It was read out of a snapshot and what follows it; the whole log alone tells the same.
-    assert any(" snapshot " in config.where for config in metadata.topic_configs["c-none"].values())
+    assert any(" snapshot " in where for _, where in metadata.configs["topic", "c-none"].values())
     for file in directory.glob("*.checkpoint"):
         file.unlink()
     whole = read_cluster_metadata(LocalStorage(), str(directory))
-    assert {name: plain(configs) for name, configs in whole.topic_configs.items()} == {
-        name: plain(configs) for name, configs in metadata.topic_configs.items()
+    assert {section: plain(configs) for section, configs in whole.configs.items()} == {
+        section: plain(configs) for section, configs in metadata.configs.items()
     }
     assert (whole.topics, whole.end_offset) == (metadata.topics, metadata.end_offset)
-    assert plain(whole.all_brokers) == plain(metadata.all_brokers)
 
 
 DEFAULT = ("--entity-default",)
@@ -180,7 +183,7 @@ def test_settings_that_a_broker_does_not_take_from_its_controller_are_ignored(
             assert time.monotonic() < deadline, used
     storage = LocalStorage()
     stored = read_cluster_metadata(storage, str(log_dir / "__cluster_metadata-0"))
-    assert plain(stored.broker_configs[1]) == NOT_ALL_DYNAMIC
+    assert plain(stored.configs["broker", "1"]) == NOT_ALL_DYNAMIC
     server = parse_server_properties((home / "server.properties").read_text())
     given = Settings(server_properties=server)
     settings, notes = with_metadata(given, storage, survey_log_dirs(storage, [str(log_dir)]))

@@ -64,7 +64,7 @@ def read(directory: Path) -> ClusterMetadata:
 
 def overrides(metadata: ClusterMetadata) -> dict[str, dict[str, str]]:
     return {
-        name: {key: c.value for key, c in configs.items()}
+        name: {key: text for key, (text, _) in configs.items()}
         for (kind, name), configs in metadata.configs.items()
         if kind == "topic"
     }

@@ -55,7 +55,7 @@ def test_recorded_log_gives_the_same_settings_as_the_broker() -> None:
     assert lines == TOPIC_CONFIGS.read_text().splitlines()
     assert metadata.end_offset == 484
     assert metadata.features[METADATA_VERSION] == 30
-    assert metadata.configs["topic", "c-none"]["cleanup.policy"].where.startswith(
+    assert metadata.configs["topic", "c-none"]["cleanup.policy"][1].startswith(
         "__cluster_metadata-0 offset "
     )
     found = {
@@ -73,7 +73,7 @@ def test_last_value_applies_and_has_its_position(tmp_path: Path) -> None:
         config("t", "retention.ms", "2"),
     )
     assert overrides(metadata) == {"t": {"retention.ms": "2"}}
-    assert metadata.configs["topic", "t"]["retention.ms"].where == "__cluster_metadata-0 offset 4"
+    assert metadata.configs["topic", "t"]["retention.ms"][1] == "__cluster_metadata-0 offset 4"
     assert (metadata.end_offset, metadata.notes) == (5, ())
     assert set(metadata.topics["t"].replicas) == {0}
 
@@ -134,7 +134,7 @@ def test_broker_configs_are_read_per_broker_and_for_all(tmp_path: Path) -> None:
             feature("group.version", 1),
         ),
     )
-    assert {n: {k: v.value for k, v in c.items()} for n, c in metadata.configs.items()} == {
+    assert {n: {k: text for k, (text, _) in c.items()} for n, c in metadata.configs.items()} == {
         ALL_BROKERS: {"log.retention.ms": "1"},
         ("broker", "7"): {"log.retention.ms": "2"},
     }
@@ -165,7 +165,7 @@ def test_log_is_applied_from_the_snapshot_end_on(tmp_path: Path) -> None:
     assert overrides(metadata) == {
         "t": {"cleanup.policy": "compact", "retention.ms": "6", "segment.bytes": "7"}
     }
-    assert {k: c.where for k, c in metadata.configs["topic", "t"].items()} == {
+    assert {k: where for k, (_, where) in metadata.configs["topic", "t"].items()} == {
         "cleanup.policy": "__cluster_metadata-0 snapshot 5",
         "retention.ms": "__cluster_metadata-0 offset 5",
         "segment.bytes": "__cluster_metadata-0 offset 6",

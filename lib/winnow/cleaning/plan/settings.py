@@ -52,10 +52,7 @@ def with_metadata(
             found = metadata_settings(
                 log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
                 topics=metadata.topics,
-                sections={
-                    section: {key: (config.value, config.where) for key, config in own.items()}
-                    for section, own in metadata.configs.items()
-                },
+                sections=metadata.configs,
                 notes=metadata.notes,
             )
         except (CorruptLogError, OSError) as error:

@@ -79,7 +79,7 @@ def look(storage: Storage, home: Home) -> Home:
         replica=replace(home.replica, log_start=log_start, last_stable_offset=stable),
         topic_id=read_topic_id(storage, home.directory),
         ranges=tuple(ranges_of(segments, home.topic_partition, 0, MAX_LONG, aborted=aborted)),
-        log_bytes=sum(map(segments.log_bytes, range(len(segments.bases)))),
+        log_bytes=sum(segments.log(number).size for number in range(len(segments.bases))),
     )
 
 
