@@ -175,7 +175,8 @@ class Segments:
         """Return the entries of a segment's offset index or time index, empty if it is missing, and
         notes: why it is not used, or why the last entry may not be the largest timestamp.
         """
-        path, base, end = self.path(number, suffix), self.bases[number], self._end(number)
+        path, base, end = self.path(number, suffix), self.bases[number], self.following(number)
+        end = base + MAX_OFFSET_SPAN + 1 if end is None else end
         exists = segment_file(base, suffix) in self._files
         data, size = self.storage.read_bytes(path) if exists else b"", self.log(number).size
         try:
@@ -215,8 +216,3 @@ class Segments:
         path, size, least = self.path(number), self.log(number).size, self.bases[number]
         start = begin.position if begin else 0
         return read_batches(self.storage, path, size=size, start=start, least_offset=least)
-
-    def _end(self, number: int) -> int:
-        """Return an upper limit: all offsets in the segment are below it."""
-        following = self.following(number)
-        return self.bases[number] + MAX_OFFSET_SPAN + 1 if following is None else following

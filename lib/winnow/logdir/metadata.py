@@ -100,7 +100,7 @@ def read_cluster_metadata(
         )
     return ClusterMetadata(
         end_offset=end_offset,
-        topics={t.name: TopicIdentity(t.topic_id, t.replicas) for t in image.topics.values()},
+        topics=image.topics,
         configs={section: configs for section, configs in image.configs.items() if configs},
         features=image.features,
         supported=image.supported,
@@ -108,23 +108,15 @@ def read_cluster_metadata(
     )
 
 
-@dataclass(slots=True)
-class _Topic:
-    name: str
-    topic_id: str
-    replicas: dict[int, frozenset[int]] = field(default_factory=dict)
-    """By partition."""
-
-
 class _Image:
     """The state while records are applied, one after the other."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, _Topic] = {}  # by id
+        self.topics: dict[str, TopicIdentity] = {}
         self.configs: dict[Section, dict[str, tuple[str, str]]] = {}
         self.features: dict[str, int] = {}
         self.supported: dict[int, Mapping[str, int]] = {}
-        self._ids: dict[str, str] = {}
+        self._by_id: dict[str, tuple[str, dict[int, frozenset[int]]]] = {}  # name, replicas
         self.newer: set[str] = set()
         self.transaction: list[tuple[MetadataRecord, str, str]] | None = None
 
@@ -164,20 +156,21 @@ class _Image:
         """`where`: its place as shown to people. `place`: that in its file, for errors."""
         match record:
             case TopicRecord():
-                if record.name in self._ids or record.topic_id in self.topics:
+                if record.name in self.topics or record.topic_id in self._by_id:
                     raise _senseless(
                         f"topic {record.name} is created", "none of this name or id", place
                     )
-                self._ids[record.name] = record.topic_id
-                self.topics[record.topic_id] = _Topic(record.name, record.topic_id)
+                replicas: dict[int, frozenset[int]] = {}
+                self._by_id[record.topic_id] = record.name, replicas
+                self.topics[record.name] = TopicIdentity(record.topic_id, replicas)
             case PartitionRecord() | ReplicasRecord():
                 what = "a partition" if isinstance(record, PartitionRecord) else "a change"
-                topic = self._topic(record.topic_id, what, place)
-                topic.replicas[record.partition] = frozenset(record.replicas)
+                _, replicas = self._topic(record.topic_id, what, place)
+                replicas[record.partition] = frozenset(record.replicas)
             case RemoveTopicRecord():
-                gone = self._topic(record.topic_id, "a removal", place)
-                del self.topics[gone.topic_id], self._ids[gone.name]
-                self.configs.pop(("topic", gone.name), None)
+                name, _ = self._topic(record.topic_id, "a removal", place)
+                del self._by_id[record.topic_id], self.topics[name]
+                self.configs.pop(("topic", name), None)
             case ConfigRecord():
                 self._configure(record, where, place)
             case FeatureLevelRecord():
@@ -185,8 +178,8 @@ class _Image:
             case RegisterBrokerRecord():
                 self.supported[record.node_id] = record.features
 
-    def _topic(self, topic_id: str, what: str, place: str) -> _Topic:
-        topic = self.topics.get(topic_id)
+    def _topic(self, topic_id: str, what: str, place: str) -> tuple[str, dict[int, frozenset[int]]]:
+        topic = self._by_id.get(topic_id)
         if topic is None:
             raise _senseless(f"{what} of topic id {topic_id}", "its creation", place)
         return topic
