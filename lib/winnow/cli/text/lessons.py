@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 VERBATIM = "\b"
 """Click does not wrap the lines of a paragraph that begins with this character."""
@@ -43,158 +42,151 @@ _CLEANED = {
     6: f"{_NO_SPACE}, or retention freed less than --free-at-least",
 }
 
-LESSONS: Mapping[str, Lesson] = MappingProxyType(
-    {
-        "plan": Lesson(
-            "Show what would be cleaned, and by which rule.",
-            f"Changes nothing. {_STOPPED}",
-            (
-                "plan /var/lib/kafka",
-                "plan /var/lib/kafka --topics 'orders*' --estimate --json",
-                "plan /var/lib/kafka --out plan.json",
-            ),
-            {
-                0: "every partition is understood, whether there is work to do or not",
-                **_FAILED,
-                3: "some partitions would be left alone, each with its reason",
-                **_IN_USE,
-                6: f"{_NO_SPACE}, or retention allows less than --free-at-least",
-                10: "there is work to do, and this exit code was asked for",
-            },
+LESSONS: Mapping[str, Lesson] = {
+    "plan": Lesson(
+        "Show what would be cleaned, and by which rule.",
+        f"Changes nothing. {_STOPPED}",
+        (
+            "plan /var/lib/kafka",
+            "plan /var/lib/kafka --topics 'orders*' --estimate --json",
+            "plan /var/lib/kafka --out plan.json",
         ),
-        "clean": Lesson(
-            "Clean, and show every partition before and after.",
-            "Replaces and deletes segments. Each replacement is first read back from the disk. "
-            f"{_STOPPED}",
-            (
-                "clean /var/lib/kafka --server-properties FILE",
-                "clean /disk1/kafka /disk2/kafka --free-at-least 20GiB",
-            ),
-            {
-                0: "done, or nothing to do",
-                **_FAILED,
-                **_CLEANED,
-            },
+        {
+            0: "every partition is understood, whether there is work to do or not",
+            **_FAILED,
+            3: "some partitions would be left alone, each with its reason",
+            **_IN_USE,
+            6: f"{_NO_SPACE}, or retention allows less than --free-at-least",
+            10: "there is work to do, and this exit code was asked for",
+        },
+    ),
+    "clean": Lesson(
+        "Clean, and show every partition before and after.",
+        "Replaces and deletes segments. Each replacement is first read back from the disk. "
+        f"{_STOPPED}",
+        (
+            "clean /var/lib/kafka --server-properties FILE",
+            "clean /disk1/kafka /disk2/kafka --free-at-least 20GiB",
         ),
-        "apply": Lesson(
-            "Carry out a saved plan, exactly, or refuse.",
-            "Decides again with the plan's clock and settings, and cleans only if every file and "
-            f"every decision is still that of the plan. Otherwise it changes nothing. {_STOPPED}",
-            ("apply plan.json",),
-            {
-                0: "done as planned, or nothing to do",
-                1: "refused, because something has changed since the plan was made; or failed",
-                2: "the command or the plan is invalid",
-                **_CLEANED,
-            },
+        {
+            0: "done, or nothing to do",
+            **_FAILED,
+            **_CLEANED,
+        },
+    ),
+    "apply": Lesson(
+        "Carry out a saved plan, exactly, or refuse.",
+        "Decides again with the plan's clock and settings, and cleans only if every file and "
+        f"every decision is still that of the plan. Otherwise it changes nothing. {_STOPPED}",
+        ("apply plan.json",),
+        {
+            0: "done as planned, or nothing to do",
+            1: "refused, because something has changed since the plan was made; or failed",
+            2: "the command or the plan is invalid",
+            **_CLEANED,
+        },
+    ),
+    "erase": Lesson(
+        "Remove all records of some keys, and prove it.",
+        "Rewrites only closed segments that contain one of the keys, whatever the cleanup "
+        f"policy. Then reads everything again to prove it. --dry-run only counts. {_STOPPED}",
+        (
+            "erase /var/lib/kafka --keys keys.txt --dry-run",
+            "erase /var/lib/kafka --keys keys.txt --certificate DIR",
         ),
-        "erase": Lesson(
-            "Remove all records of some keys, and prove it.",
-            "Rewrites only closed segments that contain one of the keys, whatever the cleanup "
-            f"policy. Then reads everything again to prove it. --dry-run only counts. {_STOPPED}",
-            (
-                "erase /var/lib/kafka --keys keys.txt --dry-run",
-                "erase /var/lib/kafka --keys keys.txt --certificate DIR",
-            ),
-            {
-                0: "none of the keys is left in these partitions, and this is proven",
-                **_FAILED,
-                1: f"{_FAILED[1]}; also if everything was done but the certificate",
-                2: f"{_FAILED[2]}, or no record has any of the keys",
-                3: "records are left that no erasure reaches, or something was not searched or not "
-                "proven; the output lists it",
-                4: "the proof failed",
-                **_IN_USE,
-                6: _NO_SPACE,
-            },
+        {
+            0: "none of the keys is left in these partitions, and this is proven",
+            **_FAILED,
+            1: f"{_FAILED[1]}; also if everything was done but the certificate",
+            2: f"{_FAILED[2]}, or no record has any of the keys",
+            3: "records are left that no erasure reaches, or something was not searched or not "
+            "proven; the output lists it",
+            4: "the proof failed",
+            **_IN_USE,
+            6: _NO_SPACE,
+        },
+    ),
+    "explain": Lesson(
+        "Explain what happens to a partition, a record or a key.",
+        f"Changes nothing. {_STOPPED}",
+        (
+            "explain /var/lib/kafka --partition orders-0 --offset 17",
+            "explain /var/lib/kafka --partition orders-0 --key ann",
         ),
-        "explain": Lesson(
-            "Explain what happens to a partition, a record or a key.",
-            f"Changes nothing. {_STOPPED}",
-            (
-                "explain /var/lib/kafka --partition orders-0 --offset 17",
-                "explain /var/lib/kafka --partition orders-0 --key ann",
-            ),
-            {0: "explained", **_FAILED, 3: "the partition can't be understood", **_IN_USE},
+        {0: "explained", **_FAILED, 3: "the partition can't be understood", **_IN_USE},
+    ),
+    "verify": Lesson(
+        "Read everything and report all that is wrong.",
+        f"Changes nothing. {_STOPPED}",
+        (
+            "verify /var/lib/kafka",
+            "verify /var/lib/kafka --key-hash erasure-RUN_ID.json",
         ),
-        "verify": Lesson(
-            "Read everything and report all that is wrong.",
-            f"Changes nothing. {_STOPPED}",
-            (
-                "verify /var/lib/kafka",
-                "verify /var/lib/kafka --key-hash erasure-RUN_ID.json",
-            ),
-            {
-                0: "nothing is wrong",
-                **_FAILED,
-                3: "no erased key was found (--key-hash), but some directories were not searched",
-                4: "something is wrong, or an erased key is there (--key-hash); the output lists "
-                "it",
-                **_IN_USE,
-            },
+        {
+            0: "nothing is wrong",
+            **_FAILED,
+            3: "no erased key was found (--key-hash), but some directories were not searched",
+            4: "something is wrong, or an erased key is there (--key-hash); the output lists it",
+            **_IN_USE,
+        },
+    ),
+    "doctor": Lesson(
+        "One page: what is wrong, what can be freed, what to run next.",
+        f"Changes nothing. {_STOPPED}",
+        ("doctor /var/lib/kafka --server-properties FILE",),
+        {
+            0: "no partition is in trouble",
+            **_FAILED,
+            3: "some partitions can't be cleaned in their current state",
+            **_IN_USE,
+            6: "the disk is full, and nothing can be freed there",
+        },
+    ),
+    "history": Lesson(
+        "Show what past runs did, and what is due again.",
+        "Reads only the ledger, no log directory.",
+        ("history --since 2026-11-01",),
+        {0: "shown", **_FAILED},
+    ),
+    "demo": Lesson(
+        "Clean a copy of a small real log directory.",
+        "Works on its own copy, in a new temporary directory.",
+        ("demo",),
+        {0: "done", **_FAILED, 3: "a partition failed"},
+    ),
+    "recover": Lesson(
+        "Finish what a crash left; recover for a broker; undo a run.",
+        "Finishes or rolls back an interrupted run. After a broker crashed, it shows what the "
+        "broker's recovery would cut, and --truncate does it. Changes nothing else unless "
+        f"asked to. {_STOPPED}",
+        ("recover /var/lib/kafka --dry-run", "recover /var/lib/kafka --undo RUN_ID"),
+        {
+            0: "done, or nothing to do",
+            **_FAILED,
+            3: "some partitions failed",
+            **_IN_USE,
+            6: "not enough space for Spark's files",
+        },
+    ),
+    "inspect": Lesson(
+        "Show and verify what is in Kafka's files.",
+        "Changes nothing and takes no lock: the broker may run. Needs no Spark.",
+        (
+            "inspect /var/lib/kafka/orders-0",
+            "inspect /var/lib/kafka/orders-0 --offset 17 --json",
         ),
-        "doctor": Lesson(
-            "One page: what is wrong, what can be freed, what to run next.",
-            f"Changes nothing. {_STOPPED}",
-            ("doctor /var/lib/kafka --server-properties FILE",),
-            {
-                0: "no partition is in trouble",
-                **_FAILED,
-                3: "some partitions can't be cleaned in their current state",
-                **_IN_USE,
-                6: "the disk is full, and nothing can be freed there",
-            },
-        ),
-        "history": Lesson(
-            "Show what past runs did, and what is due again.",
-            "Reads only the ledger, no log directory.",
-            ("history --since 2026-11-01",),
-            {0: "shown", **_FAILED},
-        ),
-        "demo": Lesson(
-            "Clean a copy of a small real log directory.",
-            "Works on its own copy, in a new temporary directory.",
-            ("demo",),
-            {0: "done", **_FAILED, 3: "a partition failed"},
-        ),
-        "recover": Lesson(
-            "Finish what a crash left; recover for a broker; undo a run.",
-            "Finishes or rolls back an interrupted run. After a broker crashed, it shows what the "
-            "broker's recovery would cut, and --truncate does it. Changes nothing else unless "
-            f"asked to. {_STOPPED}",
-            ("recover /var/lib/kafka --dry-run", "recover /var/lib/kafka --undo RUN_ID"),
-            {
-                0: "done, or nothing to do",
-                **_FAILED,
-                3: "some partitions failed",
-                **_IN_USE,
-                6: "not enough space for Spark's files",
-            },
-        ),
-        "inspect": Lesson(
-            "Show and verify what is in Kafka's files.",
-            "Changes nothing and takes no lock: the broker may run. Needs no Spark.",
-            (
-                "inspect /var/lib/kafka/orders-0",
-                "inspect /var/lib/kafka/orders-0 --offset 17 --json",
-            ),
-            {0: "all that was read is sound", **_FAILED, 3: "some of it is damaged"},
-        ),
-        "package": Lesson(
-            "Pack what the executors of a cluster need, as one archive.",
-            "Packs Winnow, its packages and the compiled kernels. Reads no log directory and needs "
-            "no Spark. With --master spark://... Winnow does this automatically. Pack the archive "
-            "yourself to store it where executors fetch it, as in "
-            "`--archives hdfs:///winnow.tar.gz#winnow`.",
-            ("package --output FILE",),
-            {
-                0: "written",
-                1: "failed; the message says why",
-                2: "the command is invalid",
-            },
-        ),
-    }
-)
+        {0: "all that was read is sound", **_FAILED, 3: "some of it is damaged"},
+    ),
+    "package": Lesson(
+        "Pack what the executors of a cluster need, as one archive.",
+        "Packs Winnow, its packages and the compiled kernels. Reads no log directory and needs "
+        "no Spark. With --master spark://... Winnow does this automatically. Pack the archive "
+        "yourself to store it where executors fetch it, as in "
+        "`--archives hdfs:///winnow.tar.gz#winnow`.",
+        ("package --output FILE",),
+        {0: "written", **_FAILED, 2: "the command is invalid"},
+    ),
+}
 
 
 ALL = Lesson(
