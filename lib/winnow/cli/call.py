@@ -5,13 +5,14 @@ code, or with that of an error, which is told.
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from errno import EFBIG, EIO
 from typing import Any
 
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Errors, Line, complain, tell_json, tell_page
+from winnow.cli.out import Line, complain, errors, tell_json, tell_page
 from winnow.cli.outlets import Outlets
 from winnow.cli.profile import Clock
 from winnow.cli.session import end_of_jvm, started_spark
@@ -72,7 +73,7 @@ def ended(verb: Callable[..., int], request: CommandLine, *own: Any) -> int:  # 
             message, code = _understood(error)
             if not message:
                 message = f"unexpected {type(error).__name__}: {error}".partition("\n")[0]
-                Errors().traceback()
+                errors().write(traceback.format_exc())
         code = call.signals.exit_code(code)
         complain(message)
         if call.outlets is not None:
@@ -90,25 +91,17 @@ def _understood(error: Exception) -> tuple[str, int]:
     known = end_of_jvm(error) or error
     if isinstance(known, WinnowError):
         return str(known), known.exit_code
-    if not isinstance(error, OSError):
-        return _of_spark(error), 1
-    if error.errno in NO_SPACE:
+    if isinstance(error, OSError) and error.errno in NO_SPACE:
         where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
         return f"not enough space{where}: {error}", NoSpaceError.exit_code
-    return _of_the_system(error), 1
-
-
-def _of_spark(error: Exception) -> str:
-    """Return the message of an error that Spark reports. It is empty if the error is a surprise, as
-    one of Python in a task is.
-    """
-    if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
-        return ""
-    if "Traceback (most recent call last)" in str(error):
-        return ""
+    if isinstance(error, OSError):
+        return _of_the_system(error), 1
+    of_spark = type(error).__module__.partition(".")[0] in {"py4j", "pyspark"}
+    if not of_spark or "Traceback (most recent call last)" in str(error):  # of Python in a task
+        return "", 1
     from winnow.runtime.failed_job import failed_job  # noqa: PLC0415 - Spark is loaded now
 
-    return failed_job(error).message
+    return failed_job(error).message, 1
 
 
 def _of_the_system(error: OSError) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.out import Errors, questions_are_seen
+from winnow.cli.out import questions_are_seen, tell_errors
 from winnow.errors import UsageError
 from winnow.words import duration, instant, one_line
 
@@ -69,9 +69,8 @@ def ahead_of(now: int, clock: int) -> str | None:
 
 
 def _ask(terminal: int, topics: Mapping[str, Sequence[str]], request: Request) -> None:
-    errors = Errors()
     for topic, settings in topics.items():
-        errors.lines(
+        tell_errors(
             [
                 "",
                 f"These options delete more than the own settings of topic {topic}:",

@@ -10,13 +10,13 @@ from winnow.cli.call import Call
 from winnow.cli.options import NOW, OTHER, value_of
 from winnow.cli.out import (
     Line,
-    Paper,
     Row,
     Styled,
     aligned,
     fields_of,
     fitted,
     item,
+    page_width,
     section,
 )
 from winnow.cli.text.alike import Alike, alike
@@ -55,7 +55,7 @@ def run_history(call: Call, own: HistoryOptions) -> int:
             history = read_history(
                 spark, where, since=begin, topics=request.topics, progress=progress
             )
-        call.answer(lambda: to_json(history), page(history, Paper().width, now_ms()))
+        call.answer(lambda: to_json(history), page(history, page_width(), now_ms()))
     return 0
 
 

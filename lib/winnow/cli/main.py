@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from winnow.cli.app import app
 from winnow.cli.call import INTERRUPTED
-from winnow.cli.out import Errors, complain, guard_streams, tell_json
+from winnow.cli.out import complain, errors, guard_streams, tell_json
 from winnow.cli.signals import Ended, end_by_signals
 from winnow.cli.streams import own_streams
 from winnow.cli.text.json_output import failure_to_json
@@ -95,7 +95,7 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
         if show is None:
             complain(message)
         else:
-            show(file=Errors().stream)
+            show(file=errors())
         if "--json" in arguments:
             tell_json(failure_to_json(message, now=None, exit_code=error.exit_code))
         return error.exit_code

@@ -11,9 +11,8 @@ import json
 import os
 import sys
 import textwrap
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, redirect_stderr
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -128,61 +127,6 @@ def cut(name: str, width: int) -> str:
     return f"{name[: width - end - 1]}…{name[-end:]}"
 
 
-class Paper:
-    """Text for people, in lines. `stream` is sys.stdout by default."""
-
-    def __init__(self, stream: TextIO | None = None, *, width: int | None = None) -> None:
-        self._console = console = _console(_raw(sys.stdout if stream is None else stream), width)
-        if width is None and not console.is_terminal and "COLUMNS" not in os.environ:
-            console.width = PIPE_WIDTH
-
-    @property
-    def width(self) -> int:
-        """Return the number of columns: fixed, except on a terminal."""
-        return self._console.width
-
-    def page(self, lines: Iterable[Line]) -> None:
-        """Print each line as one, of any length and whatever it contains. A style applies to the
-        whole line.
-        """
-        for line in lines:
-            styled = Styled(line) if isinstance(line, str) else line
-            for text in styled.lines(self.width):
-                shown = Text(one_line(redacted(text)), style=styled.style)
-                self._console.print(shown, soft_wrap=True)
-
-
-class Errors:
-    """stderr: progress, notes and errors."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        stream = sys.stderr if stream is None else stream
-        self.stream = stream if isinstance(stream, Guarded) else Guarded(stream)
-        self._console = _console(self.stream.raw, None)
-
-    def line(self, text: str) -> None:
-        """Print a message on one line. Line breaks are escaped: a name with one could look like a
-        second message.
-        """
-        self.lines([f"winnow: {text}"])
-
-    def lines(self, lines: Iterable[str]) -> None:
-        self.stream.write("".join(f"{one_line(line)}\n" for line in lines))
-        self.stream.flush()
-
-    def traceback(self) -> None:
-        self.stream.write(traceback.format_exc())
-
-    def live(self, line: Callable[[int], str]) -> Status | None:
-        """Return a line that is refreshed while it is shown; None if there is no terminal, or if it
-        must get no escape sequences. `line` returns the text for a number of columns.
-        """
-        console = self._console
-        if not console.is_terminal or console.is_dumb_terminal or _plain():
-            return None
-        return console.status(_Live(lambda: line(console.width - _SPINNER)))
-
-
 class Guarded:
     """Replaces sys.stdout or sys.stderr for code that writes there directly: a library, a warning,
     Python itself. `keep` also gets each line.
@@ -213,15 +157,9 @@ def guard_streams() -> None:
     )
 
 
-@contextmanager
-def copying_errors(keep: Callable[[str], object]) -> Iterator[None]:
+def copying_errors(keep: Callable[[str], object]) -> AbstractContextManager[Any]:
     """Also hand each line of stderr to `keep` while the block runs, but not the live line."""
-    before = sys.stderr
-    sys.stderr = cast("TextIO", Guarded(_raw(before), keep))
-    try:
-        yield
-    finally:
-        sys.stderr = before
+    return redirect_stderr(cast("TextIO", Guarded(_raw(sys.stderr), keep)))
 
 
 def _raw(stream: TextIO) -> TextIO:
@@ -238,7 +176,31 @@ def tell_json(value: Mapping[str, Any]) -> None:
 
 
 def tell_page(lines: Iterable[Line]) -> None:
-    tell(lambda: Paper().page(lines))
+    """Print each line as one, of any length and whatever it contains. A style applies to the whole
+    line.
+    """
+    console = _paper()
+
+    def write() -> None:
+        for line in lines:
+            styled = Styled(line) if isinstance(line, str) else line
+            for text in styled.lines(console.width):
+                shown = Text(one_line(redacted(text)), style=styled.style)
+                console.print(shown, soft_wrap=True)
+
+    tell(write)
+
+
+def page_width() -> int:
+    """Return the columns of a page: fixed, except on a terminal."""
+    return _paper().width
+
+
+def _paper() -> Console:
+    console = _console(sys.stdout)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPE_WIDTH
+    return console
 
 
 def tell_contents(pieces: Iterable[str]) -> None:
@@ -286,7 +248,31 @@ def tell(write: Callable[[], object]) -> None:
 
 def complain(message: str) -> None:
     """Print a note or an error on stderr."""
-    Errors().line(message)
+    tell_errors([f"winnow: {message}"])
+
+
+def tell_errors(lines: Iterable[str]) -> None:
+    """Print each line on stderr. Line breaks in one are escaped: a name with one could look like a
+    second message.
+    """
+    stream = errors()
+    stream.write("".join(f"{one_line(line)}\n" for line in lines))
+    stream.flush()
+
+
+def errors() -> Guarded:
+    """Return stderr for text of any kind, such as a traceback."""
+    return sys.stderr if isinstance(sys.stderr, Guarded) else Guarded(sys.stderr)
+
+
+def live_line(line: Callable[[int], str]) -> Status | None:
+    """Return a line on stderr that is refreshed while it is shown; None if there is no terminal, or
+    if it must get no escape sequences. `line` returns the text for a number of columns.
+    """
+    console = _console(sys.stderr)
+    if not console.is_terminal or console.is_dumb_terminal or _plain():
+        return None
+    return console.status(_Live(lambda: line(console.width - _SPINNER)))
 
 
 def tell_notes(notes: Iterable[str]) -> None:
@@ -316,14 +302,13 @@ class _Console(Console):
         self.quiet = True
 
 
-def _console(stream: TextIO | None, width: int | None) -> Console:
+def _console(stream: TextIO) -> Console:
     """Return a console. Without a terminal, or with NO_COLOR, it has no colour and no attribute."""
     return _Console(
-        file=stream,
+        file=_raw(stream),
         highlight=False,
         markup=False,
         emoji=False,
-        width=width,
         color_system=None if _plain() else "auto",
     )
 

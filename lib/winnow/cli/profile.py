@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from winnow.cli.out import Errors, Row, aligned, complain
+from winnow.cli.out import Row, aligned, complain, tell_errors
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.runtime.profile import Mark, Phase, Profile, Profiler, profiling, together
@@ -76,7 +76,7 @@ class Clock:
         """Print the table on stderr, after everything else."""
         profile = self.profile()
         if profile is not None:
-            Errors().lines(table(profile))
+            tell_errors(table(profile))
 
 
 def table(profile: Profile) -> Iterator[str]:

@@ -22,7 +22,7 @@ from winnow.cli.inputs import (
 )
 from winnow.cli.line.saved import Saving, load
 from winnow.cli.options import SAFETY, CommandLine, argument, value_of
-from winnow.cli.out import Paper, complain, picked, tell_json, tell_notes, tell_page
+from winnow.cli.out import complain, page_width, picked, tell_json, tell_notes, tell_page
 from winnow.cli.outlets import Outlets, check_outlets, logged, tell_report, wants_report
 from winnow.cli.text.json_output import to_json
 from winnow.cli.text.table import page, summary
@@ -223,4 +223,4 @@ def tell_result(result: RunResult, request: CommandLine, **more: Any) -> None:  
     elif request.summary:
         tell_page([summary(result)])
     else:
-        tell_page(page(result, Paper().width, everything=request.all))
+        tell_page(page(result, page_width(), everything=request.all))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, key_summaries_of, ledger_of
 from winnow.cli.options import OTHER, CommandLine
-from winnow.cli.out import Paper, tell_notes
+from winnow.cli.out import page_width, tell_notes
 from winnow.cli.text import compare as text_of_compare
 from winnow.cli.text import key_hashes as text_of_hashes
 from winnow.cli.text import verify as text_of_sweep
@@ -48,7 +48,7 @@ def run_verify(call: Call, check: VerifyOptions) -> int:
         with call.progress() as progress:
             text, result = _read(spark, call.request, check, progress)
         tell_notes(result.notes)
-        call.answer(lambda: text.to_json(result), text.page(result, Paper().width))
+        call.answer(lambda: text.to_json(result), text.page(result, page_width()))
     return int(result.exit_code)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from typing import Any
+from unittest.mock import patch
 
 from winnow.cleaning.result import COMPACTED, NONE, PartitionResult, RunResult
-from winnow.cli.out import Line, Paper, as_json
+from winnow.cli.out import Line, as_json, tell_page
 from winnow.policy.versions import asked_version
 
 NOW = 1_795_300_000_000
@@ -70,8 +73,11 @@ def run_of(*partitions: PartitionResult, verb: str = "clean") -> RunResult:
 
 def printed(lines: Iterable[Line], width: int = 100) -> str:
     """What a person sees in this many columns."""
-    out = io.StringIO()
-    Paper(out, width=width).page(lines)
+    with (
+        redirect_stdout(io.StringIO()) as out,
+        patch.dict(os.environ, COLUMNS=str(width)),
+    ):
+        tell_page(lines)
     return out.getvalue()
 
 

@@ -7,7 +7,8 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from winnow.cli import doctor, erase, explain, history, recover
 from winnow.cli.explain import ExplainOptions
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Errors, Guarded, Line, Paper, Styled, as_json, complain
+from winnow.cli.out import Guarded, Line, Styled, as_json, complain, errors, tell_errors
 from winnow.cli.text import compare as compare_text
 from winnow.cli.text import erase as erase_text
 from winnow.cli.text import table
@@ -82,24 +83,20 @@ def run_result(verb: str) -> RunResult:
     )
 
 
-SHOWN: dict[str, Callable[[Paper], object]] = {
-    "plan": lambda paper: paper.page(table.page(run_result("plan"), 100)),
-    "clean": lambda paper: paper.page(table.page(run_result("clean"), 100)),
-    "explain": lambda paper: paper.page(
-        explain.page(hostile(Explanation), ExplainOptions(partition=OSC, offset=1))
-    ),
-    "verify": lambda paper: paper.page(verify_text.page(hostile(SweepResult), 100)),
-    "compare": lambda paper: paper.page(compare_text.page(hostile(CompareResult), 100)),
-    "history": lambda paper: paper.page(history.page(hostile(History), 100, now=10)),
-    "erase": lambda paper: paper.page(erase_text.page(hostile(EraseResult))),
-    "doctor": lambda paper: paper.page(doctor.page(hostile(Diagnosis), REQUEST)),
-    "recover": lambda paper: paper.page(
-        recover.page(
-            hostile(
-                RecoverResult,
-                partitions=(hostile(PartitionRecovery, actions=tuple(Action)),),
-                dry_run=False,
-            )
+SHOWN: dict[str, Callable[[], Iterable[Line]]] = {
+    "plan": lambda: table.page(run_result("plan"), 100),
+    "clean": lambda: table.page(run_result("clean"), 100),
+    "explain": lambda: explain.page(hostile(Explanation), ExplainOptions(partition=OSC, offset=1)),
+    "verify": lambda: verify_text.page(hostile(SweepResult), 100),
+    "compare": lambda: compare_text.page(hostile(CompareResult), 100),
+    "history": lambda: history.page(hostile(History), 100, now=10),
+    "erase": lambda: erase_text.page(hostile(EraseResult)),
+    "doctor": lambda: doctor.page(hostile(Diagnosis), REQUEST),
+    "recover": lambda: recover.page(
+        hostile(
+            RecoverResult,
+            partitions=(hostile(PartitionRecovery, actions=tuple(Action)),),
+            dry_run=False,
         )
     ),
 }
@@ -113,10 +110,9 @@ def test_every_control_character_is_escaped(line: Callable[[str], Line]) -> None
 
 @pytest.mark.parametrize("verb", SHOWN)
 def test_text_of_verb_has_no_control_characters(verb: str) -> None:
-    out = io.StringIO()
-    SHOWN[verb](Paper(out, width=100))
-    assert "\\x1b]0;title\\x07" in out.getvalue()
-    assert printable(out.getvalue()) == out.getvalue()
+    out = printed(SHOWN[verb]())
+    assert "\\x1b]0;title\\x07" in out
+    assert printable(out) == out
 
 
 def test_json_of_verbs_escapes_control_characters_and_keeps_values() -> None:
@@ -150,27 +146,28 @@ def test_name_with_line_break_is_one_line() -> None:
     )
     setting = Setting(key="k", value=f"v{FORGED}", source="s", is_default=False)
     one = partition(f"t{FORGED}", holders=(holder,), holders_total=1, settings=(setting,))
-    out = io.StringIO()
-    Paper(out, width=100).page(table.page(run_of(one, verb="plan"), 100))
+    out = printed(table.page(run_of(one, verb="plan"), 100))
     kept = hostile(PartitionRecovery, removed=(f"x{FORGED}",))
-    Paper(out, width=100).page(recover.page(RecoverResult(partitions=(kept,), dry_run=False)))
-    assert not [line for line in out.getvalue().splitlines() if line.startswith("winnow:")]
+    out += printed(recover.page(RecoverResult(partitions=(kept,), dry_run=False)))
+    assert not [line for line in out.splitlines() if line.startswith("winnow:")]
 
 
-def test_progress_and_errors_have_no_control_characters() -> None:
-    out = io.StringIO()
-    progress = Progress(out, clock=lambda: 0.0)
+def test_progress_and_errors_have_no_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = Progress(clock=lambda: 0.0)
     progress.stage(f"reading {OSC}{FORGED}")
-    progress._errors.line(one_line(progress.line()))
-    errors = Errors(out)
+    complain(progress.line())
     try:
         int(OSC)
     except ValueError:
-        errors.traceback()
-    errors.lines([f"{OSC}{FORGED}"])
-    errors.line(f"note: /logs/t{FORGED}-0 is skipped")
-    assert printable(out.getvalue()) == out.getvalue()
-    assert not [line for line in out.getvalue().splitlines() if line.startswith(FORGED.strip())]
+        errors().write(traceback.format_exc())
+    tell_errors([f"{OSC}{FORGED}"])
+    complain(f"note: /logs/t{FORGED}-0 is skipped")
+    err = capsys.readouterr().err
+    assert "note: " in err
+    assert printable(err) == err
+    assert not [line for line in err.splitlines() if line.startswith(FORGED.strip())]
 
 
 def test_hostile_option_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:

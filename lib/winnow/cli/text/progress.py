@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Self, TextIO
+from typing import Self
 
 from rich.status import Status
 
-from winnow.cli.out import Errors
+from winnow.cli.out import complain, live_line
 from winnow.runtime.progress import Progress as Display
 from winnow.runtime.progress import Silence
-from winnow.words import one_line, size
+from winnow.runtime.side_by_side import repeating
+from winnow.words import size
 
 LOG_EVERY_S = 10.0
 ESTIMATE_AFTER_S = 2.0
@@ -41,45 +41,33 @@ class Progress:
     (`winnow.runtime.progress.Progress`).
     """
 
-    def __init__(
-        self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._errors = Errors(stream)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._status: Status | None = None
         self._started = clock()
         self._stage: _Stage | None = None
-        self._closed = threading.Event()
-        self._lines: threading.Thread | None = None
+        self._shown: AbstractContextManager[object] = nullcontext()
 
     def __enter__(self) -> Self:
-        self._status = self._errors.live(self.line)
-        if self._status is not None:
-            self._status.start()
-        else:
-            self._lines = threading.Thread(
-                target=self._log_lines, name="winnow-progress", daemon=True
-            )
-            self._lines.start()
+        self._shown = live_line(self.line) or repeating(
+            lambda: complain(self.line()), every_s=LOG_EVERY_S
+        )
+        self._shown.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closed.set()
-        if self._status is not None:
-            self._status.stop()
-        if self._lines is not None:
-            self._lines.join()
+        self._shown.__exit__(None, None, None)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Do not repaint the live line in the block: a question is asked there."""
-        if self._status is not None:
-            self._status.stop()
+        status = self._shown if isinstance(self._shown, Status) else None
+        if status is not None:
+            status.stop()
         try:
             yield
         finally:
-            if self._status is not None:
-                self._status.start()
+            if status is not None:
+                status.start()
 
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
@@ -122,10 +110,6 @@ class Progress:
             left = f", {_duration(took * (stage.total - stage.done) / stage.done)} left"
         lines = f"{what}{rate}{left} {seconds}", f"{what}{left} {seconds}", f"{what}{left}"
         return next((one for one in lines if width is None or len(one) <= width), lines[-1])
-
-    def _log_lines(self) -> None:
-        while not self._closed.wait(LOG_EVERY_S):
-            self._errors.line(one_line(self.line()))
 
 
 def _duration(seconds: float) -> str:

@@ -1,17 +1,24 @@
-import io
 import os
 import pty
-import sys
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from pathlib import Path
 from typing import TextIO
 
 import pytest
+from rich.status import Status
 
 from tests.twins.encoding import encode_batch
 from winnow.cli.main import run
-from winnow.cli.out import Paper, Styled
+from winnow.cli.out import Styled, tell_page
 from winnow.cli.text import progress as progress_module
 from winnow.cli.text.progress import Progress, progress_on_stderr
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, segment_file
@@ -44,7 +51,7 @@ def terminal() -> Iterator[tuple[TextIO, bytearray]]:
 
 def test_line_shows_share_rate_and_time_left() -> None:
     clock = Clock()
-    progress = Progress(io.StringIO(), clock=clock)
+    progress = Progress(clock=clock)
     told = [progress.line()]
 
     def after(seconds: float, done: int) -> None:
@@ -95,27 +102,31 @@ def test_time_left_is_rounded_up(seconds: float, told: str) -> None:
     assert progress_module._duration(seconds) == told
 
 
-def test_without_a_terminal_a_short_run_writes_nothing() -> None:
-    stream = io.StringIO()
-    with Progress(stream) as progress:
+def test_without_a_terminal_a_short_run_writes_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Progress() as progress:
         progress.stage("looking")
-    assert stream.getvalue() == ""
+    assert capsys.readouterr() == ("", "")
 
 
 def test_without_a_terminal_a_line_is_written_every_ten_seconds(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert progress_module.LOG_EVERY_S == 10
-    stream, clock = io.StringIO(), Clock()
-    progress = Progress(stream, clock=clock)
+    clock, told = Clock(), []
+    progress = Progress(clock=clock)
     progress.stage("compacting 1 partition", total_bytes=1 << 20)
     clock.now += 10
     progress.advance(1 << 19)
-    waits = iter([False, False, True])
-    monkeypatch.setattr(progress._closed, "wait", lambda _: next(waits))
-    progress._log_lines()
+    monkeypatch.setattr(progress_module, "LOG_EVERY_S", 0.01)
+    deadline = time.monotonic() + 60
+    with progress:
+        while len(told) < 2 and time.monotonic() < deadline:
+            told += capsys.readouterr().err.splitlines(keepends=True)
+            time.sleep(0.01)
     line = "winnow: compacting 1 partition: 50 % of 1.0 MiB, 51.2 KiB/s, 10 s left (10 s)\n"
-    assert stream.getvalue() == 2 * line
+    assert told[:2] == 2 * [line]
 
 
 def test_on_a_terminal_the_line_is_live_and_erased_at_the_end(
@@ -123,11 +134,11 @@ def test_on_a_terminal_the_line_is_live_and_erased_at_the_end(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    with terminal() as (stream, written), Progress(stream) as progress:
+    with terminal() as (stream, written), redirect_stderr(stream), Progress() as progress:
         progress.stage("compacting 1 partition", total_tasks=2)
         progress.advance(1)
-        assert progress._status is not None
-        progress._status._live.refresh()
+        assert isinstance(progress._shown, Status)
+        progress._shown._live.refresh()
     shown = written.decode()
     assert "compacting 1 partition: 1 of 2" in shown
     assert shown.rstrip("\r\n").endswith("\x1b[2K")
@@ -141,7 +152,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
     def progress_of_verb(*, quiet: bool) -> AbstractContextManager[Told]:
         if quiet:
             return nullcontext(Silence())
-        made.append(Progress(io.StringIO(), clock=Clock()))
+        made.append(Progress(clock=Clock()))
         return made[-1]
 
     for module in ("inspect", "profile"):
@@ -183,7 +194,6 @@ def test_quiet_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         progress.advance(7)
     with progress_on_stderr(quiet=False) as progress:
         assert isinstance(progress, Progress)
-        assert progress._errors.stream.raw is sys.stderr
     assert capsys.readouterr() == ("", "")
 
 
@@ -193,7 +203,7 @@ def test_no_color_means_no_attributes_at_all(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", no_color)
-    with terminal() as (stream, written):
-        Paper(stream).page([Styled("sums", "bold"), Styled("left alone", "yellow")])
+    with terminal() as (stream, written), redirect_stdout(stream):
+        tell_page([Styled("sums", "bold"), Styled("left alone", "yellow")])
     assert b"sums" in written
     assert (b"\x1b" in written) == attributes
