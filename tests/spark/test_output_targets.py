@@ -43,9 +43,7 @@ def during(monkeypatch: pytest.MonkeyPatch) -> During:
     def arrange(part: str, action: Callable[[], object]) -> None:
         left = [action]
         progress = AtStage(part, lambda: left.pop()() and None if left else None)
-        monkeypatch.setattr(
-            "winnow.cli.profile.progress_on_stderr", lambda **_: nullcontext(progress)
-        )
+        monkeypatch.setattr("winnow.cli.call.progress_on_stderr", lambda **_: nullcontext(progress))
 
     return arrange
 

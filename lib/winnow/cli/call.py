@@ -6,19 +6,22 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from errno import EFBIG, EIO
 from typing import Any
 
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Line, complain, errors, tell_json, tell_page
+from winnow.cli.out import Line, complain, errors, tell_errors, tell_json, tell_page
 from winnow.cli.outlets import Outlets
-from winnow.cli.profile import Clock
+from winnow.cli.profile import profiling_verb, table
 from winnow.cli.session import end_of_jvm, started_spark
 from winnow.cli.signals import Ended, Signals
 from winnow.cli.text.json_output import failure_to_json
+from winnow.cli.text.progress import progress_on_stderr
+from winnow.clock import now_ms
 from winnow.errors import NO_SPACE, NoSpaceError, WinnowError, failure_of
+from winnow.runtime.profile import Profile, Profiler
 from winnow.runtime.progress import Progress
 from winnow.storage.permissions import user_name
 from winnow.storage.urls import is_remote
@@ -34,27 +37,62 @@ class Call:
         """The time that all decisions use, once it is known."""
         self.outlets: Outlets | None = None
         """Where an error is reported besides stderr and stdout."""
-        self.signals, self.clock = Signals(), Clock(asked=request.profile)
+        self.signals = Signals()
         self.until_told = ExitStack()
         """What has to be left when an error has been told."""
+        self._begun_ms = now_ms()
+        self._profiler: Profiler | None = None
 
-    def spark(self, *, sql: bool = False) -> AbstractContextManager[Any]:
-        """Start Spark. For use when all checks that need no Spark are done."""
-        return self.clock.with_spark(started_spark(sql=sql, quiet=self.request.quiet))
+    @contextmanager
+    def spark(self, *, sql: bool = False) -> Iterator[Any]:
+        """Start Spark. For use when all checks that need no Spark are done. With --profile, count
+        its jobs inside the block as the verb's.
+        """
+        asked_ms = now_ms()
+        with started_spark(sql=sql, quiet=self.request.quiet) as spark, ExitStack() as profiled:
+            if self.request.profile:
+                jobs = profiling_verb(spark, begun_ms=self._begun_ms, asked_ms=asked_ms)
+                self._profiler = profiled.enter_context(jobs)
+            yield spark
 
-    def progress(self) -> AbstractContextManager[Progress]:
-        return self.clock.progress(quiet=self.request.quiet)
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """Show progress, through the profiler if there is one."""
+        with progress_on_stderr(quiet=self.request.quiet) as display:
+            if self._profiler is not None:
+                self._profiler.tell(display)
+            yield self._profiler or display
+
+    def begins(self, phase: str) -> None:
+        """Begin a phase of the profile after the run itself."""
+        if self._profiler is not None:
+            self._profiler.mark(phase)
+
+    def profile(self) -> dict[str, Profile]:
+        """Return the additional keys of --json. None if a profile was not requested or is
+        unavailable.
+        """
+        try:
+            return {} if self._profiler is None else {"profile": self._profiler.profile()}
+        except Exception as error:  # noqa: BLE001 - a failed profile must not change the exit code
+            complain(f"there is no profile: {type(error).__name__}: {error}".partition("\n")[0])
+            return {}
+
+    def tell_profile(self) -> None:
+        """Print the profile as a table on stderr, after everything else."""
+        for one in self.profile().values():
+            tell_errors(table(one))
 
     def answer(self, to_json: Callable[[], Mapping[str, Any]], page: Iterable[Line]) -> None:
         """Print one JSON object or, for people, a page. Scripts depend on the keys of the object:
         do not remove or rename any.
         """
-        self.clock.begins("printing the result")
+        self.begins("printing the result")
         if self.request.json:
-            tell_json({**to_json(), **self.clock.json()})
+            tell_json({**to_json(), **self.profile()})
         else:
             tell_page(page)
-        self.clock.tell()
+        self.tell_profile()
 
 
 def ended(verb: Callable[..., int], request: CommandLine, *own: Any) -> int:  # noqa: ANN401

@@ -5,78 +5,28 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from winnow.cli.out import Row, aligned, complain, tell_errors
-from winnow.cli.text.progress import progress_on_stderr
+from winnow.cli.out import Row, aligned
 from winnow.clock import now_ms
 from winnow.runtime.profile import Mark, Phase, Profile, Profiler, profiling, together
-from winnow.runtime.progress import Progress
 from winnow.runtime.session import WithContext
 from winnow.words import size
 
 
-class Clock:
-    """The clock of one verb. All its methods do nothing, at no cost, unless a profile was
-    requested.
-    """
-
-    def __init__(self, *, asked: bool) -> None:
-        self._asked = asked
-        self._begun_ms = now_ms()
-        self._profiler: Profiler | None = None
-
-    @contextmanager
-    def with_spark(self, starting: AbstractContextManager[WithContext]) -> Iterator[WithContext]:
-        """Start Spark, and count the jobs inside the block as the verb's."""
-        asked_ms = now_ms()
-        with starting as spark, ExitStack() as profiled:
-            if self._asked:
-                earlier = [
-                    Mark("starting the process", _process_began_ms(spark, self._begun_ms)),
-                    Mark("reading the command", self._begun_ms),
-                    Mark("starting Spark", asked_ms),
-                    Mark("opening log directories", now_ms()),
-                ]
-                jobs = profiling(spark.sparkContext, earlier=earlier)
-                self._profiler = profiled.enter_context(jobs)
-            yield spark
-
-    @contextmanager
-    def progress(self, *, quiet: bool) -> Iterator[Progress]:
-        """Show progress, through the profiler if there is one."""
-        with progress_on_stderr(quiet=quiet) as display:
-            if self._profiler is not None:
-                self._profiler.tell(display)
-            yield self._profiler or display
-
-    def begins(self, phase: str) -> None:
-        """Begin a phase after the run itself."""
-        if self._profiler is not None:
-            self._profiler.mark(phase)
-
-    def profile(self) -> Profile | None:
-        """Return the profile; None if it was not requested or is unavailable."""
-        if self._profiler is None:
-            return None
-        try:
-            return self._profiler.profile()
-        except Exception as error:  # noqa: BLE001 - a failed profile must not change the exit code
-            complain(f"there is no profile: {type(error).__name__}: {error}".partition("\n")[0])
-            return None
-
-    def json(self) -> dict[str, Any]:
-        """Return the additional keys of --json."""
-        profile = self.profile()
-        return {} if profile is None else {"profile": profile}
-
-    def tell(self) -> None:
-        """Print the table on stderr, after everything else."""
-        profile = self.profile()
-        if profile is not None:
-            tell_errors(table(profile))
+def profiling_verb(
+    spark: WithContext, *, begun_ms: int, asked_ms: int
+) -> AbstractContextManager[Profiler]:
+    """Return what measures a verb that began and asked for Spark at these times."""
+    earlier = [
+        Mark("starting the process", _process_began_ms(spark, begun_ms)),
+        Mark("reading the command", begun_ms),
+        Mark("starting Spark", asked_ms),
+        Mark("opening log directories", now_ms()),
+    ]
+    return profiling(spark.sparkContext, earlier=earlier)
 
 
 def table(profile: Profile) -> Iterator[str]:

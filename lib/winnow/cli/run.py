@@ -199,21 +199,21 @@ def _check_options(verb: str, request: CommandLine) -> None:
 
 
 def _tell_all(call: Call, verb: str, result: RunResult, exit_code: int) -> None:
-    request, clock = call.request, call.clock
+    request = call.request
 
     def tell_it() -> None:
-        clock.begins("printing the result")
-        tell_result(result, request, exit_code=exit_code, **clock.json())
+        call.begins("printing the result")
+        tell_result(result, request, exit_code=exit_code, **call.profile())
 
     def report_it() -> None:
         if wants_report(verb, request):
-            clock.begins("writing the report")
+            call.begins("writing the report")
             tell_report(result, request.report, json=request.json)
 
     # A profile in the result includes the report.
     for step in (report_it, tell_it) if request.json and request.profile else (tell_it, report_it):
         step()
-    clock.tell()
+    call.tell_profile()
 
 
 def tell_result(result: RunResult, request: CommandLine, **more: Any) -> None:  # noqa: ANN401

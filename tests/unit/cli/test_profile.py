@@ -2,11 +2,12 @@ import io
 import subprocess
 import time
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 
-from winnow.cli.profile import Clock, began_ms, table
+from winnow.cli.call import Call
+from winnow.cli.options import CommandLine
+from winnow.cli.profile import began_ms, table
 from winnow.runtime.profile import Phase, Profile
 from winnow.runtime.progress import Silence
 
@@ -56,15 +57,17 @@ def test_table_has_a_line_per_phase_and_a_total() -> None:
     ]
 
 
-def test_clock_prints_nothing_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    clock = Clock(asked=False)
-    nothing: Any = None  # it has no use for Spark
-    with clock.with_spark(nullcontext(nothing)):
-        clock.begins("anything")
-        with clock.progress(quiet=True) as progress:
+def test_nothing_is_measured_and_printed_unless_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = Call(CommandLine(quiet=True))
+    monkeypatch.setattr("winnow.cli.call.started_spark", lambda **_: nullcontext())
+    with call.spark():
+        call.begins("anything")
+        with call.progress() as progress:
             assert isinstance(progress, Silence)
-    assert (clock.profile(), clock.json()) == (None, {})
-    clock.tell()
+    assert call.profile() == {}
+    call.tell_profile()
     assert capsys.readouterr() == ("", "")
 
 

@@ -9,8 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Self
 
-from rich.status import Status
-
 from winnow.cli.out import complain, live_line
 from winnow.runtime.progress import Progress as Display
 from winnow.runtime.progress import Silence
@@ -59,15 +57,12 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Do not repaint the live line in the block: a question is asked there."""
-        status = self._shown if isinstance(self._shown, Status) else None
-        if status is not None:
-            status.stop()
+        """Show nothing in the block: a question is asked there."""
+        self.__exit__()
         try:
             yield
         finally:
-            if status is not None:
-                status.start()
+            self.__enter__()
 
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None

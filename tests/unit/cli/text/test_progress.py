@@ -155,7 +155,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
         made.append(Progress(clock=Clock()))
         return made[-1]
 
-    for module in ("inspect", "profile"):
+    for module in ("call", "inspect"):
         monkeypatch.setattr(f"winnow.cli.{module}.progress_on_stderr", progress_of_verb)
     return made
 
