@@ -25,7 +25,8 @@ def page(result: EraseResult) -> Iterator[str]:
         yield from aligned([_row(p, erased) for p in shown], "partition")
         yield ""
     for partition in shown:
-        yield from _remarks(partition)
+        name = printable(f"{partition.topic}-{partition.partition}")
+        yield from (f"{name}: {remark}" for remark in _remarks(partition))
     for directory in result.not_searched:
         yield f"not searched: {printable(directory)}"
     yield from _summary(result)
@@ -46,37 +47,29 @@ def _row(p: PartitionErasure, erased: str) -> Row:
 
 
 def _remarks(p: PartitionErasure) -> Iterator[str]:
-    name = printable(f"{p.topic}-{p.partition}")
     if p.error is not None or p.why_left_alone is not None:
-        yield f"{name}: {printable(p.error or p.why_left_alone or '')}"
+        yield printable(p.error or p.why_left_alone or "")
     if p.active is not None and p.active.records:
         yield (
-            f"{name}: {counted(p.active.records, 'record')} in the active segment: let the broker "
-            "roll it (segment.ms), stop the broker and erase again"
+            f"{counted(p.active.records, 'record')} in the active segment: let the broker roll it "
+            "(segment.ms), stop the broker and erase again"
         )
     if p.above_high_watermark is not None and p.above_high_watermark.records:
         where = "in segments that are not entirely below the high watermark"
-        yield f"{name}: {counted(p.above_high_watermark.records, 'record')} {where}"
+        yield f"{counted(p.above_high_watermark.records, 'record')} {where}"
     if p.copies:
-        yield (
-            f"{name}: older copies of records, not searched: {', '.join(map(printable, p.copies))}"
-        )
+        yield f"older copies of records, not searched: {', '.join(map(printable, p.copies))}"
     for run_id in map(printable, p.closed_undos):
-        yield (
-            f"{name}: run {run_id} can't be undone any more; `recover --purge {run_id}` removes "
-            "what it kept"
-        )
+        removes = f"`recover --purge {run_id}` removes what it kept"
+        yield f"run {run_id} can't be undone any more; {removes}"
     if p.remote:
-        yield (
-            f"{name}: remote.storage.enable: remote storage may hold segments too; it was not "
-            "searched"
-        )
+        yield "remote.storage.enable: remote storage may hold segments too; it was not searched"
     if p.disproven and p.proof is not None:
-        what = [counted(p.proof.reached, "record")] if p.proof.reached else []
-        what += (
-            [f"{counted(p.proof.problems, 'place')} that can't be read"] if p.proof.problems else []
+        what = [counted(p.proof.reached, "record")] * bool(p.proof.reached)
+        what += [f"{counted(p.proof.problems, 'place')} that can't be read"] * bool(
+            p.proof.problems
         )
-        yield f"{name}: NOT PROVEN: the second reading found {' and '.join(what)}"
+        yield f"NOT PROVEN: the second reading found {' and '.join(what)}"
 
 
 def _summary(result: EraseResult) -> Iterator[str]:
