@@ -114,7 +114,8 @@ def test_without_a_terminal_a_line_is_written_every_ten_seconds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert progress_module.LOG_EVERY_S == 10
-    clock, told = Clock(), []
+    clock = Clock()
+    told: list[str] = []
     progress = Progress(clock=clock)
     progress.stage("compacting 1 partition", total_bytes=1 << 20)
     clock.now += 10
