@@ -4,7 +4,6 @@ run.
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -280,7 +279,7 @@ class Screen(Progress):
     def __init__(self) -> None:
         self.now = 0.0
         self.lines: list[str] = []
-        super().__init__(io.StringIO(), clock=lambda: self.now)
+        super().__init__(clock=lambda: self.now)
 
     def advance(self, amount: int) -> None:
         self.now += 3

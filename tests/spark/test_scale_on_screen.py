@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,7 +99,7 @@ def test_every_phase_of_a_plan_has_a_count(spark: SparkSession, many: Path) -> N
             super().advance(amount)
             shown.append(self.line())
 
-    with Kept(io.StringIO()) as progress:
+    with Kept() as progress:
         values.plan(
             spark,
             str(many / "log-dir"),
