@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from types import SimpleNamespace
 
@@ -36,63 +35,6 @@ REASONS = {
 }
 """Fields of RecordsRemoved, in words."""
 RATIO_STEPS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Ratios:
-    """Partitions with a dirty ratio: how many are in each tenth of 0 to 1, and the plain mean."""
-
-    counts: tuple[int, ...]
-    mean: float
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRow:
-    """Log bytes of a topic's partitions. `after` and `dirty_after` are None if any partition's
-    value is unknown.
-    """
-
-    name: str
-    others: int
-    """0 for a topic. Otherwise the row combines this many topics and has no name."""
-    partitions: int
-    before: int
-    after: int | None
-    dirty: float | None
-    """Mean over its partitions, weighted by their bytes."""
-    dirty_after: float | None
-
-    @property
-    def freed(self) -> int | None:
-        return None if self.after is None else self.before - self.after
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """Bytes by fate, in equal steps of time from `start` to `end` (ms). Each segment counts at its
-    largest timestamp.
-    """
-
-    start: int
-    end: int
-    steps: tuple[dict[str, int], ...]
-    late: int
-    """Segments whose timestamps are later than the run's clock. They are in the last step."""
-
-    @property
-    def highest(self) -> int:
-        return max(sum(step.values()) for step in self.steps)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Adjacent segments with the same fate."""
-
-    fate: Fate
-    base_offset: int
-    segments: int
-    bytes: int
-    largest_timestamp: int
 
 
 def facts_of(result: RunResult) -> SimpleNamespace:
@@ -163,12 +105,16 @@ def _causes(troubled: Sequence[PartitionResult]) -> list[tuple[str, list[str], i
     return [(why, sorted(of)[:MOST_NAMES], len(of)) for why, of in ordered]
 
 
-def _ratios(values: Iterable[float | None]) -> Ratios | None:
+def _ratios(values: Iterable[float | None]) -> SimpleNamespace | None:
+    """Return how many partitions with a dirty ratio are in each tenth of 0 to 1, and the plain mean
+    of their ratios.
+    """
     known = [min(max(value, 0.0), 1.0) for value in values if value is not None]
     if not known:
         return None
     steps = Counter(min(int(value * RATIO_STEPS), RATIO_STEPS - 1) for value in known)
-    return Ratios(tuple(steps[step] for step in range(RATIO_STEPS)), sum(known) / len(known))
+    counts = tuple(steps[step] for step in range(RATIO_STEPS))
+    return SimpleNamespace(counts=counts, mean=sum(known) / len(known))
 
 
 def _removed(partitions: Sequence[PartitionResult]) -> tuple[tuple[str, int], ...]:
@@ -186,8 +132,10 @@ def _tombstones(partitions: Sequence[PartitionResult]) -> tuple[tuple[str, int],
     return tuple(zip(TOMBSTONE_AGES, counts, strict=True)) if any(counts) else ()
 
 
-def topic_rows(partitions: Sequence[PartitionResult]) -> tuple[TopicRow, ...]:
-    """Return rows, most freed bytes first; where that is unknown, most bytes first."""
+def topic_rows(partitions: Sequence[PartitionResult]) -> list[SimpleNamespace]:
+    """Return rows, most freed bytes first; where that is unknown, most bytes first. Of many topics,
+    the last row combines the rest.
+    """
     by_topic: dict[str, list[PartitionResult]] = {}
     for partition in partitions:
         if partition.bytes_before is not None:
@@ -197,17 +145,25 @@ def topic_rows(partitions: Sequence[PartitionResult]) -> tuple[TopicRow, ...]:
     rest = ordered[MOST_TOPICS:]
     if rest:
         rows.append(_topic_row("", [p for _, of in rest for p in of], others=len(rest)))
-    return tuple(rows)
+    return rows
 
 
-def _topic_row(topic: str, partitions: Sequence[PartitionResult], *, others: int = 0) -> TopicRow:
-    after = [p.bytes_after for p in partitions]
-    return TopicRow(
+def _topic_row(
+    topic: str, partitions: Sequence[PartitionResult], *, others: int = 0
+) -> SimpleNamespace:
+    """Return the log bytes of a topic, or of so many `others`. What is unknown of one of its
+    partitions is None.
+    """
+    before = sum(p.bytes_before or 0 for p in partitions)
+    sizes = [p.bytes_after for p in partitions]
+    after = None if None in sizes else sum(size or 0 for size in sizes)
+    return SimpleNamespace(
         name=topic,
         others=others,
         partitions=len(partitions),
-        before=sum(p.bytes_before or 0 for p in partitions),
-        after=None if None in after else sum(size or 0 for size in after),
+        before=before,
+        after=after,
+        freed=None if after is None else before - after,
         dirty=_mean(partitions, lambda p: p.dirty_ratio),
         dirty_after=_mean(partitions, lambda p: p.dirty_ratio_after),
     )
@@ -226,8 +182,10 @@ def _mean(
     return sum((ratio or 0.0) * weight for ratio, weight in weighted) / total
 
 
-def timeline_of(partitions: Sequence[PartitionResult], now: int) -> Timeline | None:
-    """Return the timeline; None if no segment with any bytes is known."""
+def timeline_of(partitions: Sequence[PartitionResult], now: int) -> SimpleNamespace | None:
+    """Return bytes by fate, in equal steps of time from `start` to `end` (ms); None if no segment
+    with any bytes is known. Each segment counts at its largest timestamp.
+    """
     segments = [segment for p in partitions for segment in p.segments if segment.bytes]
     if not segments:
         return None
@@ -237,12 +195,17 @@ def timeline_of(partitions: Sequence[PartitionResult], now: int) -> Timeline | N
     for segment, time in zip(segments, times, strict=True):
         at = (time - start) * STEPS // (end - start + 1)
         steps[at][segment.fate] += segment.bytes
-    return Timeline(
-        start, end, tuple(steps), sum(segment.largest_timestamp > now for segment in segments)
+    return SimpleNamespace(
+        start=start,
+        end=end,
+        steps=steps,
+        highest=max(sum(step.values()) for step in steps),
+        # Segments whose timestamps are later than the run's clock. They are in the last step.
+        late=sum(segment.largest_timestamp > now for segment in segments),
     )
 
 
-def blocks_of(partition: PartitionResult) -> list[Block]:
+def blocks_of(partition: PartitionResult) -> list[SimpleNamespace]:
     """Divide the segments into at most MOST_BLOCKS slices, and each slice into one block for each
     run of the same fate.
     """
@@ -253,7 +216,7 @@ def blocks_of(partition: PartitionResult) -> list[Block]:
         for fate, run in groupby(segments[first : first + each], key=lambda segment: segment.fate):
             some = list(run)
             blocks.append(
-                Block(
+                SimpleNamespace(
                     fate=fate,
                     base_offset=some[0].base_offset,
                     segments=len(some),
