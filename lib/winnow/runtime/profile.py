@@ -18,7 +18,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,13 @@ class Mark:
     """Since the epoch, to compare with Spark's times."""
 
 
+def _counted(*names: str, per: int = 1) -> Any:  # noqa: ANN401 - as `field`
+    """Declare a sum over the stages, by the names of Spark or of `winnow.runtime.meter`. `per`: how
+    many of their units are one of the field's.
+    """
+    return field(default=0, metadata={"names": names, "per": per})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
     """Figures of one phase. Bytes are sums over all tasks.
@@ -54,23 +61,26 @@ class Phase:
     driver_seconds: float
     jobs: int = 0
     stages: int = 0
-    tasks: int = 0
-    task_seconds: float = 0
-    python_cpu_seconds: float = 0
-    read_back_seconds: float = 0
+    tasks: int = _counted("numCompleteTasks", "numFailedTasks", "numKilledTasks")
+    task_seconds: float = _counted("executorRunTime", per=1000)
+    python_cpu_seconds: float = _counted("cpu_ns", per=10**9)
+    read_back_seconds: float = _counted("read_back_ns", per=10**9)
     """Of tasks and their threads, in which they read back what they wrote
     (docs/decisions/0005-read-back.md). Part of `task_seconds`, except what passes while the task
     writes the next segment.
     """
-    jvm_cpu_seconds: float = 0
-    bytes_read: int = 0
+    jvm_cpu_seconds: float = _counted("executorCpuTime", per=10**9)
+    bytes_read: int = _counted("read")
     """Of files, by tasks. Mapped bytes count as read."""
-    bytes_written: int = 0
-    shuffle_bytes_written: int = 0
-    shuffle_records_written: int = 0
-    shuffle_bytes_read: int = 0
-    spilled_bytes: int = 0
-    gc_seconds: float = 0
+    bytes_written: int = _counted("written")
+    shuffle_bytes_written: int = _counted("shuffleWriteBytes")
+    shuffle_records_written: int = _counted("shuffleWriteRecords")
+    shuffle_bytes_read: int = _counted("shuffleReadBytes")
+    spilled_bytes: int = _counted("diskBytesSpilled")
+    gc_seconds: float = _counted("jvmGcTime", per=1000)
+
+
+_COUNTED = {one.name: one.metadata for one in fields(Phase) if one.metadata}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +100,7 @@ class Job:
 
 
 Stages = Mapping[int, Counter[str]]
-"""By number, ascending, the sums over all attempts of a stage: by the names in _COUNTED."""
-_COUNTED: Mapping[str, tuple[int, tuple[str, ...]]] = {
-    "tasks": (1, ("numCompleteTasks", "numFailedTasks", "numKilledTasks")),
-    "task_seconds": (1000, ("executorRunTime",)),
-    "python_cpu_seconds": (10**9, ("cpu_ns",)),
-    "read_back_seconds": (10**9, ("read_back_ns",)),
-    "jvm_cpu_seconds": (10**9, ("executorCpuTime",)),
-    "gc_seconds": (1000, ("jvmGcTime",)),
-    "bytes_read": (1, ("read",)),
-    "bytes_written": (1, ("written",)),
-    "shuffle_bytes_written": (1, ("shuffleWriteBytes",)),
-    "shuffle_records_written": (1, ("shuffleWriteRecords",)),
-    "shuffle_bytes_read": (1, ("shuffleReadBytes",)),
-    "spilled_bytes": (1, ("diskBytesSpilled",)),
-}
-"""By field of `Phase`: how often the unit is in that of `Phase`, and the names of what is added up,
-Spark's or those of `winnow.runtime.meter`.
-"""
+"""By number, ascending, the sums over all attempts of a stage: by the names in `_COUNTED`."""
 
 
 class _Sums:
@@ -179,7 +172,7 @@ def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], dict[int, Coun
         mapper.writeValueAsString(store.stageList(None, False, False, no_quantiles, None))
     )
     stages: dict[int, Counter[str]] = {stage: Counter() for job in jobs for stage in job.stages}
-    counted = [name for _, names in _COUNTED.values() for name in names]
+    counted = [name for told in _COUNTED.values() for name in told["names"]]
     for attempt in attempts:
         if attempt["stageId"] in stages and attempt["status"] != "SKIPPED":
             stages[attempt["stageId"]].update({name: attempt.get(name, 0) for name in counted})
@@ -227,9 +220,9 @@ def _phase(
 ) -> Phase:
     elapsed_ms = following.at_ms - mark.at_ms
     amounts: dict[str, Any] = {}
-    for field, (unit, names) in _COUNTED.items():
-        amount = sum(stage[name] for stage in stages for name in names)
-        amounts[field] = amount if unit == 1 else amount / unit
+    for name, told in _COUNTED.items():
+        amount = sum(stage[counted] for stage in stages for counted in told["names"])
+        amounts[name] = amount if told["per"] == 1 else amount / told["per"]
     return Phase(
         name=mark.name,
         seconds=elapsed_ms / 1000,
@@ -252,6 +245,6 @@ def _covered(jobs: Sequence[Job], begin: int, end: int) -> int:
 
 def together(name: str, phases: Sequence[Phase]) -> Phase:
     """Return one phase with the sums of these."""
-    fields = [field for field in Phase.__slots__ if field != "name"]
-    sums = {field: sum(getattr(phase, field) for phase in phases) for field in fields}
+    summed = [one for one in Phase.__slots__ if one != "name"]
+    sums = {one: sum(getattr(phase, one) for phase in phases) for one in summed}
     return Phase(name=name, **sums)
