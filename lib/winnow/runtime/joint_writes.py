@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from winnow.storage.turns import holding
 
 _T = TypeVar("_T")
-_T_contra = TypeVar("_T_contra", contravariant=True)
 
 
 @dataclass(slots=True, eq=False)
@@ -27,18 +26,14 @@ class _Waiting(Generic[_T]):
     """A joint write of this and others was begun. If it failed, each is written alone."""
 
 
-class _Write(Protocol[_T_contra]):
-    def __call__(self, wishes: Sequence[_T_contra], *, again: bool) -> Sequence[bool]:
-        """Write all of these wishes. Return for each whether it changed the file.
-
-        `again`: an earlier write may have ended halfway, so write even if nothing changes.
-        """
-
-
 class JointWrites(Generic[_T]):
-    """Writes of one file by the threads of this process."""
+    """Writes of one file by the threads of this process.
 
-    def __init__(self, write: _Write[_T]) -> None:
+    `write`: takes wishes, writes them, and returns for each whether it changed the file. With
+    `again`, an earlier write may have ended halfway, so it writes even if nothing changes.
+    """
+
+    def __init__(self, write: Callable[..., Sequence[bool]]) -> None:
         self._write = write
         self._lock = threading.Lock()
         self._queue: deque[_Waiting[_T]] = deque()
