@@ -83,8 +83,8 @@ class Directory:
 def _shown(found: Listed | Failure) -> object:
     if isinstance(found, Failure):
         return found
-    end = None if found.active is None else found.active.next_offset
-    return found.listing, [one.log_stamp for one in found.listing.segments], end
+    stamps = [one.log_stamp for one in found.listing.segments]
+    return found.listing, stamps, found.log_end_offset
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from winnow.logdir.listing import SegmentListing
 from winnow.pickling import pickled_by_fields
 from winnow.state import TopicPartition
 from winnow.storage.contract import Remembered
-from winnow.survey.walk import SegmentWalk
 
 
 @pickled_by_fields
@@ -45,15 +44,14 @@ class Place:
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One partition's segments, and the walk of the active one, whose last batch ends the log
-    (S8.3).
+    """One partition's segments, and the end of its log (S8.3).
 
-    `active` is None if files of an interrupted run must be recovered first. If a broker recovers
-    the log, `active` has only the log end, once the log was read (`survey.unflushed`).
+    `log_end_offset` is None if files of an interrupted run must be recovered first. If a broker
+    recovers the log, it is known once the log was read (`survey.unflushed`).
     """
 
     listing: SegmentListing
-    active: SegmentWalk | None
+    log_end_offset: int | None
     lost_bytes: int = 0
     """See `PartitionState.lost_bytes`."""
     logs: tuple[Remembered, ...] = ()

@@ -87,7 +87,7 @@ def _to_keep(
     is unusual.
     """
     objects, listing = _surely_in(directory), listed.listing
-    if listed.active is None or listing.problems or not listing.segments:
+    if listed.log_end_offset is None or listing.problems or not listing.segments:
         return None
     if earlier is not None and identities(objects) == identities(earlier.objects):
         return None
@@ -106,7 +106,7 @@ def _to_keep(
             for one in listing.segments
         },
         listing.leader_epochs,
-        listed.active.next_offset,
+        listed.log_end_offset,
     )
 
 
@@ -115,7 +115,7 @@ def list_partition(
 ) -> Listed:
     """List one partition, in this process. Raises CorruptLogError or OSError.
 
-    What a broker recovers is not read: see `Listed.active`. `known`: the state from before this run
+    What a broker recovers is not read: see `Listed`. `known`: the state from before this run
     changed files; if its log was read, its end still applies. What has not changed since is not
     read again. `earlier`: what an earlier run found; not after an unclean shutdown.
     """
@@ -148,21 +148,21 @@ def list_partition(
         )
     active = listing.segments[-1]
     if listing.unflushed or listing.recovered is not None:
-        return Listed(listing, SegmentWalk(active.base_offset, active.base_offset))
+        return Listed(listing, active.base_offset)
     if place.trusted_end is not None:
         return _listed_after_crash(place, listing, place.trusted_end)
     before = () if known is None else known.segments
     if is_remote(place.directory) and any(active is one for one in before):
         # The same object, read before.
-        return Listed(listing, SegmentWalk(active.base_offset, active.base_offset))
+        return Listed(listing, active.base_offset)
     if earlier is not None and active.base_offset in earlier.same_segments(
         listing.files, [segment.base_offset for segment in listing.segments]
     ):
-        return Listed(listing, SegmentWalk(active.base_offset, earlier.log_end_offset))
+        return Listed(listing, earlier.log_end_offset)
     walk = walk_segment(
         place.directory, active.base_offset, active.log_bytes, check_index=bool(active.index_bytes)
     )
-    return Listed(listing, walk)
+    return Listed(listing, walk.next_offset)
 
 
 def walk_segments(
@@ -245,7 +245,7 @@ def _work(
 
 
 def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
-    """List a partition after a crash: the walk only says how far the active segment is readable."""
+    """List a partition after a crash. Its log ends where the active segment is readable."""
     active = listing.segments[-1]
     end = whole_end(place.directory, active)
     ends = [segment.base_offset for segment in listing.segments[1:]]
@@ -253,7 +253,7 @@ def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int)
     # If nothing is trusted, nothing can be deleted: there is no need to read a large log.
     unread = listing.segments[trusted:] if trusted else (active,)
     lost = lost_bytes(place.directory, unread, end)
-    return Listed(listing, SegmentWalk(active.base_offset, end.next_offset), lost)
+    return Listed(listing, end.next_offset, lost)
 
 
 def together(

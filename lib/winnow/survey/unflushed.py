@@ -15,7 +15,6 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread_grouped
 from winnow.state import Segment
 from winnow.survey.place import Listed, Place
-from winnow.survey.walk import SegmentWalk
 from winnow.words import counted
 
 _READ_BYTES = 256 << 20
@@ -31,7 +30,7 @@ def read_unflushed(
     """
     wanted = [
         [(place, segment) for segment in _unflushed(item.listing)]
-        if isinstance(item, Listed) and item.active is not None
+        if isinstance(item, Listed) and item.log_end_offset is not None
         else []
         for place, item in zip(places, listed, strict=True)
     ]
@@ -72,8 +71,6 @@ def _with_reads(listed: Listed, found: Sequence[SegmentRead | Failure]) -> Liste
         else:
             reads.append(read)
     try:
-        listing = recovered_listing(listed.listing, reads, unread)
+        return Listed(recovered_listing(listed.listing, reads, unread), reads[-1].next_offset)
     except FAILS_ONE_PARTITION as error:
         return failure(error)
-    active = listing.segments[-1]
-    return Listed(listing, SegmentWalk(active.base_offset, reads[-1].next_offset))

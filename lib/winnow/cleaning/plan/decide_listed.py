@@ -48,9 +48,9 @@ def decide_listed(known: Known, listed: Listed | Failure, request: Request) -> P
     if isinstance(listed, Failure):
         return known.left_alone(UNREADABLE, error=listed.message)
     try:
-        if listed.active is None:
+        if listed.log_end_offset is None:
             return known.left_alone(Reason("S6.3", what_was_left(request.storage, listed.listing)))
-        return partition_work(known, known.state_of(listed, listed.active.next_offset), request)
+        return partition_work(known, known.state_of(listed, listed.log_end_offset), request)
     except FAILS_ONE_PARTITION as error:
         return known.left_alone(UNREADABLE, error=failure(error).message)
 

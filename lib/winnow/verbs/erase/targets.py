@@ -154,11 +154,11 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
     left = partial(PartitionErasure, **place.named)
     if isinstance(listed, Failure):
         return left(error=listed.message, error_code=listed.exit_code)
-    if listed.active is None:
+    if listed.log_end_offset is None:
         return left(why_left_alone=what_was_left(storage, listed.listing))
     if is_tiered(topic, known.config):
         return left(why_left_alone=_TIERED)
-    state = known.state_of(listed, listed.active.next_offset)
+    state = known.state_of(listed, listed.log_end_offset)
     found = state.recovered
     if found is not None and found.why_cut is not None:
         words = _CUT.format(found.cut_segment, found.cut_position, found.why_cut)
