@@ -16,13 +16,12 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, TornLogError
-from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SNAPSHOT, TXNINDEX, base_offset_of, segment_file
 from winnow.logdir.snapshots import read_snapshot
 from winnow.policy.transaction_runs import EVENT
 from winnow.policy.transactions import ABORTED, DATA, sequence
-from winnow.survey.gather import aborted_rows, events_of
+from winnow.survey.gather import decode_aborted, events_of
 from winnow.wire.control import ControlType
 from winnow.wire.walk import MAX_BASE_OFFSET
 
@@ -82,8 +81,8 @@ def _indexed(segments: Segments) -> Iterator[Array]:
     for number, base in enumerate(segments.bases):
         path = segments.path(number, TXNINDEX)
         if segments.storage.exists(path):
-            end, data = segments.following(number), segments.storage.read_bytes(path)
-            yield aborted_rows(decode_txn_index(data, path, base_offset=base, end_offset=end))
+            data = segments.storage.read_bytes(path)
+            yield decode_aborted(data, path, base, segments.following(number))
 
 
 def _readable_end(segments: Segments) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from io import BytesIO
@@ -30,13 +29,8 @@ _ONLY = -1
 """In place of an id, where data is not framed."""
 _NAME = "WinnowDatum"
 
-
-@dataclass(frozen=True, slots=True)
-class Decoding:
-    writers: tuple[tuple[int, str], ...]
-    """Ids and JSON of the schemas, each a list whose last one is wanted."""
-    reader: str
-    framed: bool
+Writers = tuple[tuple[int, str], ...]
+"""Ids and JSON of schemas, each a list whose last one is wanted. `_ONLY`: data is not framed."""
 
 
 def decode_avro(frame: DataFrame, column: str, avro: Avro, *, problem: str) -> DataFrame:
@@ -53,10 +47,10 @@ def decode_avro(frame: DataFrame, column: str, avro: Avro, *, problem: str) -> D
         )
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 
-    decoding = _decoding(frame, column, avro)
-    kind, _ = _parsed(json.loads(decoding.reader))
+    writers, wanted = _schemas(frame, column, avro)
+    kind, _ = _parsed(json.loads(wanted))
     found = StructType().add("datum", kind).add("problem", StringType())
-    decoded = arrow_udf(_decoder(decoding, found), found)  # type: ignore[call-overload]
+    decoded = arrow_udf(_decoder(writers, wanted, found), found)  # type: ignore[call-overload]
     return (
         frame.withColumn("_decoded", decoded(column))
         .withColumns({column: f.col("_decoded.datum"), problem: f.col("_decoded.problem")})
@@ -64,7 +58,8 @@ def decode_avro(frame: DataFrame, column: str, avro: Avro, *, problem: str) -> D
     )
 
 
-def _decoding(frame: DataFrame, column: str, avro: Avro) -> Decoding:
+def _schemas(frame: DataFrame, column: str, avro: Avro) -> tuple[Writers, str]:
+    """Return the schemas of the writers, and JSON like theirs of what is wanted."""
     reader = None if avro.schema is None else [load_schema(avro.schema, what="schema")]
     if not avro.framed:
         writers = {_ONLY: reader or []}
@@ -85,7 +80,7 @@ def _decoding(frame: DataFrame, column: str, avro: Avro) -> Decoding:
         )
     wanted = writers[max(writers)] if reader is None else reader
     told = tuple((number, json.dumps(each)) for number, each in writers.items())
-    return Decoding(told, json.dumps(wanted), avro.framed)
+    return told, json.dumps(wanted)
 
 
 def _ids(frame: DataFrame, column: str) -> list[int]:
@@ -134,14 +129,14 @@ def _record_of(schemas: Sequence[Schema]) -> tuple[Schema, Mapping[str, Schema]]
     return parse_schema(record, named_schemas=dict(names)), names
 
 
-def _decoder(decoding: Decoding, found: StructType) -> Callable[[pa.Array], pa.Array]:
+def _decoder(writers: Writers, wanted: str, found: StructType) -> Callable[[pa.Array], pa.Array]:
     import pyarrow as pa  # noqa: PLC0415 - with Spark
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415 - with Arrow
 
     kind = to_arrow_type(found, timezone="UTC")
 
     def decode(column: pa.Array) -> pa.Array:
-        read = _reader(decoding)
+        read = _reader(writers, wanted)
         told = [(None, None) if data is None else read(data) for data in column.to_pylist()]
         problems = [problem for _, problem in told]
         values = _array([value for value, _ in told], problems, kind.field("datum").type)
@@ -167,7 +162,7 @@ def _array(values: list[Any], problems: list[str | None], kind: pa.DataType) -> 
 
 
 @lru_cache(16)
-def _reader(decoding: Decoding) -> Callable[[bytes], tuple[Any, str | None]]:
+def _reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, str | None]]:
     """Return a function that decodes one datum, or says why it can't be decoded."""
     try:
         from fastavro import schemaless_reader  # noqa: PLC0415 - an extra, for workers only
@@ -179,22 +174,23 @@ def _reader(decoding: Decoding) -> Callable[[bytes], tuple[Any, str | None]]:
             "archive: --archives winnow.tar.gz#winnow.",
         ) from error
 
-    _, reader = _parsed(json.loads(decoding.reader))
-    writers = {number: _record_of(json.loads(text))[0] for number, text in decoding.writers}
-    begin = _HEAD if decoding.framed else 0
+    _, reader = _parsed(json.loads(wanted))
+    schemas = {number: _record_of(json.loads(text))[0] for number, text in writers}
+    framed = _ONLY not in schemas
+    begin = _HEAD if framed else 0
 
     def read(data: bytes) -> tuple[Any, str | None]:
         number = _ONLY
-        if decoding.framed:
+        if framed:
             if len(data) < _HEAD or data[0] != 0:
                 return None, "it does not begin with a zero byte and the id of a schema"
             number = int.from_bytes(data[1:_HEAD], "big")
-            if number not in writers:
+            if number not in schemas:
                 return None, f"the schema with id {number} is unknown"
         source = BytesIO(data)
         source.seek(begin)
         try:
-            record: Any = schemaless_reader(source, writers[number], reader)
+            record: Any = schemaless_reader(source, schemas[number], reader)
             datum = record["datum"]
         except Exception as error:  # noqa: BLE001 - fastavro raises whatever the bytes lead to
             return None, f"it is not a datum of its schema: {type(error).__name__}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from winnow.errors import CorruptLogError, errors_inside
-from winnow.logdir.indexes.txnindex import AbortedTransaction
+from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.policy.producers import Marker, traces
 from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.policy.transactions import ABORTED, batch_kinds
@@ -29,8 +28,9 @@ NONE_ABORTED = np.empty(0, ABORTED)
 _ENDS = (int(ControlType.ABORT), int(ControlType.COMMIT))
 
 
-def aborted_rows(entries: Iterable[AbortedTransaction]) -> Array:
-    """Return the entries as dtype ABORTED."""
+def decode_aborted(data: bytes, path: str, base_offset: int, end_offset: int | None) -> Array:
+    """Do as `decode_txn_index`, but return dtype ABORTED."""
+    entries = decode_txn_index(data, path, base_offset=base_offset, end_offset=end_offset)
     return np.array([astuple(entry) for entry in entries], ABORTED)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark import SparkContext
 
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.logdir.listing import SegmentListing, recovered_listing
+from winnow.logdir.listing import recovered_listing
 from winnow.logdir.unflushed import SegmentRead, read_segment
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES
@@ -29,7 +29,7 @@ def read_unflushed(
     an earlier one is cut: nobody knows before, and cuts are rare.
     """
     wanted = [
-        [(place, segment) for segment in _unflushed(item.listing)]
+        [(place, one) for one in item.listing.segments if one.base_offset in item.listing.unflushed]
         if isinstance(item, Listed) and item.log_end_offset is not None
         else []
         for place, item in zip(places, listed, strict=True)
@@ -45,13 +45,9 @@ def read_unflushed(
         progress=progress,
     )
     return [
-        _with_reads(item, reads) if reads and isinstance(item, Listed) else item
-        for item, reads in zip(listed, found, strict=True)
+        _with_reads(item, works, reads) if reads and isinstance(item, Listed) else item
+        for item, works, reads in zip(listed, wanted, found, strict=True)
     ]
-
-
-def _unflushed(listing: SegmentListing) -> list[Segment]:
-    return [segment for segment in listing.segments if segment.base_offset in listing.unflushed]
 
 
 def _read(work: tuple[Place, Segment]) -> SegmentRead:
@@ -59,11 +55,15 @@ def _read(work: tuple[Place, Segment]) -> SegmentRead:
     return read_segment(place.directory, segment, index_interval_bytes=place.index_interval_bytes)
 
 
-def _with_reads(listed: Listed, found: Sequence[SegmentRead | Failure]) -> Listed | Failure:
+def _with_reads(
+    listed: Listed,
+    works: Sequence[tuple[Place, Segment]],
+    found: Sequence[SegmentRead | Failure],
+) -> Listed | Failure:
     """Return the partition with its log end. A failure behind a cut does not count."""
     reads: list[SegmentRead] = []
     unread: list[Segment] = []
-    for segment, read in zip(_unflushed(listed.listing), found, strict=True):
+    for (_, segment), read in zip(works, found, strict=True):
         if reads and reads[-1].stopped is not None:
             unread.append(segment)
         elif isinstance(read, Failure):

@@ -18,7 +18,7 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.indexes.checks import check_offset_index
-from winnow.logdir.indexes.txnindex import decode_txn_index, unflushed_txn_entries
+from winnow.logdir.indexes.txnindex import unflushed_txn_entries
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
 from winnow.pickling import pickled_by_fields
 from winnow.policy.producers import Marker
@@ -30,7 +30,7 @@ from winnow.scan.topic_usage import Holdings, HoldingsCounter
 from winnow.scan.values import SegmentSummary
 from winnow.storage.places import Places
 from winnow.storage.segment_io import map_range, release
-from winnow.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
+from winnow.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, decode_aborted
 from winnow.wire.batch import is_wrapper
 from winnow.wire.buffers import whole
 from winnow.wire.internal_topics import INTERNAL_TOPICS
@@ -182,9 +182,7 @@ def _runs(
         data = Places().read_bytes(index)
         if wanted.unflushed_end is not None:
             data = unflushed_txn_entries(data, wanted.unflushed_end)
-        aborted = aborted_rows(
-            decode_txn_index(data, index, base_offset=base_offset, end_offset=wanted.end_offset)
-        )
+        aborted = decode_aborted(data, index, base_offset, wanted.end_offset)
     runs = summarise(
         events,
         aborted,

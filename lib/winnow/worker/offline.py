@@ -14,7 +14,7 @@ from pathlib import Path
 
 from winnow.errors import UsageError
 from winnow.resources import is_checkout, resource
-from winnow.worker.package import Content, files_of, made_for, needed, write_archive
+from winnow.worker.package import Content, files_of, kernels, made_for, needed, write_archive
 
 TOP = "winnow"
 CHECKOUT = ("LICENSE", "README.md", "conf", "demo", "jobs", "lib", "requirements.txt")
@@ -56,9 +56,7 @@ def _content() -> Iterator[Content]:
                 yield str(file.relative_to(resource("."))), file
     for file in sorted(resource(f"{CACHE}/jars").iterdir()):
         yield f"{CACHE}/jars/{file.name}", file
-    for file in sorted(resource(f"{CACHE}/numba").iterdir()):
-        if file.suffix == ".nbc" or file.name.startswith(("complete-", "warm")):
-            yield f"{CACHE}/numba/{file.name}", file
+    yield from kernels()
     for name in _PINNED.findall(resource("requirements.txt").read_text(encoding="utf-8")):
         for installed, file in needed(files_of(distribution(name)), _NOT_RUN):
             if not (file.suffix == ".jar" and _NEVER_LOADED.match(file.name)):

@@ -142,7 +142,7 @@ def _content(packages: Iterable[Distribution]) -> Iterator[Content]:
     for files in (own, *map(files_of, packages)):
         for name, content in _with_byte_code(files):
             yield f"{SITE}/{name}", content
-    yield from _kernels()
+    yield from kernels()
 
 
 def files_of(package: Distribution) -> Iterator[tuple[str, Path]]:
@@ -176,7 +176,8 @@ def _byte_code(file: Path) -> bytes:
     return header + marshal.dumps(code)
 
 
-def _kernels() -> Iterator[Content]:
+def kernels() -> Iterator[Content]:
+    """Compile what is missing, and yield the compiled kernels."""
     from winnow.compiled import place  # noqa: PLC0415 - takes half a second
 
     warm_up()

@@ -16,13 +16,12 @@ import numpy as np
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.batches import end_of, read_batches
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.storage.file_tree import PIECE_BYTES
 from winnow.storage.places import Places
 from winnow.storage.segment_io import PacedPlaces, drop_cached
 from winnow.storage.urls import is_remote
-from winnow.survey.gather import Array, aborted_rows, control_columns
+from winnow.survey.gather import Array, control_columns, decode_aborted
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
 from winnow.wire.crc import crc32c_extended
@@ -135,11 +134,7 @@ def _as_verification(path: str) -> Iterator[None]:
 def _check_txn_index(data: bytes | None, path: str, markers: Array, meant: Meant) -> None:
     """Compare the transaction index with the markers. One without a horizon must have an entry."""
     with _as_verification(path):
-        entries = aborted_rows(
-            decode_txn_index(
-                data or b"", path, base_offset=meant.base_offset, end_offset=meant.end_offset
-            )
-        )
+        entries = decode_aborted(data or b"", path, meant.base_offset, meant.end_offset)
     ends = set(entries[["last_offset", "producer_id"]].tolist())
     found = set(markers[["base_offset", "producer_id"]].tolist())
     bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0]

@@ -19,11 +19,10 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.commit.bound_log import moved_on
 from winnow.logdir.commit.undo import UndoPlan
-from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.logdir.names import LOG, TXNINDEX
 from winnow.policy.transaction_runs import EVENT, SegmentRuns, fold, reduced, summarise
 from winnow.storage.contract import Storage
-from winnow.survey.gather import aborted_rows, events_of
+from winnow.survey.gather import decode_aborted, events_of
 from winnow.wire.batch import MAX_MAGIC, is_wrapper
 
 _NO_HIGH_WATERMARK = 2**63 - 1
@@ -50,7 +49,7 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
                 events.append(events_of(piece.data, path, piece.rows, log_start_offset=log_start))
             data = storage.read_bytes(index) if storage.exists(index) else b""
             end = following and following[0]
-            aborted = aborted_rows(decode_txn_index(data, index, base_offset=base, end_offset=end))
+            aborted = decode_aborted(data, index, base, end)
         except CorruptLogError:
             if base >= plan.bound.active.base_offset:
                 raise

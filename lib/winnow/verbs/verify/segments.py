@@ -13,12 +13,12 @@ from winnow.logdir.indexes.index import (
     decode_time_index,
     without_preallocated,
 )
-from winnow.logdir.indexes.txnindex import ENTRY, decode_txn_index
+from winnow.logdir.indexes.txnindex import ENTRY
 from winnow.logdir.names import INDEX, TIMEINDEX, TXNINDEX, segment_file
 from winnow.policy.transaction_runs import SegmentRuns, summarise
 from winnow.policy.txn_entries import EntryFault, EntryPromises, entry_faults, promises
 from winnow.storage.contract import Storage
-from winnow.survey.gather import aborted_rows
+from winnow.survey.gather import decode_aborted
 from winnow.verbs.verify.findings import Finding
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import NO_BATCHES, LogCheck, LogFile, check_log
@@ -88,10 +88,9 @@ def _transactions(
     path = f"{file.scope.directory}/{name}"
     try:
         data = storage.read_bytes(path) if TXNINDEX in (file.indexes or ()) else b""
-        entries = decode_txn_index(data, path, base_offset=base, end_offset=file.end_offset)
+        aborted = decode_aborted(data, path, base, file.end_offset)
         if log.events is None:
             return None, None, ()
-        aborted = aborted_rows(entries)
         runs = summarise(
             log.events,
             aborted,
