@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from winnow.logdir.indexes.index import Array
 from winnow.scan.cut import DENSEST
 from winnow.storage.small_files import _FLAGS
 from winnow.wire.batch import (
@@ -16,7 +15,7 @@ from winnow.wire.batch import (
     TRANSACTIONAL,
     is_wrapper,
 )
-from winnow.wire.buffers import Rows
+from winnow.wire.buffers import Array, Rows
 from winnow.wire.kernels.record import SMALLEST_RECORD
 
 

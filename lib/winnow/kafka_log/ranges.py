@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +29,7 @@ from winnow.wire.batch import (
     MAX_OFFSET_SPAN,
     RECORD_OVERHEAD_V0,
 )
-from winnow.wire.buffers import Rows
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from winnow.wire.buffers import Array, Rows
 
 OPEN_BYTES = 4 << 20
 """Cost of opening a range, in bytes, as in Spark's `spark.sql.files.openCostInBytes`."""

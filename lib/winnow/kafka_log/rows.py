@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +22,8 @@ from winnow.wire.batch import (
     TRANSACTIONAL,
     Codec,
 )
-from winnow.wire.buffers import RecordBlocks, Rows
+from winnow.wire.buffers import Array, RecordBlocks, Rows
 from winnow.wire.columns import Part, Places, RecordPlaces, gathered, header_places
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _CODECS = [codec.name.lower() for codec in Codec]
 _PARTS = {"key": Part.KEY, "value": Part.VALUE, "headers": Part.HEADERS}

@@ -10,7 +10,6 @@ batches.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -22,10 +21,9 @@ from winnow.logdir.snapshots import read_snapshot
 from winnow.policy.transaction_runs import EVENT
 from winnow.policy.transactions import ABORTED, DATA, sequence
 from winnow.survey.gather import decode_aborted, events_of
+from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
 from winnow.wire.walk import MAX_BASE_OFFSET
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def read_stable(segments: Segments) -> tuple[int | None, Array]:

@@ -22,7 +22,6 @@ from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY,
     TIME_ENTRY_SIZE,
-    Array,
     decode_offset_index,
     decode_time_index,
     without_preallocated,
@@ -30,6 +29,7 @@ from winnow.logdir.indexes.index import (
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import CONTROL, MAX_OFFSET_SPAN
+from winnow.wire.buffers import Array
 from winnow.wire.plain import Record
 from winnow.wire.walk import MAX_BASE_OFFSET
 

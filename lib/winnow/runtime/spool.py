@@ -16,16 +16,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from winnow.runtime.run_directory import run_directory
+from winnow.wire.buffers import Array
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _FILE_BYTES = 2**26
 """A file that has grown to this size is full. The next blob begins another one."""

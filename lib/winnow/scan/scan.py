@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,12 +18,10 @@ from winnow.scan.last_offsets import last_per_key, packed_by_bucket
 from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
-from winnow.wire.buffers import Rows
+from winnow.wire.buffers import Array, Rows
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.kernels.headers import bits_of
 from winnow.wire.records import check_crcs, scan_records
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MOST_RECORDS = 2**26
 """Maximal records of one split, at 25 bytes of memory each."""
@@ -54,9 +51,7 @@ class KeysWanted:
     buckets: int
     secret: tuple[int, int]
     max_decompressed_bytes: int
-    aborted: np.ndarray[Any, Any] = field(
-        default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
-    )
+    aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False)
     """Dtype ABORTED. Ignored if no batch is transactional."""
 
 

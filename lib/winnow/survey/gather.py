@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,12 @@ from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.policy.transactions import ABORTED, batch_kinds
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH, CONTROL, NO_PRODUCER, TRANSACTIONAL
+from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import MAX_CONTROL_BYTES, ControlColumns, decode_control
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.kernels.headers import bits_of
 from winnow.wire.walk import first_bad_crc
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 NO_BATCHES = np.empty(0, BATCH)
 """One shared object: pickle preserves identity."""

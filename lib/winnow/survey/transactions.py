@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,7 @@ from winnow.state import PartitionState, ProducerEntry
 from winnow.storage.contract import Storage
 from winnow.survey.gather import NONE_ABORTED
 from winnow.survey.walk import SegmentWalk, index_and_log
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from winnow.wire.buffers import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from winnow.storage.places import Places
 from winnow.storage.segment_io import map_range, release
 from winnow.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, decode_aborted
 from winnow.wire.batch import is_wrapper
-from winnow.wire.buffers import whole
+from winnow.wire.buffers import Array, whole
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.kernels.headers import LEGACY
 
@@ -59,7 +58,7 @@ class SegmentWalk:
     guessed: bool = False
     """`records` is only a guess (`cut_kernel.sum_up`)."""
     splits: tuple[Split, ...] = ()
-    last_batches: np.ndarray[Any, Any] = field(default_factory=lambda: NO_BATCHES, repr=False)
+    last_batches: Array = field(default_factory=lambda: NO_BATCHES, repr=False)
     """BATCH rows whose replay gives the state of each producer, ascending by offset (see
     `policy.producers.traces`): the last batch of each, and more of those with transactions. Empty
     unless requested.
@@ -68,7 +67,7 @@ class SegmentWalk:
     """The decoded control batches among `last_batches`, by base offset."""
     runs: SegmentRuns = field(default=NO_RUNS, repr=False)
     """How transactions run through the segment. Empty unless requested."""
-    aborted: np.ndarray[Any, Any] = field(default_factory=lambda: NONE_ABORTED, repr=False)
+    aborted: Array = field(default_factory=lambda: NONE_ABORTED, repr=False)
     """Its transaction index, dtype ABORTED. Empty unless requested."""
     first_live: int | None = None
     """Base offset of the first batch that ends at or above the log start offset. None: there is
@@ -122,7 +121,7 @@ def walk_segment(
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     log_start = None if transactions is None else transactions.log_start_offset
     first_live: int | None = None
-    indexed: list[np.ndarray[Any, Any]] = []
+    indexed: list[Array] = []
     cutter = Cutter(base_offset, path)
     with map_range(path, 0, log_bytes, gradually=True) as buf:
         gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
@@ -172,7 +171,7 @@ def walk_segment(
 
 def _runs(
     directory: str, base_offset: int, gatherer: Gatherer, wanted: TransactionsWanted
-) -> tuple[SegmentRuns, np.ndarray[Any, Any]]:
+) -> tuple[SegmentRuns, Array]:
     events = gatherer.events()
     if not wanted.txn_index and not len(events):
         return NO_RUNS, NONE_ABORTED
@@ -200,7 +199,7 @@ def index_and_log(directory: str, base_offset: int) -> tuple[str, str]:
 
 
 def _check_index(
-    directory: str, base_offset: int, log_bytes: int, batches: Sequence[np.ndarray[Any, Any]]
+    directory: str, base_offset: int, log_bytes: int, batches: Sequence[Array]
 ) -> None:
     """Compare the offset index with `batches`: dtype _INDEXED, of all batches, piece by piece."""
     path = f"{directory}/{segment_file(base_offset, INDEX)}"

@@ -17,6 +17,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview | NDArray[np.uint8]
 """Types that `wire` accepts as bytes: contiguous, one byte per item."""
 
 Bytes: TypeAlias = NDArray[np.uint8]
+Array: TypeAlias = NDArray[Any]
 Rows: TypeAlias = NDArray[Any]
 """Rows of dtype BATCH."""
 _Item = TypeVar("_Item", bound=np.generic)

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winnow.runtime import spool
-from winnow.runtime.spool import Array, Spooled, joined, spooling, stored, written
+from winnow.runtime.spool import Spooled, joined, spooling, stored, written
+from winnow.wire.buffers import Array
 
 
 def placed(directory: Path, array: Array) -> Spooled:

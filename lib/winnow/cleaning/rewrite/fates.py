@@ -6,7 +6,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from winnow.logdir.indexes.index import Array
 from winnow.logdir.indexes.txnindex import AbortedTransaction
 from winnow.policy.transactions import Carried, judge
 from winnow.scan.chunks import changed
@@ -14,6 +13,7 @@ from winnow.scan.job import PartitionJob
 from winnow.storage.segment_io import Bytes
 from winnow.survey.gather import control_columns
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from winnow.wire.buffers import Array
 from winnow.wire.choice import Era
 
 Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"

@@ -21,8 +21,9 @@ from winnow.storage.file_tree import PIECE_BYTES
 from winnow.storage.places import Places
 from winnow.storage.segment_io import PacedPlaces, drop_cached
 from winnow.storage.urls import is_remote
-from winnow.survey.gather import Array, control_columns, decode_aborted
+from winnow.survey.gather import control_columns, decode_aborted
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
+from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
 from winnow.wire.crc import crc32c_extended
 from winnow.wire.kernels.headers import bits_of

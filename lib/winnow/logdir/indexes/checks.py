@@ -10,11 +10,11 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece
 from winnow.logdir.indexes.index import (
     TIME_ENTRY_SIZE,
-    Array,
     check_each,
     decode_offset_index,
 )
 from winnow.wire.batch import is_wrapper
+from winnow.wire.buffers import Array
 
 COLUMNS = np.dtype(
     [

@@ -9,9 +9,7 @@ import numpy as np
 from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN, NO_TIMESTAMP
-from winnow.wire.buffers import Rows, as_rows
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from winnow.wire.buffers import Array, Rows, as_rows
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12

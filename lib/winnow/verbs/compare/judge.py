@@ -19,17 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from winnow.runtime.failure import Failure
 from winnow.verbs.compare.replicas import Bounds
 from winnow.verbs.compare.scan import ENTRY, Blob
+from winnow.wire.buffers import Array
 
 MOST_REPLICAS = 63
 """Each replica takes one bit. No real cluster has that many replicas."""
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,11 @@ from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.survey.gather import control_columns
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
-from winnow.wire.buffers import RecordBlocks
+from winnow.wire.buffers import Array, RecordBlocks
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.key_search import NOT_FOUND, find_keys, key_set_of
 from winnow.wire.plain import Record, read_records
 from winnow.wire.records import check_crcs
-
-Array = np.ndarray[Any, Any]
 
 
 class UnreadableError(Exception):

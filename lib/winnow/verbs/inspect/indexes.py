@@ -16,7 +16,6 @@ from winnow.logdir.indexes.checks import COLUMNS, check_offset_index, columns_of
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_ON_DISK,
     TIME_ENTRY_ON_DISK,
-    Array,
     decode_time_index,
     without_preallocated,
 )
@@ -26,6 +25,7 @@ from winnow.storage.contract import Storage
 from winnow.verbs.inspect.logs import abort_markers
 from winnow.verbs.inspect.values import FileKind, Line, Note, Problem, TimeLine
 from winnow.wire.batch import MAX_OFFSET_SPAN
+from winnow.wire.buffers import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import numpy as np
 from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, find_next, read_to_stop
 from winnow.logdir.indexes.checks import COLUMNS, columns_of
-from winnow.logdir.indexes.index import Array
 from winnow.policy.transaction_runs import EVENT, SegmentRuns, reduced
 from winnow.policy.txn_entries import EntryPromises
 from winnow.storage.contract import Storage
@@ -19,7 +18,7 @@ from winnow.survey.gather import events_of
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.wire.batch import ATTRIBUTES_AT, FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN
-from winnow.wire.buffers import RecordBlocks, Rows
+from winnow.wire.buffers import Array, RecordBlocks, Rows
 from winnow.wire.crc import crc32, crc32c
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.record_checks import check_records
