@@ -10,14 +10,17 @@ MAX_UVARINT_SIZE = 5
 class FieldReader:
     """Reads field by field; every length is checked before use. `what` names a field in errors.
 
-    Numbers are big-endian and signed. Raises CorruptLogError, without `where`.
+    Numbers are big-endian and signed. `flexible`: the length of a string or an array is an unsigned
+    varint, one more than the length itself, and tagged fields end each structure. Else it is an
+    int16 or an int32, and there are no tagged fields. Raises CorruptLogError, without `where`.
     """
 
-    __slots__ = ("_data", "_pos")
+    __slots__ = ("_data", "_pos", "flexible")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, flexible: bool = True) -> None:
         self._data = data
         self._pos = 0
+        self.flexible = flexible
 
     @property
     def left(self) -> int:
@@ -45,12 +48,9 @@ class FieldReader:
                 return value
         raise wrong(f"{what} of at most {MAX_UVARINT_SIZE} bytes", "more")
 
-    def text(self, what: str = "a string", *, flexible: bool = True) -> str | None:
-        """Return a string or null. `flexible`: its length is an unsigned varint, one more than the
-        length itself; else an int16.
-        """
+    def text(self, what: str = "a string") -> str | None:
         length = f"the length of {what}"
-        size = self.uvarint(length) - 1 if flexible else self.number(2, length)
+        size = self.uvarint(length) - 1 if self.flexible else self.number(2, length)
         if size == -1:
             return None
         try:
@@ -58,16 +58,21 @@ class FieldReader:
         except UnicodeDecodeError as error:
             raise wrong(f"{what} in UTF-8", f"{error.reason} at its byte {error.start}") from None
 
-    def string(self, what: str, *, flexible: bool = True) -> str:
-        text = self.text(what, flexible=flexible)
+    def string(self, what: str = "a string") -> str:
+        text = self.text(what)
         if text is None:
             raise wrong(what, "null")
         return text
 
+    def count(self) -> int:
+        """Return the length of an array: at most the number of bytes left, 0 for null."""
+        found = self.uvarint("a count") - 1 if self.flexible else self.number(4, "a count")
+        if found > self.left:
+            raise wrong("a count that the value has room for", str(found))
+        return max(found, 0)
+
     def numbers(self, what: str) -> tuple[int, ...]:
-        """Return an array of int32. Its length is an unsigned varint, one more than the length; 0
-        is null, which counts as empty.
-        """
+        """Return a flexible array of int32; null counts as empty."""
         count = self.uvarint(f"a count of {what}") - 1
         data = self.take(4 * max(count, 0), what)
         return tuple(
@@ -77,7 +82,7 @@ class FieldReader:
     def tagged(self) -> dict[int, bytes]:
         """Return the tagged fields. Few of them matter."""
         found = {}
-        for _ in range(self.uvarint("a count of tagged fields")):
+        for _ in range(self.uvarint("a count of tagged fields") if self.flexible else 0):
             tag = self.uvarint("a tag")
             found[tag] = self.take(self.uvarint("the size of a tagged field"), "a tagged field")
         return found

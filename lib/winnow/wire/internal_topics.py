@@ -1,9 +1,8 @@
 """Decode names in the records of brokers' own topics: groups, offsets, transactional ids.
 
 Cleaning treats these topics like any other, but people want to know whose state a record is. A key
-begins with its type, a value with its version, both int16. Strings have an int16 length. Later
-versions of values are "flexible": a length is an unsigned varint, one more than the length itself,
-0 for null. Tagged fields end each structure.
+begins with its type, a value with its version, both int16. The latest version of a value is
+"flexible" (`FieldReader`); nothing else is.
 
 Other bytes give None, never an error: anybody may produce to these topics.
 """
@@ -58,7 +57,7 @@ def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
     if types is None or key is None:
         return None
     try:
-        reader = FieldReader(key)
+        reader = FieldReader(key, flexible=False)
         name, shape = types[reader.number(2, "a type")]
         fields = tuple((field, read(reader)) for field, read in shape)
         return None if reader.left else InternalKey(type=name, fields=fields)
@@ -75,18 +74,18 @@ def decode_value(topic: str, key: InternalKey | None, value: bytes | None) -> Fi
     """Decode offset commits, classic groups (without members), transactions; None for others."""
     if key is None or value is None:
         return None
-    decode = _VALUES.get((topic, key.type))
+    decode, latest = _VALUES.get((topic, key.type), (None, 0))
     if decode is None:
         return None
     try:
         reader = FieldReader(value)
-        return decode(reader, reader.number(2, "a version"))
+        version = reader.number(2, "a version")
+        if not 0 <= version <= latest:
+            raise wrong(f"version 0 to {latest}", str(version))
+        reader.flexible = version == latest
+        return decode(reader, version)
     except CorruptLogError:
         return None
-
-
-def _string(reader: FieldReader) -> Field:
-    return reader.string("a string", flexible=False)
 
 
 def _int32(reader: FieldReader) -> Field:
@@ -97,15 +96,8 @@ def _uuid(reader: FieldReader) -> Field:
     return reader.take(16, "a uuid").hex()
 
 
-def _count(reader: FieldReader, *, flexible: bool) -> int:
-    """Return the length of an array: at most the number of bytes left, 0 for null."""
-    found = reader.uvarint("a count") - 1 if flexible else reader.number(4, "a count")
-    if found > reader.left:
-        raise wrong("a count that the value has room for", str(found))
-    return max(found, 0)
-
-
 _Shape: TypeAlias = tuple[tuple[str, Callable[[FieldReader], Field]], ...]
+_string = FieldReader.string
 _OFFSET: _Shape = (("group", _string), ("topic", _string), ("partition", _int32))
 _GROUP: _Shape = (("group", _string),)
 _MEMBER: _Shape = (("group", _string), ("member", _string))
@@ -145,22 +137,14 @@ _KEYS: dict[str, dict[int, tuple[str, _Shape]]] = {
 """As of Kafka 4.3 (`CoordinatorRecordType` of the three coordinators)."""
 
 
-def _check_version(version: int, most: int) -> None:
-    if not 0 <= version <= most:
-        raise wrong(f"version 0 to {most}", str(version))
-
-
 def _offset_commit(reader: FieldReader, version: int) -> Fields:
-    _check_version(version, 4)
-    flexible = version == 4
     offset = reader.number(8)
     leader_epoch = reader.number(4) if version >= 3 else -1
-    metadata = reader.text(flexible=flexible)
+    metadata = reader.text()
     committed = reader.number(8)
     if version == 1:
         reader.number(8)  # the expiry time, which a broker setting replaced long ago
-    if flexible:
-        reader.tagged()
+    reader.tagged()
     reader.end()
     return (
         ("offset", offset),
@@ -171,14 +155,9 @@ def _offset_commit(reader: FieldReader, version: int) -> Fields:
 
 
 def _group_metadata(reader: FieldReader, version: int) -> Fields:
-    _check_version(version, 4)
-    flexible = version == 4
-    protocol_type = reader.text(flexible=flexible)
+    protocol_type = reader.text()
     generation = reader.number(4)
-    protocol, leader = (
-        reader.text(flexible=flexible),
-        reader.text(flexible=flexible),
-    )
+    protocol, leader = reader.text(), reader.text()
     if version >= 2:
         reader.number(8)  # when it entered its state
     return (
@@ -186,29 +165,22 @@ def _group_metadata(reader: FieldReader, version: int) -> Fields:
         ("generation", generation),
         ("protocol", protocol),
         ("leader", leader),
-        ("members", _count(reader, flexible=flexible)),
+        ("members", reader.count()),
     )
 
 
-def _transaction(reader: FieldReader, version: int) -> Fields:
-    _check_version(version, 1)
-    flexible = version == 1
+def _transaction(reader: FieldReader, _version: int) -> Fields:
     producer_id, epoch = reader.number(8), reader.number(2)
     timeout_ms, state = reader.number(4), reader.number(1)
     if not 0 <= state < len(TRANSACTION_STATES):
         raise wrong("a known state", str(state))
     partitions = []
-    for _ in range(_count(reader, flexible=flexible)):
-        topic = reader.text(flexible=flexible)
-        partitions += [
-            f"{topic}-{reader.number(4, 'a number')}"
-            for _ in range(_count(reader, flexible=flexible))
-        ]
-        if flexible:
-            reader.tagged()
-    updated, started = reader.number(8), reader.number(8)
-    if flexible:
+    for _ in range(reader.count()):
+        topic = reader.text()
+        partitions += [f"{topic}-{reader.number(4)}" for _ in range(reader.count())]
         reader.tagged()
+    updated, started = reader.number(8), reader.number(8)
+    reader.tagged()
     reader.end()
     return (
         ("producerId", producer_id),
@@ -221,9 +193,10 @@ def _transaction(reader: FieldReader, version: int) -> Fields:
     )
 
 
-_VALUES: dict[tuple[str, str], Callable[[FieldReader, int], Fields]] = {
-    (CONSUMER_OFFSETS, "LegacyOffsetCommit"): _offset_commit,
-    (CONSUMER_OFFSETS, "OffsetCommit"): _offset_commit,
-    (CONSUMER_OFFSETS, "GroupMetadata"): _group_metadata,
-    (TRANSACTION_STATE, "TransactionLog"): _transaction,
+_VALUES: dict[tuple[str, str], tuple[Callable[[FieldReader, int], Fields], int]] = {
+    (CONSUMER_OFFSETS, "LegacyOffsetCommit"): (_offset_commit, 4),
+    (CONSUMER_OFFSETS, "OffsetCommit"): (_offset_commit, 4),
+    (CONSUMER_OFFSETS, "GroupMetadata"): (_group_metadata, 4),
+    (TRANSACTION_STATE, "TransactionLog"): (_transaction, 1),
 }
+"""Readers of values, with the latest version."""
