@@ -143,9 +143,9 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
     kind = _KINDS.get(key)
     if kind is None:
         return Decoded(None, f"record of kind {key}")
-    newer = version > kind.max_version
+    newer = f"{kind.name} of version {version}" if version > kind.max_version else None
     if kind.read is None or (newer and kind.optional):
-        return Decoded(None, f"{kind.name} of version {version}" if newer else None)
+        return Decoded(None, newer)
     if newer and not kind.ids_only:
         raise CorruptLogError(
             f"a {kind.name} has a version that this Winnow does not know",
@@ -162,7 +162,7 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
     except CorruptLogError as error:
         problem = f"a {kind.name} can't be read"
         raise error.like(CorruptLogError, problem, where=None) from error
-    return Decoded(record, f"{kind.name} of version {version}" if newer else None)
+    return Decoded(record, newer)
 
 
 def uuid_text(raw: bytes) -> str:
@@ -249,7 +249,7 @@ class _Kind:
     ids_only: bool = False
     """Only names and ids are read, which other records confirm: a newer version is readable."""
     has_more: bool = False
-    """FieldReader after those that are read are ignored."""
+    """Fields after those that are read are ignored."""
     optional: bool = False
     """No setting and no topic depends on it: a newer version is left out."""
 
