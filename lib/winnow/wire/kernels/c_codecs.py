@@ -9,50 +9,65 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
+from winnow.wire.batch import Codec
 from winnow.wire.codecs import ZSTD_LEVEL
 
+_EXPORTED: dict[tuple[int, bool], tuple[str, str]] = {
+    (Codec.LZ4, False): ("lz4.block._block", "LZ4_decompress_safe"),
+    (Codec.LZ4, True): ("lz4.block._block", "LZ4_compress_default"),
+    (Codec.ZSTD, False): ("zstandard._cffi", "ZSTD_decompressDCtx"),
+    (Codec.ZSTD, True): ("zstandard._cffi", "ZSTD_compress2"),
+}
+"""By codec and whether it compresses: a module, and its C function."""
 _COMPRESSION_LEVEL, _CONTENT_SIZE = 100, 200  # of `ZSTD_cParameter`
 _local = threading.local()
 
 
-@dataclass(frozen=True, slots=True)
-class Lz4:
-    """Addresses of `int f(source, destination, source size, room)`. The result is negative on
-    failure; `compress` returns 0 instead.
+def c_function(codec: int, *, compresses: bool) -> tuple[int, int]:
+    """Return the addresses of a function and of its context; 0 for none.
+
+    lz4: `int f(source, destination, source size, room)`. It returns less than 0 on failure, or 0
+    if it compresses. zstd: `size_t f(context, destination, room, source, source size)`, below 0 on
+    failure.
     """
+    library, function = _exported(codec, compresses)
+    if library is None or codec == Codec.LZ4:
+        return function, 0
+    return function, _context(library, "CCtx" if compresses else "DCtx")
 
-    decompress: int
-    compress: int
+
+@cache
+def _exported(codec: int, compresses: bool) -> tuple[ctypes.CDLL | None, int]:
+    """Return a function's library and address; None and 0 if it is unavailable."""
+    try:
+        module, name = _EXPORTED[codec, compresses]
+        library = _library(module)
+        return library, ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    except (KeyError, ImportError, OSError, AttributeError):
+        return None, 0
 
 
-@dataclass(frozen=True, slots=True)
-class Zstd:
-    """Addresses of `size_t f(context, destination, room, source, source size)`; below 0: failed."""
+def _library(module: str) -> ctypes.CDLL:
+    """Load the file of an extension module as the C library that is linked into it."""
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(module)
+    return ctypes.CDLL(found.origin)
 
-    library: ctypes.CDLL
-    decompress: int
-    compress: int
 
-    def decompressor(self) -> int:
-        """Return this thread's context for `decompress`, which is expensive to make."""
-        if not hasattr(_local, "decompressor"):
-            _local.decompressor = _Context(self.library, "DCtx")
-        return int(_local.decompressor.address)
-
-    def compressor(self) -> int:
-        """Return this thread's context for `compress`: ZSTD_LEVEL, no size, no checksum."""
-        if not hasattr(_local, "compressor"):
-            context = _Context(self.library, "CCtx")
+def _context(library: ctypes.CDLL, kind: str) -> int:
+    """Return this thread's context of zstd, which is expensive to make. One that compresses has
+    ZSTD_LEVEL, and writes no size and no checksum.
+    """
+    if not hasattr(_local, kind):
+        context = _Context(library, kind)
+        if kind == "CCtx":
             for parameter, value in ((_COMPRESSION_LEVEL, ZSTD_LEVEL), (_CONTENT_SIZE, 0)):
-                self.library.ZSTD_CCtx_setParameter(
-                    ctypes.c_void_p(context.address), parameter, value
-                )
-            _local.compressor = context
-        return int(_local.compressor.address)
+                library.ZSTD_CCtx_setParameter(ctypes.c_void_p(context.address), parameter, value)
+        setattr(_local, kind, context)
+    return int(getattr(_local, kind).address)
 
 
 class _Context:
@@ -67,37 +82,3 @@ class _Context:
 
     def __del__(self) -> None:
         self._free(ctypes.c_void_p(self.address))
-
-
-@cache
-def lz4_functions() -> Lz4 | None:
-    """None if unavailable."""
-    try:
-        library = _library("lz4.block._block")
-        return Lz4(_address(library.LZ4_decompress_safe), _address(library.LZ4_compress_default))
-    except (ImportError, OSError, AttributeError):
-        return None
-
-
-@cache
-def zstd_functions() -> Zstd | None:
-    """None if unavailable."""
-    try:
-        library = _library("zstandard._cffi")
-        return Zstd(
-            library, _address(library.ZSTD_decompressDCtx), _address(library.ZSTD_compress2)
-        )
-    except (ImportError, OSError, AttributeError):
-        return None
-
-
-def _library(module: str) -> ctypes.CDLL:
-    """Load the file of an extension module as the C library that is linked into it."""
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
-        raise ModuleNotFoundError(module)
-    return ctypes.CDLL(found.origin)
-
-
-def _address(function: Callable[..., object]) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from winnow.batch_memory import batch_budget
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import Bytes
 from winnow.wire.codecs import LZ4_BLOCK
-from winnow.wire.kernels.c_codecs import lz4_functions, zstd_functions
+from winnow.wire.kernels.c_codecs import c_function
 from winnow.wire.kernels.memory import (
     address_of,
     copy_bytes,
@@ -102,7 +102,7 @@ def decompress_many(
     which no other batch is started. Returns how many are finished.
     """
     codec = int(codecs[chosen[0]])
-    function, context = _decompressor(codec)
+    function, context = c_function(codec, compresses=False)
     if not function:
         return 0
     done, used = _decompress(
@@ -137,7 +137,7 @@ def compress_many(
     + 1]`. `sizes` is filled in for finished batches. Returns how many are finished.
     """
     codec = int(codecs[chosen[0]])
-    function, context = _compressor(codec)
+    function, context = c_function(codec, compresses=True)
     if not function:
         return 0
     done, used = _compress(
@@ -145,24 +145,6 @@ def compress_many(
     )
     sink.commit(used)
     return int(done)
-
-
-def _decompressor(codec: int) -> tuple[int, int]:
-    """Return the addresses of a function and of its context; 0 for none."""
-    if codec == Codec.LZ4 and (lz4 := lz4_functions()) is not None:
-        return lz4.decompress, 0
-    if codec == Codec.ZSTD and (zstd := zstd_functions()) is not None:
-        return zstd.decompress, zstd.decompressor()
-    return 0, 0
-
-
-def _compressor(codec: int) -> tuple[int, int]:
-    """Return the addresses of a function and of its context; 0 for none."""
-    if codec == Codec.LZ4 and (lz4 := lz4_functions()) is not None:
-        return lz4.compress, 0
-    if codec == Codec.ZSTD and (zstd := zstd_functions()) is not None:
-        return zstd.compress, zstd.compressor()
-    return 0, 0
 
 
 @kernel

@@ -68,9 +68,10 @@ def compressed(codec: Codec, raws: list[bytes], *, room: int = 1 << 23) -> list[
     return [data[end - size : end] for end, size in zip(ends[:done], sizes.tolist(), strict=False)]
 
 
-def test_installed_packages_export_the_c_functions() -> None:
-    assert c_codecs.lz4_functions() is not None
-    assert c_codecs.zstd_functions() is not None
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("compresses", [False, True])
+def test_installed_packages_export_the_c_functions(codec: Codec, *, compresses: bool) -> None:
+    assert c_codecs.c_function(codec, compresses=compresses)[0] != 0
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -194,12 +195,11 @@ def test_packages_without_the_functions_are_accepted(
     def library(_: str) -> ctypes.CDLL:
         raise failure
 
-    monkeypatch.setattr(c_codecs, "_library", library)
-    assert c_codecs.lz4_functions.__wrapped__() is None
-    assert c_codecs.zstd_functions.__wrapped__() is None
-    monkeypatch.setattr(c_codecs, "_library", lambda _: SimpleNamespace())
-    assert c_codecs.lz4_functions.__wrapped__() is None
-    assert c_codecs.zstd_functions.__wrapped__() is None
+    for loaded in (library, lambda _: SimpleNamespace()):
+        monkeypatch.setattr(c_codecs, "_library", loaded)
+        for codec in CODECS:
+            for compresses in (False, True):
+                assert c_codecs._exported.__wrapped__(codec, compresses) == (None, 0)
 
 
 def cleaned(log: bytes) -> Filtered | str:
@@ -234,8 +234,7 @@ def test_logs_are_the_same_without_the_c_functions(
             batch[90] ^= 0xFF
         log += batch
     with_them = cleaned(bytes(log))
-    monkeypatch.setattr(codec_kernels, "lz4_functions", lambda: None)
-    monkeypatch.setattr(codec_kernels, "zstd_functions", lambda: None)
+    monkeypatch.setattr(codec_kernels, "c_function", lambda *_, **__: (0, 0))
     without = cleaned(bytes(log))
     if isinstance(with_them, str) or isinstance(without, str):
         assert with_them == without
