@@ -44,6 +44,7 @@ from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
 from winnow.wire.crc import crc32_part, crc32c
 from winnow.wire.kernels.memory import load_be32, load_be64, load_byte, load_int16, load_int32
 from winnow.wire.kernels.record import kernel, prefetch
+from winnow.wire.record_faults import HINT
 
 
 class WalkStatus(IntEnum):
@@ -65,9 +66,6 @@ FRAME_TO_MAGIC = MAGIC_AT + 1
 MAX_BASE_OFFSET = 2**63 - 2 - MAX_OFFSET_SPAN
 """Largest base offset whose last offset still has a successor in 63 bits."""
 
-_FULL, _END, _TORN = int(WalkStatus.FULL), int(WalkStatus.END), int(WalkStatus.TORN)
-_BAD_SIZE, _BAD_MAGIC = int(WalkStatus.BAD_SIZE), int(WalkStatus.BAD_MAGIC)
-_BAD_COUNT, _OUT_OF_ORDER = int(WalkStatus.BAD_COUNT), int(WalkStatus.OUT_OF_ORDER)
 # Other bits mean nothing there (S2.1). They must not be read as those of v2.
 _V0_BITS = CODEC_MASK
 _V1_BITS = CODEC_MASK | LOG_APPEND_TIME
@@ -91,46 +89,45 @@ def walk_batches(
     must not begin below the next offset of the one before. If the status is neither FULL nor END,
     the position is that of the faulty entry.
     """
-    count, position, status = _walk(as_bytes(buf), start, least_offset, out)
-    return count, position, WalkStatus(status)
+    return _walk(as_bytes(buf), start, least_offset, out)
 
 
 @njit(cache=True, nogil=True)
-def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, int, int]:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one walk
+def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, int, WalkStatus]:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one walk
     end = buf.size
     pos = start
     least = least_offset
     count = 0
     if start < 0:
-        return count, pos, _TORN
+        return count, pos, WalkStatus.TORN
     while count < out.size:
         left = end - pos
         if left <= 0:
-            return count, pos, _END if left == 0 else _TORN
+            return count, pos, WalkStatus.END if left == 0 else WalkStatus.TORN
         if left <= FRAME_TO_MAGIC:
-            return count, pos, _TORN
+            return count, pos, WalkStatus.TORN
         offset = np.int64(load_be64(buf, pos))
         length = load_int32(buf, pos + 8)
         if length < RECORD_OVERHEAD_V0:
-            return count, pos, _BAD_SIZE
+            return count, pos, WalkStatus.BAD_SIZE
         size = FRAME_SIZE + length
         if size > left:
-            return count, pos, _TORN
+            return count, pos, WalkStatus.TORN
         for line in range(3):
             prefetch(buf, pos + _AHEAD * size + 64 * line)
         magic = load_byte(buf, pos + MAGIC_AT)
         if magic > MAX_MAGIC:
-            return count, pos, _BAD_MAGIC
+            return count, pos, WalkStatus.BAD_MAGIC
         row = out[count]
         if magic == MAX_MAGIC:
             if size < HEADER_V2_SIZE:
-                return count, pos, _BAD_SIZE
+                return count, pos, WalkStatus.BAD_SIZE
             delta = load_int32(buf, pos + LAST_OFFSET_DELTA_AT)
             records = load_int32(buf, pos + RECORD_COUNT_AT)
             if delta < 0 or records < 0:
-                return count, pos, _BAD_COUNT
+                return count, pos, WalkStatus.BAD_COUNT
             if offset < least or offset < 0 or offset > MAX_BASE_OFFSET:
-                return count, pos, _OUT_OF_ORDER
+                return count, pos, WalkStatus.OUT_OF_ORDER
             row.last_offset = offset + delta
             row.base_timestamp = np.int64(load_be64(buf, pos + BASE_TIMESTAMP_AT))
             row.max_timestamp = np.int64(load_be64(buf, pos + MAX_TIMESTAMP_AT))
@@ -143,9 +140,9 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
             row.producer_epoch = load_int16(buf, pos + PRODUCER_EPOCH_AT)
         else:
             if magic == 1 and size < _SIZE_V1:
-                return count, pos, _BAD_SIZE
+                return count, pos, WalkStatus.BAD_SIZE
             if offset < least or offset < 0 or offset > MAX_BASE_OFFSET:
-                return count, pos, _OUT_OF_ORDER
+                return count, pos, WalkStatus.OUT_OF_ORDER
             timestamp = np.int64(NO_TIMESTAMP)
             if magic == 1:
                 timestamp = np.int64(load_be64(buf, pos + TIMESTAMP_V1_AT))
@@ -168,7 +165,7 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
         least = row.last_offset + 1
         count += 1
         pos += size
-    return count, pos, _FULL
+    return count, pos, WalkStatus.FULL
 
 
 def describe(
@@ -212,7 +209,7 @@ def describe(
         expected=expected,
         found=found,
         where=f"{file_name} at byte {position}",
-        hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
+        hint=HINT,
     )
 
 
