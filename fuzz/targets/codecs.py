@@ -9,9 +9,10 @@ import numpy as np
 import zstandard
 
 from fuzz.targets.base import Target, require
+from tests.twins.codecs import decompress
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import as_bytes
-from winnow.wire.codecs import compress, decompress
+from winnow.wire.codecs import compress
 from winnow.wire.kernels.codec import decompress_many
 from winnow.wire.kernels.xxhash32 import xxhash32
 from winnow.wire.plain import read_varint as plain_varint

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tests.twins.codecs import decompress
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import CODEC_MASK, LOG_APPEND_TIME, MAX_OFFSET_SPAN, NO_TIMESTAMP, Codec
 from winnow.wire.buffers import Bytes, as_bytes
-from winnow.wire.codecs import decompress
 from winnow.wire.crc import crc32
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 from winnow.wire.plain import Record

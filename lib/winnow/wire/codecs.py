@@ -17,10 +17,8 @@ from typing import Any, cast
 import cramjam
 import deflate
 import lz4.block
-import numpy as np
 import zstandard
 from isal import isal_zlib
-from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
@@ -107,22 +105,15 @@ def _compress_lz4(data: memoryview) -> bytes:
     return b"".join((*parts, bytes(4)))
 
 
-def decompress(codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> NDArray[np.uint8]:
-    """Return the decompressed bytes of `payload`, at most `limit` of them.
+def decompress_into(
+    sink: Sink, codec: Codec, payload: Buffer, *, limit: int, magic: int = 2
+) -> None:
+    """Append the decompressed bytes of `payload` to `sink`, at most `limit` of them.
 
     `magic`: that of the batch. In v0 batches, lz4 header checksums are wrong by convention. Raises
     CorruptLogError if the payload is damaged, is of a kind that Kafka refuses, or holds more than
     `limit`.
     """
-    sink = Sink()
-    decompress_into(sink, codec, payload, limit=limit, magic=magic)
-    return sink.data()
-
-
-def decompress_into(
-    sink: Sink, codec: Codec, payload: Buffer, *, limit: int, magic: int = 2
-) -> None:
-    """Append what `decompress` would return to `sink`."""
     data = as_view(payload)
     sink.begin(limit)
     try:
@@ -170,24 +161,17 @@ def _another_gzip_member(data: memoryview) -> bool:
     if len(data) <= _GZIP_LEAST_MEMBER or bytes(data[:3]) != _GZIP_START:
         return False
     flags, at = data[3], _GZIP_FIXED
-    if flags & _GZIP_EXTRA:
-        if at + 2 > len(data):
-            return False
-        at += 2 + struct.unpack_from("<H", data, at)[0]
-    text = bytes(data[at:]) if flags & (_GZIP_NAME | _GZIP_COMMENT) else b""
-    for flag in (_GZIP_NAME, _GZIP_COMMENT):
-        if flags & flag:
-            end = text.find(b"\0")
-            if end < 0:
-                return False
-            at, text = at + end + 1, text[end + 1 :]
-    if flags & _GZIP_CRC:
-        if (
-            at + 2 > len(data)
-            or struct.unpack_from("<H", data, at)[0] != zlib.crc32(data[:at]) & 0xFFFF
-        ):
-            return False
-        at += 2
+    try:
+        if flags & _GZIP_EXTRA:
+            at += 2 + struct.unpack_from("<H", data, at)[0]
+        for flag in (_GZIP_NAME, _GZIP_COMMENT):
+            if flags & flag:
+                at = bytes(data).index(b"\0", at) + 1
+        if flags & _GZIP_CRC:
+            (crc,) = struct.unpack_from("<H", data, at)
+            return bool(crc == zlib.crc32(data[:at]) & 0xFFFF)
+    except (struct.error, ValueError):  # the end of the data is inside of the header
+        return False
     return at <= len(data)
 
 
@@ -217,12 +201,7 @@ def _snappy(sink: Sink, data: memoryview) -> None:
 
 
 def _snappy_block(sink: Sink, block: memoryview) -> None:
-    raw, shift = 0, 0
-    for byte in bytes(block[:5]):
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    raw = cramjam.snappy.decompress_raw_len(block)
     if raw > _SNAPPY_DENSEST * len(block):
         raise _refuse(
             Codec.SNAPPY, "a size that the block can hold", f"{raw} bytes in {len(block)}"

@@ -14,9 +14,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.codecs import decompress
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
-from winnow.wire.codecs import compress, decompress
+from winnow.wire.codecs import compress
 from winnow.wire.kernels.xxhash32 import xxhash32
 
 LIMIT = 1 << 22

@@ -16,12 +16,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.codecs import decompress
 from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.choice import Retention
-from winnow.wire.codecs import LZ4_BLOCK, compress, decompress
+from winnow.wire.codecs import LZ4_BLOCK, compress
 from winnow.wire.filtering import Filtered, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.kernels import c_codecs
