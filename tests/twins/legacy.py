@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,7 +11,6 @@ from tests.twins.codecs import decompress
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import CODEC_MASK, LOG_APPEND_TIME, MAX_OFFSET_SPAN, NO_TIMESTAMP, Codec
 from winnow.wire.buffers import Bytes, as_bytes
-from winnow.wire.crc import crc32
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 from winnow.wire.plain import Record
 from winnow.wire.walk import MAX_BASE_OFFSET
@@ -91,7 +91,7 @@ def _entry(data: Bytes, pos: int) -> tuple[_Entry, int]:
         raise _wrong("an entry that lies inside its wrapper", size)
     body, after = data[pos : pos + size], pos + size
     crc, pos = _integer(body, 0, 4)
-    if crc32(body[4:]) != crc % 2**32:
+    if zlib.crc32(body[4:]) != crc % 2**32:
         raise _wrong("the CRC of the bytes", crc)
     magic, pos = _integer(body, pos, 1)
     attributes, pos = _integer(body, pos, 1)

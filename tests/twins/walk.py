@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from winnow.wire.batch import (
     TIMESTAMP_V1_AT,
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes
-from winnow.wire.crc import crc32
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, inflate
 from winnow.wire.plain import Record, read_records
 from winnow.wire.walk import (
@@ -60,7 +60,7 @@ def decode_batch(
     row = rows[0]
     legacy = row["magic"] < MAX_MAGIC
     covered = data[position + (MAGIC_AT if legacy else ATTRIBUTES_AT) : position + int(row["size"])]
-    crc = crc32(covered) if legacy else crc32c_plain(covered)
+    crc = zlib.crc32(covered) if legacy else crc32c_plain(covered)
     if crc != row["crc"]:
         raise CorruptLogError(
             "wrong CRC", expected=str(row["crc"]), found=str(crc), where=f"at byte {position}"

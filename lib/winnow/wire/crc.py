@@ -9,7 +9,6 @@ It is chosen automatically; `CRC32C_BY` reports which.
 from __future__ import annotations
 
 import platform
-import zlib
 from typing import Any
 
 import numpy as np
@@ -170,8 +169,3 @@ def crc32c_extended(crc: int, data: Buffer) -> int:
     """Return the CRC-32C of some bytes, whose own is `crc` (0 for none), followed by `data`."""
     part = as_bytes(data)
     return int(_extended(np.uint32(crc), part, 0, len(part)))
-
-
-def crc32(data: Buffer) -> int:
-    """Return the CRC-32 (IEEE) that v0 and v1 use: the plain twin of `crc32_part`."""
-    return zlib.crc32(as_bytes(data).data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from tests.log_writer.writer import LogWriter
 from tests.twins.encoding import encode_batch
 from winnow.logdir.names import LEADER_EPOCHS
 from winnow.wire.batch import FRAME, MAGIC_AT
-from winnow.wire.crc import crc32
 from winnow.wire.plain import Record
 
 NOW = 1_800_000_000_000
@@ -187,7 +187,7 @@ def legacy(
         body += (-1 if field is None else len(field)).to_bytes(4, "big", signed=True) + (
             field or b""
         )
-    return FRAME.pack(offset, 4 + len(body)) + crc32(body).to_bytes(4, "big") + body
+    return FRAME.pack(offset, 4 + len(body)) + zlib.crc32(body).to_bytes(4, "big") + body
 
 
 def wrapper(magic: int, offsets: list[int], *, timestamp: int = -1) -> bytes:

@@ -14,7 +14,6 @@ from tests.twins.crc import crc32c_plain
 from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.crc import (
     _advanced_by_tables,
-    crc32,
     crc32_part,
     crc32c,
     crc32c_extended,
@@ -33,7 +32,7 @@ def by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
 def test_crc_has_the_check_value_of_the_standard() -> None:
     data = as_bytes(b"123456789")
     assert crc32c(data, 0, 9) == by_tables(data, 0, 9) == crc32c_plain(b"123456789") == 0xE3069283
-    assert crc32_part(data, 0, 9) == crc32(b"123456789") == 0xCBF43926
+    assert crc32_part(data, 0, 9) == zlib.crc32(b"123456789") == 0xCBF43926
 
 
 @given(st.binary(max_size=100), st.integers(0, 9), st.integers(0, 9))
@@ -44,7 +43,7 @@ def test_all_implementations_agree_on_any_part(data: bytes, head: int, tail: int
     assert crc32c(buf, start, end) == expected
     assert by_tables(buf, start, end) == expected
     assert crc32c_plain(data[start:end]) == expected
-    assert crc32_part(buf, start, end) == crc32(data[start:end]) == zlib.crc32(data[start:end])
+    assert crc32_part(buf, start, end) == zlib.crc32(data[start:end])
 
 
 @given(st.binary(min_size=1, max_size=40), st.integers(0, 2100), st.integers(0, 9))

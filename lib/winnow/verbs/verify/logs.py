@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.wire.batch import ATTRIBUTES_AT, FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN
 from winnow.wire.buffers import Array, RecordBlocks, Rows
-from winnow.wire.crc import crc32, crc32c
+from winnow.wire.crc import crc32c
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault, record_error
@@ -297,5 +298,5 @@ def _wrong_crc(piece: Piece, row: np.void) -> str:
     if row["magic"] == MAX_MAGIC:
         found = int(crc32c(piece.data, start + ATTRIBUTES_AT, end))
     else:
-        found = crc32(piece.data[start + MAGIC_AT : end])
+        found = zlib.crc32(piece.data[start + MAGIC_AT : end])
     return f"expected bytes with the CRC in the header, {int(row['crc']):08x}, found {found:08x}"
