@@ -67,7 +67,7 @@ class Verdict(NamedTuple):
     """Of the retained records, as is the largest."""
     max_timestamp: NDArray[np.int64]
     base_offset: NDArray[np.int64]
-    """Of a rewritten batch: one of v0 or v1 begins and ends with its retained records, unlike one
-    of v2 (S5.7).
+    """Of a rewritten batch of v0 or v1: it begins and ends with its retained records, unlike one of
+    v2 (S5.7), for which this is not filled in.
     """
     last_offset: NDArray[np.int64]

@@ -70,14 +70,24 @@ def _expires(row: Any, choice: Choice) -> bool:
     return (bits & DELETE_HORIZON) != 0 and bool(choice.now >= row.base_timestamp)
 
 
-@kernel
+@inlined
 def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
-    i: int, row_of: int, whole: bool, choice: Choice, verdict: Verdict, out: Bytes, at: int
+    legacy: bool,
+    i: int,
+    row_of: int,
+    whole: bool,
+    choice: Choice,
+    verdict: Verdict,
+    out: Bytes,
+    at: int,
 ) -> tuple[int, int, int, int]:
     """Fill in what the verdict says of the retained records of batch `i` in one pass. Write them to
     `out` from `at` on, unless the batch is copied.
 
-    `row_of`: row in `keep` of the batch's first record. `whole`: `keep` holds for all records.
+    `legacy`: the batch is of v0 or v1. It is a constant where this is inlined, so code for v2 has
+    none of the branches for others. `row_of`: row in `keep` of the batch's first record. `whole`:
+    `keep` holds for all records.
+
     Neighbouring records that don't change are copied together. Records are first written as if no
     tombstone sets a delete horizon. At the first one that does, the horizon becomes the base
     timestamp, and everything is written again.
@@ -86,7 +96,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     """
     row = choice.blocks.rows[i]
     bits = int(row.attributes)
-    legacy, old = row.magic < MAX_MAGIC, _keeps_format(row, choice)
+    old = legacy and not choice.era.converts
     # Converted v0 and v1 records have their own timestamps, and those of v0 none.
     log_append = (bits & LOG_APPEND_TIME) != 0 and (old or not legacy)
     plain = not (log_append or old)
@@ -140,8 +150,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
             nulls += value_size < 0
             least = min(least, timestamp)
             largest = max(largest, timestamp)
-        same = plain and shift == 0 and base == old_base
-        if retain and canonical and same:
+        if retain and canonical and plain and shift == 0 and base == old_base:
             if run < 0:
                 run = pos
         elif write:
@@ -174,9 +183,17 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     verdict.tombstones[i] = nulls
     verdict.first_timestamp[i] = first
     verdict.max_timestamp[i] = largest
-    verdict.base_offset[i] = row.base_offset + shift
-    verdict.last_offset[i] = row.base_offset + last if legacy else row.last_offset
+    if legacy:
+        verdict.base_offset[i] = row.base_offset + shift
+        verdict.last_offset[i] = row.base_offset + last
     return fault, pos, at, least
+
+
+@kernel
+def _retain_legacy(
+    i: int, row_of: int, whole: bool, choice: Choice, verdict: Verdict, out: Bytes, at: int
+) -> tuple[int, int, int, int]:
+    return _retain(True, i, row_of, whole, choice, verdict, out, at)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -219,7 +236,11 @@ def _filter_records(
     stays = _count(choice.keep, row_of, row_of + total)
     fault, pos, written, least = 0, choice.blocks.begin[i], at, 0
     if stays > 0 or total == 0:
-        fault, pos, written, least = _retain(i, row_of, stays == total, choice, verdict, out, at)
+        whole = stays == total
+        if row.magic < MAX_MAGIC:
+            fault, pos, written, least = _retain_legacy(i, row_of, whole, choice, verdict, out, at)
+        else:
+            fault, pos, written, least = _retain(False, i, row_of, whole, choice, verdict, out, at)
         if fault != 0:
             return fault, pos, at
     action, verdict.horizon[i] = _outcome(
@@ -337,8 +358,9 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
                 else:
                     at = written
                 bits |= int(row.attributes) & CODEC_MASK
-                target.base_offset = verdict.base_offset[i]
-                target.last_offset = verdict.last_offset[i]
+                if row.magic < MAX_MAGIC:
+                    target.base_offset = verdict.base_offset[i]
+                    target.last_offset = verdict.last_offset[i]
                 target.base_timestamp = verdict.first_timestamp[i]
                 if verdict.horizon[i] >= 0:
                     bits |= DELETE_HORIZON
