@@ -91,7 +91,7 @@ def _entry(data: Bytes, pos: int) -> tuple[_Entry, int]:
         raise _wrong("an entry that lies inside its wrapper", size)
     body, after = data[pos : pos + size], pos + size
     crc, pos = _integer(body, 0, 4)
-    if zlib.crc32(body[4:]) != crc % 2**32:
+    if zlib.crc32(body[4:].data) != crc % 2**32:
         raise _wrong("the CRC of the bytes", crc)
     magic, pos = _integer(body, pos, 1)
     attributes, pos = _integer(body, pos, 1)

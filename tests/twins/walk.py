@@ -60,7 +60,7 @@ def decode_batch(
     row = rows[0]
     legacy = row["magic"] < MAX_MAGIC
     covered = data[position + (MAGIC_AT if legacy else ATTRIBUTES_AT) : position + int(row["size"])]
-    crc = zlib.crc32(covered) if legacy else crc32c_plain(covered)
+    crc = zlib.crc32(covered.data) if legacy else crc32c_plain(covered)
     if crc != row["crc"]:
         raise CorruptLogError(
             "wrong CRC", expected=str(row["crc"]), found=str(crc), where=f"at byte {position}"

@@ -82,4 +82,4 @@ def check_fault(found: tuple[int, int, int], rows: Rows, begin: NDArray[np.int64
     """
     fault, i, position = found
     if fault:
-        raise record_error(Fault(fault), rows[i], position - int(begin[i]))
+        raise record_error([*Fault][fault], rows[i], position - int(begin[i]))

@@ -298,5 +298,5 @@ def _wrong_crc(piece: Piece, row: np.void) -> str:
     if row["magic"] == MAX_MAGIC:
         found = int(crc32c(piece.data, start + ATTRIBUTES_AT, end))
     else:
-        found = zlib.crc32(piece.data[start + MAGIC_AT : end])
+        found = zlib.crc32(piece.data[start + MAGIC_AT : end].data)
     return f"expected bytes with the CRC in the header, {int(row['crc']):08x}, found {found:08x}"
