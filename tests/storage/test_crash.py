@@ -131,7 +131,7 @@ def test_lost_lease_stops_both_commits_and_next_run_completes_them(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lease, "LENGTH_S", 1.5)
+    monkeypatch.setattr(lease, "LENGTH_S", 3)
     before, runs = alone("compact,delete")
     url, case = f"{root}/log-dir", runs[NAMES[0]].case
     upload(before, url)
