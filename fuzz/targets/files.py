@@ -144,7 +144,7 @@ def _meta_properties(data: bytes) -> None:
     written(META_PROPERTIES, data)
     meta = read_meta(storage, directory())
     require(
-        meta.version in {0, 1} and (meta.version == 0 or meta.cluster_id is not None),
+        meta.version == 0 or (meta.version > 0 and meta.cluster_id is not None),
         "meta.properties",
     )
 
