@@ -17,7 +17,7 @@ import numpy as np
 
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.names import LOG, segment_file
-from winnow.runtime.packing import TASKS_PER_CORE
+from winnow.runtime.packing import TASKS_PER_CORE, packed
 from winnow.runtime.spool import StoredKeys, StoredPart, joined, written
 from winnow.scan.chunks import batches_of
 from winnow.scan.cut import Split
@@ -35,6 +35,8 @@ Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
 _log = logging.getLogger(__name__)
 
+_UNEVEN = 1.25
+"""Relative to the time that a walk of whole segments takes if all cores have as much to do."""
 _RECORD_BYTES = 64
 """Assumed bytes of a record in a log: buckets must be chosen before records are counted."""
 _MOST_IN_BUCKET = 2 * BUCKET_RECORDS
@@ -73,13 +75,13 @@ class Expected:
 def prefetch_of(
     expected: Mapping[str, Expected], secret: tuple[int, int], spool: str, parallelism: int
 ) -> dict[str, Prefetch]:
-    """Return each partition's request to its walk; none if the walk of one segment would take
-    longer than all others.
+    """Return each partition's request to its walk; none if some cores would be idle for long.
 
     One core walks a whole segment, while several can scan one.
     """
     sizes = [size for partition in expected.values() for size in partition.segments]
-    if 2 * parallelism * max(sizes, default=0) > sum(sizes):
+    busiest = max(map(sum, packed(sizes, sizes, tasks=parallelism)))
+    if parallelism * busiest > _UNEVEN * sum(sizes):
         return {}
     return requests_of(expected, secret, spool, parallelism)
 

@@ -220,14 +220,18 @@ def expected_of(*segments: int) -> Expected:
     return Expected(first_dirty_offset=5, end_offset=9, max_decompressed_bytes=1, segments=segments)
 
 
-def test_no_prefetch_if_one_segment_dominates(tmp_path: Path) -> None:
+def test_no_prefetch_if_a_core_would_be_idle_for_long(tmp_path: Path) -> None:
     def asked(**partitions: Expected) -> set[str]:
         return set(prefetch_of(partitions, SECRET, str(tmp_path), 2))
 
-    assert asked(a=expected_of(2**30, 2**30)) == set()
+    assert asked(a=expected_of(2**30)) == set()
+    assert asked(a=expected_of(2**30, 2**29)) == set()
+    assert asked(a=expected_of(2**30, 2**30)) == {"a"}
     assert asked(a=expected_of(*[2**28] * 8)) == {"a"}
+    assert asked(a=expected_of(*[2**28] * 3)) == set()
     assert asked(a=expected_of(*[2**28] * 8), b=expected_of(1)) == {"a", "b"}
-    assert asked(a=expected_of(*[2**28] * 8), b=expected_of(2**30)) == set()
+    assert asked(a=expected_of(*[2**28] * 8), b=expected_of(2**30)) == {"a", "b"}
+    assert asked(a=expected_of(*[2**28] * 8), b=expected_of(2**32)) == set()
     assert asked() == set()
 
 
