@@ -100,7 +100,7 @@ def test_clean_and_history_show_progress_and_fit_a_screen(place: Path, tmp_path:
     copy_file(place / "topic-configs.txt", tmp_path / "topic-configs.txt")
     place = tmp_path
     # A rate makes each phase long enough to be seen.
-    seen = typed(place, "clean", "--throttle", "8MiB")
+    seen = typed(place, "clean", "--throttle", "4MiB")
     assert seen.code == 3, seen.text[-3000:]
     live = live_lines(seen)
     for phase in (
