@@ -83,6 +83,8 @@ class Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._directories: OrderedDict[str, _Directory] = OrderedDict()
+        self._objects = 0
+        """Known objects of all directories."""
         self._times: dict[Identity, tuple[int, int | None]] = {}
         """The time in the metadata, and that of the upload if a listing told it."""
         self._beginnings: OrderedDict[Identity, bytes] = OrderedDict()
@@ -103,33 +105,40 @@ class Memory:
     def list_as(self, directory: str, objects: Iterable[Stored]) -> None:
         """Remember a listing, instead of all that was known there."""
         with self._lock:
-            self._directories.pop(directory, None)
-            self._directories[directory] = _Directory({one.key: one for one in objects})
-            known = sum(len(one.objects) for one in self._directories.values())
-            while known > _MOST_OBJECTS and len(self._directories) > 1:
-                known -= len(self._directories.popitem(last=False)[1].objects)
+            self._drop(directory)
+            listed = _Directory({one.key: one for one in objects})
+            self._directories[directory] = listed
+            self._objects += len(listed.objects)
+            while self._objects > _MOST_OBJECTS and len(self._directories) > 1:
+                self._drop(next(iter(self._directories)))
 
     def add(self, stored: Stored) -> None:
         """Remember an object that this process has written."""
         with self._lock:
-            there = self._directories.setdefault(parent(stored.key), _Directory())
-            there.objects[stored.key] = stored
+            there = self._directories.setdefault(parent(stored.key), _Directory()).objects
+            self._objects += stored.key not in there
+            there[stored.key] = stored
 
     def remove(self, *keys: str) -> None:
         with self._lock:
             for key in keys:
-                if parent(key) in self._directories:
-                    self._directories[parent(key)].objects.pop(key, None)
+                there = self._directories.get(parent(key))
+                if there is not None and there.objects.pop(key, None) is not None:
+                    self._objects -= 1
 
     def forget(self, which: Callable[[str], bool] = lambda _: True) -> None:
         """Forget the objects directly below these prefixes."""
         with self._lock:
             for directory in filter(which, [*self._directories]):
-                del self._directories[directory]
+                self._drop(directory)
 
     def forget_below(self, directory: str) -> None:
         """Forget everything in a directory and its sub-directories."""
         self.forget(lambda at: covers(directory, at))
+
+    def _drop(self, directory: str) -> None:
+        if (known := self._directories.pop(directory, None)) is not None:
+            self._objects -= len(known.objects)
 
     def time_of(self, stored: Stored) -> tuple[int | None, bool]:
         """Return the time in the metadata, or that of the upload without one, and whether it is
