@@ -108,7 +108,7 @@ class StorageTree(FileTree):
             self._storage.unlink(path)
         self._changed.add(os.path.dirname(path))
         with suppress(OSError):  # not empty
-            while (path := os.path.dirname(path)) != self.url:
+            while (path := path.rpartition("/")[0]) != self.url:
                 self._storage.rmdir(path)
 
     def settle(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import UsageError
+from winnow.storage.hdfs.client import path_of
 from winnow.storage.places import open_tree
 from winnow.storage.urls import is_remote
 
@@ -21,6 +22,19 @@ def test_store_keeps_its_url() -> None:
     assert open_tree("s3://bucket/a/b/").url == "s3://bucket/a/b"
     assert open_tree("s3a://bucket").url == "s3://bucket"
     assert open_tree("hdfs://127.0.0.1:1/a/b/").url == "hdfs://127.0.0.1:1/a/b"
+
+
+def test_files_at_the_root_of_the_default_name_node_keep_their_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:1</value>"
+        "</property></configuration>",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert path_of(f"{open_tree('hdfs:///').url}/t-0/0.log") == "/t-0/0.log"
+    assert path_of(f"{open_tree('hdfs:///a/').url}/t-0/0.log") == "/a/t-0/0.log"
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/a", "s3:///a", "https://bucket.s3.amazonaws.com/a"])

@@ -28,7 +28,7 @@ class HdfsTree(StorageTree):
 
     def __init__(self, url: str) -> None:
         self._hdfs = HdfsStorage(url)
-        super().__init__(self._hdfs, canonical_url(url).rstrip("/"))
+        super().__init__(self._hdfs, canonical_url(url).removesuffix("/"))
 
     def neighbours(self) -> Iterable[str]:
         path = path_of(self.url)
