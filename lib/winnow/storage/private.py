@@ -40,13 +40,19 @@ def has_room(directory: str, size: int) -> bool:
 
 def write_unsynced(path: str, data: bytes) -> None:
     """Write a file in place of whatever has its name. It is not synced, unlike those of
-    `write_output`: its reader must find out whether it is whole. Raises OSError.
+    `write_output`: its reader must find out whether it is whole. Raises OSError, and then leaves
+    no file: half of one would take space on a full disk.
     """
     with suppress(FileNotFoundError):
         os.unlink(path)  # not opened: a pipe of this name would block
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with open(os.open(path, flags, PRIVATE), "wb") as file:
-        file.write(data)
+    descriptor = os.open(path, flags, PRIVATE)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+    except OSError:
+        os.unlink(path)
+        raise
 
 
 def read_private(path: str, most: int) -> bytes:
