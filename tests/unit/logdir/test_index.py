@@ -220,7 +220,7 @@ def test_entry_with_an_offset_inside_a_batch_is_refused() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_nothing_is_compiled_after_warm_up(count: int) -> None:
+def test_warm_up_compiles_for_one_row_and_for_several(count: int) -> None:
     """An array of one row has another type for numba."""
     warm_up()
     before = list(index._index_chunk.signatures)

@@ -250,7 +250,7 @@ def test_sparse_file_does_not_fill_the_memory(tmp_path: Path, kind: str) -> None
     assert len(metadata.notes) == 1
 
 
-def test_file_beyond_the_limit_of_its_kind_is_refused(tmp_path: Path) -> None:
+def test_metadata_log_of_two_gib_is_refused(tmp_path: Path) -> None:
     path = log(tmp_path, topic("t"))
     os.truncate(path, 2**31)
     with pytest.raises(CorruptLogError, match="too large for its kind") as raised:

@@ -105,7 +105,7 @@ def test_failed_write_leaves_earlier_blobs_and_no_bytes(tmp_path: Path) -> None:
     assert np.array_equal(joined([first, second], np.int64), [*range(10), *range(3)])
 
 
-def test_arrays_that_are_written_together_are_found_one_by_one(tmp_path: Path) -> None:
+def test_each_array_of_one_write_is_read_alone(tmp_path: Path) -> None:
     arrays = [np.arange(3), np.empty(0, np.uint8), np.full(2, 7, np.uint32)]
     for array, blob in zip(arrays, written(str(tmp_path), arrays), strict=True):
         assert np.array_equal(joined([blob], array.dtype.type), array)

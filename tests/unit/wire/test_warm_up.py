@@ -38,7 +38,7 @@ KERNELS: list[Any] = [
 ]
 
 
-def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
+def test_warm_up_compiles_for_every_kind_of_buffer_and_batch(tmp_path: Path) -> None:
     warm_up()
     before = [list(kernel.signatures) for kernel in KERNELS]
     assert all(len(signatures) == 1 for signatures in before)
