@@ -23,9 +23,10 @@ class TopicPartition:
 
 
 Section = tuple[str, str]
-"""What settings are of, a kind and a name: a topic, a broker (its node id), or a cluster (no name):
-all of its brokers. Of kind `effective`: what a topic gets from its broker, from `--all`. Topic
-names of keys, but broker level.
+"""Whose settings they are, as a kind and a name: `topic` and its name, `broker` and its node id, or
+`cluster` and no name for those of all brokers. `effective` and a topic's name: what the topic gets
+from its broker, as `kafka-configs.sh --all` prints it: keys by a topic's names, with the precedence
+of a broker's.
 """
 ALL_BROKERS: Section = ("cluster", "")
 Texts = Mapping[str, tuple[str, str]]

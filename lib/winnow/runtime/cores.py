@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 _LOOK_AGAIN_S = 0.001
 """Poll interval per core: with more cores, each one matters less."""
 MOST_AHEAD = 4
-"""Chunks of one task that others make while it writes one. They wait in memory."""
+"""Chunks that threads of a task make ahead while it writes one. They wait in memory."""
 
 
 @dataclass(frozen=True, slots=True)

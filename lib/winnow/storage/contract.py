@@ -70,7 +70,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """The volume of a directory. Sizes in bytes. Without them it is unlimited."""
+    """The volume of a directory. Sizes in bytes; by default it is unlimited."""
 
     key: Hashable
     """The same for all directories of a volume."""
@@ -101,9 +101,8 @@ class Storage(Protocol):
     Raises CorruptLogError where a path leads through a symbolic link or to anything but a regular
     file.
 
-    What has a body here is right for a store whose changes are durable at once, that has neither
-    attributes nor empty directories, and that asks no server again for what it knows. Others
-    replace it.
+    The methods with a body here are for a storage whose changes are durable at once, with neither
+    file attributes nor empty directories, and without a memory of listings. Others override them.
     """
 
     def canonical(self, path: str) -> str:
@@ -203,8 +202,8 @@ class Storage(Protocol):
         return
 
     def listed_in(self, directory: str) -> tuple[Remembered, ...]:
-        """Return the files of a directory as it was last listed, but no log of unknown time. Empty
-        in a store that has no use for it.
+        """Return the files of a directory as it was last listed, but no log of unknown time.
+        Nothing in a storage that remembers no listings.
         """
         del directory
         return ()

@@ -49,8 +49,8 @@ class FileTree(Protocol):
         """Return at most 1000 names directly in the place. Those of directories end with `/`."""
 
     def neighbours(self) -> Iterable[str]:
-        """Return names beside and around the place, which tell whose storage it is in. None for a
-        disk, which is not a cluster's bucket.
+        """Return names beside and above the place. They show whether a cluster keeps its tiered
+        storage there, so a local directory has none.
         """
         return ()
 
@@ -75,15 +75,15 @@ class FileTree(Protocol):
         """Delete a file. Does nothing if there is none."""
 
     def settle(self) -> None:
-        """Make earlier `put`, `create` and `delete` calls durable, where an answer does not tell
-        that they are.
+        """Make earlier `put`, `create` and `delete` calls durable. A server has done so when it
+        answers.
         """
         return
 
 
 class StorageTree(FileTree):
-    """A tree where a `Storage` shows and does at once what is asked of it: on a disk and in HDFS.
-    As in an object store, a directory without files does not exist.
+    """A tree in a `Storage` where each change takes effect at once: on a disk or in HDFS. `delete`
+    removes directories that it empties, as an object store does.
     """
 
     def __init__(self, storage: Storage, url: str) -> None:

@@ -25,9 +25,9 @@ _CLASSES = {
     "hdfs": {"storage": "HdfsStorage", "lease": "HdfsLeaseFile", "tree": "HdfsTree"},
     "s3": {"storage": "S3Storage", "lease": "S3LeaseFile", "tree": "S3Tree"},
 }
-"""By folder and module. Each is made from a URL."""
+"""By folder of `storage` and module there. Each class takes a URL."""
 _OPENED: list[Storage] = []
-"""Those with a server."""
+"""The S3 and HDFS storages that this process uses."""
 _FENCES: dict[str, Callable[[], None]] = {}
 """By directory: checks whether this process may still change it. Tasks are other processes and have
 no fences. They write into a staging directory, which a new owner of the log directory takes away.
@@ -68,7 +68,9 @@ def _remote(scheme: str, authority: str) -> Storage:
 
 
 def _open(url: str, part: str) -> Any:  # noqa: ANN401 - the parts have no common type
-    """Only who uses a storage must have the packages that it needs."""
+    """Open a storage, lease file or tree. Its module is imported only now: only users of S3 or HDFS
+    need the packages for it.
+    """
     scheme = url.partition(":")[0].lower()
     room = "s3" if scheme == "s3a" else scheme
     if room not in _CLASSES:
@@ -97,8 +99,8 @@ def lease_file_of(log_dir: str) -> LeaseFile:
 
 
 def _by_place(method: Callable[_P, _R], *, changes: int | None = None) -> Callable[_P, _R]:
-    """Return a method of `Places`, which calls the one of the path's storage. `changes`: which
-    argument is the path that it changes. It first checks that this process still may.
+    """Return a method of `Places` that calls the same method of the path's storage. `changes`: the
+    number of the argument that is changed. The method first checks that this process still may.
     """
 
     def call(*arguments: _P.args, **named: _P.kwargs) -> _R:

@@ -60,7 +60,7 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
 
 
 class PacedPlaces(Places):
-    """Reads at the rate of the throttle."""
+    """`Places`, but ranges are read at the rate of the throttle."""
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         if (throttle := current_throttle()) is not None:

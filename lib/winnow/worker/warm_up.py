@@ -20,8 +20,8 @@ def warm_up() -> None:
     from winnow.storage import small_files  # noqa: PLC0415
     from winnow.wire import warm_up as wire  # noqa: PLC0415
 
-    for having in (wire, small_files, index, fast_listing, cut, last_offsets, truncated):
-        having.warm_up()
+    for module in (wire, small_files, index, fast_listing, cut, last_offsets, truncated):
+        module.warm_up()
     mark_complete()
 
 

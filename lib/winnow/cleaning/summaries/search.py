@@ -108,7 +108,7 @@ class _Search:
 _Walks = dict[_At, SegmentWalk | Failure]
 """Those of known segments say that they stay, until one is read."""
 _Each = Callable[..., list[Any]]
-"""Calls each piece of work in one of Spark's tasks, as `spread` does."""
+"""Calls functions without arguments in Spark tasks, through `spread`. Returns their results."""
 _Answer = tuple[int, int] | None
 """How many of the keys that were asked for seem to be in a segment, and how many of the tombstones.
 None: its summary can't be read.

@@ -24,7 +24,7 @@ _MOST_OBJECTS = 100_000
 _MOST_TIMES = 100_000
 _MOST_BYTES = 32 * 2**20
 Identity: TypeAlias = tuple[str, int, int]
-"""Key, size and number of the tag: what has the same ones has the same bytes."""
+"""Key, size, and `stamp_of` the tag. Objects with the same identity have the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Memory:
                     self._objects -= 1
 
     def forget(self, which: Callable[[str], bool] = lambda _: True) -> None:
-        """Forget the objects directly below these prefixes."""
+        """Forget the listings of these directories, by default of all."""
         with self._lock:
             for directory in filter(which, [*self._directories]):
                 self._drop(directory)
@@ -152,7 +152,9 @@ class Memory:
         return mtime_ns, written_ns is not None
 
     def learn_time(self, of: Identity, mtime_ns: int, written_ns: int | None = None) -> None:
-        """`written_ns`: the time of the upload that has this time, if a listing told it."""
+        """Remember the time in the metadata. `written_ns`: when that object was uploaded, if a
+        listing told it.
+        """
         with self._lock:
             if len(self._times) >= _MOST_TIMES:
                 self._times.clear()
@@ -169,7 +171,9 @@ class Memory:
             return found
 
     def learn_beginning(self, of: Identity, data: bytes) -> None:
-        """Learn the first bytes of an object, or all of them."""
+        """Remember the first bytes of an object, all of a small one, so that reading them takes no
+        request. The oldest are forgotten.
+        """
         with self._lock:
             self._bytes += len(data) - len(self._beginnings.pop(of, b""))
             self._beginnings[of] = data

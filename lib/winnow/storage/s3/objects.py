@@ -201,7 +201,7 @@ class Objects(Storage):
         ]
 
     def forget(self) -> None:
-        """What is known of each object remains true."""
+        """Forget listings, but not times and bytes: they belong to a tag."""
         self.memory.forget()
 
     def listed_in(self, directory: str) -> tuple[Remembered, ...]:

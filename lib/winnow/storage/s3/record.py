@@ -53,7 +53,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Its names are keys. In the object they are relative to the directory."""
+    """It names objects by their keys. The stored record names them relative to the directory."""
 
     directory: str
     id: str
