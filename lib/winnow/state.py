@@ -70,6 +70,11 @@ class Segment:
     """
 
     @property
+    def index_sizes(self) -> tuple[int | None, int | None, int | None]:
+        """Sizes of the offset index, the time index and the transaction index."""
+        return self.index_bytes, self.timeindex_bytes, self.txnindex_bytes
+
+    @property
     def used_index_bytes(self) -> tuple[int, int]:
         """Sizes of the offset index and the time index that a broker uses. A missing one counts as
         empty: a broker creates it.

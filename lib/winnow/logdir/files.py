@@ -111,8 +111,7 @@ def difference(files: Files, segment: Segment) -> tuple[str, str, str] | None:
             "the same file",
             "one of the same size and age that was written or replaced since",
         )
-    sizes = (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
-    for suffix, expected in zip(INDEX_SUFFIXES, sizes, strict=True):
+    for suffix, expected in zip(INDEX_SUFFIXES, segment.index_sizes, strict=True):
         name = segment_file(segment.base_offset, suffix)
         size = files[name].size if name in files else None
         if size != expected:

@@ -14,8 +14,7 @@ from winnow.words import counted
 
 
 def file_bytes(segment: Segment) -> int:
-    indexes = (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
-    return segment.log_bytes + sum(size or 0 for size in indexes)
+    return segment.log_bytes + sum(size or 0 for size in segment.index_sizes)
 
 
 def oldest_first(

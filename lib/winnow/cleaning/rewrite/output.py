@@ -234,8 +234,8 @@ class GroupOutput:
         source = self._source
         if source is None or not self.begins_so or self.log_bytes != source.log_bytes:
             return False
-        sizes = (source.index_bytes, source.timeindex_bytes, source.txnindex_bytes)
-        for suffix, size, content in zip(INDEX_SUFFIXES, sizes, self.indexes(), strict=True):
+        each = zip(INDEX_SUFFIXES, source.index_sizes, self.indexes(), strict=True)
+        for suffix, size, content in each:
             if size != (None if content is None else len(content)):
                 return False
             path = f"{self.job.directory}/{segment_file(source.base_offset, suffix)}"

@@ -99,7 +99,7 @@ class Rest:
     """Whether batches have delete horizons (S5.8)."""
     converts: bool = True
     """Whether what remains of v0 and v1 becomes v2 (S2.5)."""
-    emptied_end: FromMinusOne | None = -1
+    emptied_end: Natural | None = -1
     """Where a batch must end to be kept although it keeps no record (S5.4). -1: where the round
     ends.
     """
@@ -235,11 +235,13 @@ def _journal(value: Value) -> Journal:
 
 
 def _is_sound(group: JournalGroup) -> bool:
+    sizes = [size for source in group.sources for size in source.index_sizes if size is not None]
+    if not group.sources or min(sizes, default=0) < 0:
+        return False
     if group.output is None:
-        return len(group.sources) == 1 if group.unchanged else bool(group.sources)
+        return len(group.sources) == 1 or not group.unchanged
     return (
-        bool(group.sources)
-        and not group.unchanged
+        not group.unchanged
         and _NEEDED <= group.files.keys() <= {*SEGMENT_SUFFIXES}
         and all(
             _is_attempt(file.name, segment_file(group.base_offset, suffix))
