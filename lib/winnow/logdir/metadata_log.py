@@ -156,7 +156,6 @@ def _batches(buf: Bytes, path: str, *, least_offset: int) -> Rows:
     """Return all batches of a file, with their CRCs checked."""
     walk = HeaderWalk(buf, least_offset)
     rows = np.concatenate([np.zeros(0, BATCH), *map(copied, walk)])
-    walk.check(path)
     legacy = np.flatnonzero(rows["magic"] < MAX_MAGIC)
     if len(legacy):
         row = rows[legacy[0]]
@@ -174,6 +173,7 @@ def _batches(buf: Bytes, path: str, *, least_offset: int) -> Rows:
             found=str(rows[bad]["crc"]),
             where=_where(rows[bad], path),
         )
+    walk.check(path)
     return rows
 
 

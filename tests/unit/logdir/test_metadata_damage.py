@@ -194,6 +194,15 @@ def test_only_the_last_segment_may_have_a_torn_end(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_first_damage_of_a_segment_is_reported(tmp_path: Path) -> None:
+    damaged = bytearray(batch(0, topic("t")))
+    damaged[-3] ^= 1
+    segment(tmp_path, 0, bytes(damaged), batch(1, COMPACT)[:-1])
+    segment(tmp_path, 2, batch(2, COMPACT))
+    with pytest.raises(CorruptLogError, match="wrong CRC"):
+        read(tmp_path)
+
+
 def test_changed_byte_gives_the_same_result_or_an_error(tmp_path: Path) -> None:
     """Neither a checksum nor the order of offsets covers the leader epoch of a batch."""
     whole = (RECORDED / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes()
