@@ -103,8 +103,8 @@ def truncate_log(
     on_cut: Callable[[LogCut | RemovedSegment], None],
 ) -> str | None:
     """Do all of it, except for `old_snapshots`, and sync. Return the directory with what was cut,
-    if it was kept. Cut zeros are not. `on_cut` is called after each cut and each removal, so that
-    the caller knows them even if it fails later.
+    if it was kept. Zeros that are cut are never kept. `on_cut` is called after each cut and each
+    removal, so that the caller knows them even if it fails later.
 
     Hold the lock. May be interrupted at any point; then plan and run it again.
     """
@@ -113,7 +113,7 @@ def truncate_log(
         storage.truncate(log, cut.before)
     there = files_in(storage, directory)
     if change.leader_epochs is not None:
-        model = _model(storage, directory, LEADER_EPOCHS)
+        model = _model(directory, there, LEADER_EPOCHS)
         write_leader_epochs(storage, directory, change.leader_epochs, attributes_of=model)
     for name in change.orphans:
         storage.unlink(f"{directory}/{name}")
@@ -167,9 +167,10 @@ def _write_files(
     staged = sorted(new.keys() - cut)
     if staged:
         storage.ensure_dir(staging)
+        left = files_in(storage, directory)
         for name in staged:
             storage.create(f"{staging}/{name}", new[name])
-            storage.copy_attributes(_model(storage, directory, name), f"{staging}/{name}")
+            storage.copy_attributes(_model(directory, left, name), f"{staging}/{name}")
             storage.fsync_file(f"{staging}/{name}")
         storage.fsync_dir(staging)
     last = [name for name in sorted(new) if _comes_last(name, there)]
@@ -219,12 +220,11 @@ def _keep_tail(storage: Storage, log: str, cut: LogCut, aside: str) -> None:
     storage.fsync_dir(aside)
 
 
-def _model(storage: Storage, directory: str, name: str) -> str:
+def _model(directory: str, files: Files, name: str) -> str:
     """Return the file that has the owner and the mode of a new one: the one that it replaces, the
-    log of its segment, another file, else the identity of the log directory.
+    log of its segment, another one of `files`, else the identity of the log directory.
     """
-    there, log = files_in(storage, directory), f"{name.partition('.')[0]}{LOG}"
-    for found in (name, log, *there):
-        if found in there:
+    for found in (name, f"{name.partition('.')[0]}{LOG}", *files):
+        if found in files:
             return f"{directory}/{found}"
     return f"{directory.rpartition('/')[0]}/{META_PROPERTIES}"
