@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.batches import HeaderWalk
 from winnow.scan.chunks import slices_of
 from winnow.scan.values import Holder
 from winnow.storage.segment_io import Bytes, load
 from winnow.wire.batch import CODEC_MASK
 from winnow.wire.buffers import RecordBlocks, Rows
 from winnow.wire.inflate import inflate_parts
-from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.names import count_names
 from winnow.wire.records import check_crcs
 
@@ -92,16 +90,6 @@ class HoldingsCounter:
             complete = False
             sums = dict(sorted(sums.items(), key=lambda item: -item[1][1])[:MOST_NAMES])
         return Holdings(sums, complete)
-
-
-def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
-    """Count a walked log. None for topics other than Kafka's own, and for damaged records."""
-    if topic not in INTERNAL_TOPICS:
-        return None
-    counter = HoldingsCounter(buf, topic)
-    for rows in HeaderWalk(buf, base_offset, gradually=True, passes=True):
-        counter.add(rows)
-    return counter.holdings()
 
 
 def added(parts: Iterable[Holdings | None]) -> Holdings | None:

@@ -9,10 +9,10 @@ import pytest
 from tests.unit.cleaning.partitions import batch, record
 from winnow.logdir import batches
 from winnow.scan import topic_usage as holders
-from winnow.scan.topic_usage import Holdings, holdings_of, top_holders
+from winnow.scan.topic_usage import Holdings, HoldingsCounter, top_holders
 from winnow.scan.values import Holder
 from winnow.wire.batch import Codec
-from winnow.wire.buffers import as_bytes
+from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 
 
@@ -26,9 +26,16 @@ def commits(*names: bytes, start: int = 0, codec: Codec = Codec.NONE) -> bytes:
     )
 
 
+def holdings_of(log: Bytes) -> Holdings | None:
+    counter = HoldingsCounter(log, CONSUMER_OFFSETS)
+    for rows in batches.HeaderWalk(log, 0, gradually=True, passes=True):
+        counter.add(rows)
+    return counter.holdings()
+
+
 def test_usage_is_the_same_at_any_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     log = as_bytes(commits(b"a", b"b", b"a") + commits(b"a", b"c", start=3, codec=Codec.ZSTD))
-    whole = holdings_of(log, 0, CONSUMER_OFFSETS)
+    whole = holdings_of(log)
     assert whole is not None
     assert {name: records for name, (records, _) in whole.by_name.items()} == {
         b"a": 3,
@@ -40,25 +47,20 @@ def test_usage_is_the_same_at_any_chunk_size(monkeypatch: pytest.MonkeyPatch) ->
     )
     monkeypatch.setattr(holders, "_CHUNK_BYTES", 100)
     monkeypatch.setattr(batches, "BLOCK_ROWS", 2)
-    assert holdings_of(log, 0, CONSUMER_OFFSETS) == whole
-
-
-def test_ordinary_topics_have_no_usage() -> None:
-    assert holdings_of(as_bytes(commits(b"a")), 0, "orders") is None
-    assert holdings_of(as_bytes(commits(b"a")), 0, "__consumer_offsets_backup") is None
+    assert holdings_of(log) == whole
 
 
 @pytest.mark.parametrize(("codec", "at"), [(Codec.NONE, 61), (Codec.GZIP, -1)])
 def test_damaged_log_has_no_usage(codec: Codec, at: int) -> None:
     log = bytearray(commits(b"a", codec=codec))
     log[at] ^= 0x7F
-    assert holdings_of(as_bytes(log), 0, CONSUMER_OFFSETS) is None
+    assert holdings_of(as_bytes(log)) is None
 
 
 def test_segment_with_too_many_names_keeps_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holders, "MOST_NAMES", 2)
     monkeypatch.setattr(holders, "_CHUNK_BYTES", 1)
-    found = holdings_of(as_bytes(commits(b"small", b"large" * 9, b"medium!")), 0, CONSUMER_OFFSETS)
+    found = holdings_of(as_bytes(commits(b"small", b"large" * 9, b"medium!")))
     assert found is not None
     assert (set(found.by_name), found.complete) == ({b"large" * 9, b"medium!"}, False)
     told, total = top_holders([found], None)

@@ -37,7 +37,7 @@ class CleanedGroup(Sources):
     """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
     source_checksums: Mapping[int, int]
     holdings: Holdings | None = None
-    """See `holdings_of`."""
+    """See `HoldingsCounter`. None for topics other than Kafka's own, and for damaged records."""
     summary: SegmentSummary | None = None
     """What later runs may know of it, if it is summed up."""
     unread: bool = False

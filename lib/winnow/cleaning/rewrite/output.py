@@ -26,12 +26,13 @@ from winnow.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chunks_of
 from winnow.scan.cut import Split, batches_checksum
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.resolve import Survivors
-from winnow.scan.topic_usage import Holdings, added, holdings_of
+from winnow.scan.topic_usage import HoldingsCounter
 from winnow.scan.values import SegmentSummary
 from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from winnow.wire.buffers import as_bytes
 from winnow.wire.choice import Era
 from winnow.wire.filtering import Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
@@ -93,7 +94,7 @@ class GroupOutput:
             max_index_bytes=job.segment_index_bytes,
         )
         self._tombstones = np.zeros(len(TOMBSTONE_AGES), np.int64)
-        self._holdings: list[Holdings | None] = []
+        self._holders = HoldingsCounter(as_bytes(b""), job.topic)
         source = group.segments[0] if len(group.segments) == 1 else None
         # Of a source whose indexes a broker rebuilds, those on the disk are not to be trusted.
         self._source = None if source is None or source.rebuilt else source
@@ -258,7 +259,7 @@ class GroupOutput:
             tombstones=tuple(self._tombstones.tolist()),
             checksum=self._checksum,
             source_checksums=self._source_checksums,
-            holdings=added(self._holdings) if internal else None,
+            holdings=self._holders.holdings() if internal else None,
             summary=self._summary() if unchanged or staged is not None else None,
             staged=staged,
             duration_ms=ms_since(self._began),
@@ -312,7 +313,9 @@ class GroupOutput:
         self._checksum = batches_checksum(rows, self._checksum)
         self._tombstones += by_age(rows, filtered.tombstones, self.now)
         if self.job.topic in INTERNAL_TOPICS:
-            self._holdings.append(holdings_of(data, self.group.base_offset, self.job.topic))
+            holders = HoldingsCounter(data, self.job.topic)
+            holders.add(rows)
+            self._holders.add_all_of(holders)
         if not len(rows):
             return
         self.header_records += int(rows["record_count"].sum(dtype=np.int64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,11 +31,13 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.runtime.cores import Cores
 from winnow.runtime.failure import failure
 from winnow.scan import chunks as chunks_module
-from winnow.scan import cut
+from winnow.scan import cut, topic_usage
 from winnow.scan.job import PartitionJob
 from winnow.scan.resolve import Survivors
+from winnow.scan.topic_usage import Holdings
 from winnow.storage.segment_io import SegmentWriter
 from winnow.wire.batch import Codec
+from winnow.wire.internal_topics import CONSUMER_OFFSETS
 
 SEGMENTS = {
     0: [
@@ -114,6 +117,46 @@ def test_using_more_cores_gives_the_same_bytes(
     assert [getattr(helped, name) for name in same] == [getattr(alone, name) for name in same]
     assert 0 < alone.records_after < alone.records_before
     assert (tmp_path / "core-0").exists()
+
+
+def names_in(job: PartitionJob) -> Holdings | None:
+    found = [
+        way(GroupOutput(job, job.groups[0], survivors(s0=[0, 1, 2, 3]), now=NOW))().holdings
+        for way in (weigh_group, rewrite_group)
+    ]
+    assert found[0] == found[1]
+    return found[0]
+
+
+def commits(directory: Path, *names: bytes) -> PartitionJob:
+    keys = [struct.pack(">hh", 2, len(name)) + name for name in names]
+    batches = [batch(record(offset, key)) for offset, key in enumerate(keys)]
+    return job_of(make_partition(directory, {0: batches}), topic=CONSUMER_OFFSETS)
+
+
+def test_names_are_counted_over_all_chunks_up_to_their_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_module, "PLAIN_CHUNK_BYTES", 1)
+    job = commits(tmp_path / "t-0", b"a", b"large" * 9, b"a", b"medium" * 3, b"a")
+    names = names_in(job)
+    assert names is not None
+    assert {name: records for name, (records, _) in names.by_name.items()} == {
+        b"a": 2,
+        b"large" * 9: 1,
+        b"medium" * 3: 1,
+    }
+    assert names.complete
+    monkeypatch.setattr(topic_usage, "MOST_NAMES", 2)
+    names = names_in(job)
+    assert names is not None
+    assert (set(names.by_name), names.complete) == ({b"a", b"large" * 9}, False)
+
+
+@pytest.mark.parametrize("topic", ["orders", "__consumer_offsets_backup"])
+def test_names_in_ordinary_topics_are_not_counted(tmp_path: Path, topic: str) -> None:
+    job = replace(commits(tmp_path / "t-0", b"a", b"b", b"c", b"d", b"e"), topic=topic)
+    assert names_in(job) is None
 
 
 def test_survivors_of_a_split_may_arrive_in_parts(directory: Path) -> None:
