@@ -105,7 +105,7 @@ class GroupOutput:
         self._allowed = 0
         """Records that may stay by their key."""
         self.header_records = 0
-        """Records as the headers of the output count them: -1 in each batch of v0 and v1."""
+        """Records as the headers of the output must count them: -1 in each batch of v0 and v1."""
         self._batches, self._first_batch, self._next_offset = 0, -1, 0
         self._stays = True
         """Whether a cleaning leaves the output as it is while each of its keys is the last."""
@@ -318,12 +318,15 @@ class GroupOutput:
             self._holders.add_all_of(holders)
         if not len(rows):
             return
-        self.header_records += int(rows["record_count"].sum(dtype=np.int64))
+        bits = bits_of(rows)
+        self.header_records += (
+            int(rows["record_count"].sum(dtype=np.int64)) if bits & LEGACY else filtered.records_out
+        )
         if not self._batches:
             self._first_batch = int(rows["base_offset"][0])
         self._batches += len(rows)
         self._next_offset = int(rows["last_offset"][-1]) + 1
-        self._stays &= not (filtered.tombstones.any() or bits_of(rows) & _MAY_CHANGE)
+        self._stays &= not (filtered.tombstones.any() or bits & _MAY_CHANGE)
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, Bits]:
