@@ -75,7 +75,8 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             prepared = decide_without_walk(sc, dirs, request)
             fails_first = request.on_corrupt == "fail"
             if not request.touch or request.seen or fails_first or freeing is not None:
-                # This depends on the plans of all. Else a cleaning walks portion by portion.
+                # Each of these needs the final plans of all partitions. Without them, a cleaning
+                # walks portion by portion.
                 prepared = walk(sc, prepared, request)
             if request.seen is not None:
                 request.seen(prepared, request)

@@ -17,7 +17,7 @@ def records_of(
     item: PartitionWork, groups: Sequence[CleanedGroup], deleted: Collection[int]
 ) -> dict[str, Any]:
     """Return the fields of `PartitionResult` that count records, once `groups` are in place and
-    then the segments at the base offsets `deleted` are gone. None is what nobody has counted.
+    then the segments at the base offsets `deleted` are gone. A count is None if it is unknown.
     """
     left: dict[int, SegmentWalk | CleanedGroup] = {w.base_offset: w for w in item.walks or ()}
     before = [one.holdings for one in left.values()]

@@ -127,12 +127,12 @@ def given_up(item: PartitionWork, why: Failure, stop: Stop) -> PartitionResult:
     return failed(item, why) if reason is None else stopped(item, reason)
 
 
-def partly(round_: Round, given_up: PartitionResult, after: PartitionState) -> PartitionResult:
-    """Describe a round that ended between two of its waves. `given_up`: what would be said of it
-    otherwise.
+def partly(round_: Round, unchanged: PartitionResult, after: PartitionState) -> PartitionResult:
+    """Describe a round that ended between two of its waves. `unchanged`: the result if no wave had
+    been committed.
     """
     item, done, groups = round_.item, round_.done, len(round_.job.groups)
-    why = given_up.error or given_up.reason.removeprefix(_UNCHANGED)
+    why = unchanged.error or unchanged.reason.removeprefix(_UNCHANGED)
     return _as_it_is(
         item,
         "S6.2",
@@ -144,8 +144,8 @@ def partly(round_: Round, given_up: PartitionResult, after: PartitionState) -> P
         **segments_of(done),
         segments=segment_fates(item.state, compacted=bases_replaced(done)),
         duration_ms=round_.duration_ms,
-        error=given_up.error,
-        error_code=given_up.error_code,
+        error=unchanged.error,
+        error_code=unchanged.error_code,
         left_alone=True,
     )
 

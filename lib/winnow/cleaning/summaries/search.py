@@ -106,7 +106,9 @@ class _Search:
 
 
 _Walks = dict[_At, SegmentWalk | Failure]
-"""Those of known segments say that they stay, until one is read."""
+"""The walk of each segment. A known segment that was not read has one made from its summary
+(`_Search.unread`).
+"""
 _Each = Callable[..., list[Any]]
 """Calls functions without arguments in Spark tasks, through `spread`. Returns their results."""
 _Answer = tuple[int, int] | None
