@@ -23,8 +23,8 @@ class CleanedGroup(Sources):
     """A group that became one segment, or would."""
 
     segment: Segment
-    """Once it is in place. New on this machine or only weighed, it has neither a stamp nor the
-    timestamp of its first batch.
+    """As it will be listed once it is in place. If it was written on this machine, or only weighed,
+    it has neither a stamp nor the timestamp of its first batch.
     """
     unchanged: bool
     """The only source is the same, byte for byte, and stays (`GroupOutput.is_source`)."""

@@ -20,10 +20,11 @@ Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 
 class BatchFates:
-    """Judges a group's batches in order, split by split: tracks the open transactions, and counts.
+    """Judges a group's batches in order, split by split. Tracks the open transactions.
 
-    Records of batches that are dropped: `aborted` of data, `markers` of others. `markers_left`: of
-    markers that stay. `indexed`: the entries for the transaction index of the output, so far.
+    `aborted` and `markers` count the records of dropped data batches and of dropped control
+    batches, `markers_left` those of control batches that stay. `indexed`: the entries for the
+    transaction index of the output, so far.
     """
 
     def __init__(self, job: PartitionJob, carried: Carried, *, now: int) -> None:

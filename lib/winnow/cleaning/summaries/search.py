@@ -175,8 +175,8 @@ def walk_partitions(
 def _to_read(
     searches: dict[int, _Search], answers: Mapping[_At, _Answer]
 ) -> tuple[list[_At], list[_At]]:
-    """Return the segments to read now: those that settle keys, and those of partitions that need no
-    further answer. Remove these.
+    """Return the segments to read now: those whose keys are settled next, and those of partitions
+    whose search ends. Remove these partitions from `searches`.
     """
     new, last = list[_At](), list[_At]()
     for number, search in [*searches.items()]:

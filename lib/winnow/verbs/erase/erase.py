@@ -209,8 +209,8 @@ class _Erasure:
                     partition.replaced.append(work)
 
     def prove_if_possible(self, partitions: Sequence[Target]) -> None:
-        """Prove. If that fails or is stopped, each partition says so: what was erased must be
-        told.
+        """Prove the erasure. If the proof fails or is stopped, report that for each partition: the
+        result must still list what was erased.
         """
         try:
             why = attempted(lambda: self._prove(partitions), self.request.stop)
