@@ -233,7 +233,7 @@ def read_list(place: str) -> Kept:
             {one.base_offset: (one, its) for one, its in zip(found, stamps, strict=True)},
             None if unique is None else UniqueKeys(unique[0], dict(unique[1])),
         )
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return Kept()
 
 
