@@ -42,8 +42,10 @@ def read_stable(segments: Segments) -> tuple[int | None, Array]:
     replayed["first_offset"] = first[aborts]
     replayed["last_offset"] = seen.offset[aborts]
     still_open = first[seen.last & ~seen.end].tolist()
+    aborted = np.concatenate([*_indexed(segments), replayed])
     # Of two entries for one marker the first one counts: that of the index.
-    return min(still_open, default=None), np.concatenate([*_indexed(segments), replayed])
+    _, chosen = np.unique(aborted[["producer_id", "last_offset"]], return_index=True)
+    return min(still_open, default=None), aborted[chosen]
 
 
 def _at_snapshot(segments: Segments) -> tuple[int, Array]:

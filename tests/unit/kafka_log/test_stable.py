@@ -76,6 +76,24 @@ def test_snapshot_replaces_the_replay(tmp_path: Path) -> None:
     assert offsets(directory, **COMMITTED) == [2, 3, *GOOD, 13, 14, 15, 16, 18, 19]
 
 
+def test_index_counts_where_it_differs_from_the_replay(tmp_path: Path) -> None:
+    """Each producer writes two batches and aborts. The index says that the first one is none of the
+    transaction.
+    """
+    begins = {producer: 5 * producer for producer in range(40)}
+    log = [
+        batch
+        for producer, at in begins.items()
+        for batch in (data(at, producer), data(at + 2, producer), marker(at + 4, producer, ABORT))
+    ]
+    directory = make_partition(tmp_path / "t-0", {0: log})
+    entries = [AbortedTransaction(producer, at + 2, at + 4, at) for producer, at in begins.items()]
+    (directory / segment_file(0, TXNINDEX)).write_bytes(encode_txn_index(entries))
+    assert offsets(directory, **COMMITTED) == [
+        offset for at in begins.values() for offset in (at, at + 1)
+    ]
+
+
 @pytest.mark.parametrize(
     "spoiled", [b"", b"\0\1", snapshot((3, 13))[:-1], snapshot((3, 13))[:-1] + b"x"]
 )
