@@ -289,6 +289,7 @@ def test_modes_for_damaged_batches(spark: SparkSession) -> None:
         ({"topics": [5]}, "topics can't be used"),
         ({"partitions": [99]}, "there is no such partition"),
         ({"partitions": [-1]}, "partitions can't be used"),
+        ({"partitions": None}, "partitions can't be used"),
         ({"mode": "permissive"}, "'FAILFAST' or 'PERMISSIVE' or 'DROPMALFORMED'"),
         ({"isolation_level": "serializable"}, "'read_committed' or 'read_uncommitted'"),
         ({"allow_incomplete": "yes"}, "True or False"),

@@ -69,6 +69,7 @@ MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 DEFAULT_BYTES = 64 << 20
 
 _MOST_PARTITIONS = 1_000_000
+_ISOLATION = ("read_uncommitted", "read_committed")
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -150,7 +151,6 @@ def parse_options(options: Mapping[str, str]) -> Options:
             hint = f"Did you mean {names[near[0]]}?" if near else f"There are {', '.join(OPTIONS)}."
             raise UsageError("kafka-log has no such option", found=low, hint=hint)
         given[names[low]] = value
-    isolation = _one_of(given, "isolationLevel", ("read_uncommitted", "read_committed"))
     return Options(
         paths=_paths(given),
         topics=tuple(_items(given, "topics", "globs such as orders*,returns")),
@@ -158,7 +158,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
         start=_bound(given, "starting", "earliest", EARLIEST),
         end=_bound(given, "ending", "latest", LATEST),
         times=_times(given),
-        read_committed=isolation == "read_committed",
+        read_committed=_one_of(given, "isolationLevel", _ISOLATION) == "read_committed",
         mode=Mode(_one_of(given, "mode", tuple(Mode)).upper()),
         include_control=_one_of(given, "includeControl", ("false", "true")) == "true",
         below_log_start=_one_of(given, "belowLogStart", ("false", "true")) == "true",
@@ -212,13 +212,13 @@ def _partitions(options: Mapping[str, str]) -> list[int]:
 
 def _bound(given: Mapping[str, str], which: str, word: str, default: int) -> Bound:
     """`word` and `default`: the end of the log, in words and in Spark's JSON."""
-    offsets, timestamp = given.get(f"{which}Offsets"), _timestamp(given, f"{which}Timestamp")
-    if offsets is not None and timestamp is not None:
+    offsets = given.get(f"{which}Offsets")
+    if offsets is not None and f"{which}Timestamp" in given:
         raise UsageError(
             f"{which}Offsets and {which}Timestamp", expected="one of them", found="both"
         )
     if offsets is None or offsets.strip().lower() == word:
-        return Bound(default, timestamp=timestamp)
+        return Bound(default, timestamp=_timestamp(given, f"{which}Timestamp"))
     if _is_number(offsets.strip()):
         return Bound(int(offsets))
     option = f"{which}Offsets"

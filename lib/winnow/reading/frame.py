@@ -178,11 +178,11 @@ def _names(found: Any, option: str) -> tuple[str, ...]:  # noqa: ANN401 - checke
     return several
 
 
-def _numbers(found: int | Sequence[int]) -> frozenset[int]:
-    numbers = frozenset([found] if isinstance(found, int) else found)
-    if any(one < 0 for one in numbers):
+def _numbers(found: int | Sequence[int] | None) -> frozenset[int]:
+    numbers = [found] if isinstance(found, int) else found
+    if numbers is None or any(one < 0 for one in numbers):
         raise refused("partitions", "a number, or a sequence of numbers", found)
-    return numbers
+    return frozenset(numbers)
 
 
 def _word(found: Any, option: str, words: object) -> Any:  # noqa: ANN401 - checked here

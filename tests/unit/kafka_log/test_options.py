@@ -213,8 +213,14 @@ def test_malformed_option_is_refused(name: str, text: str, message: str) -> None
         options(**{name: text})
 
 
-def test_offset_and_timestamp_for_one_end_are_refused() -> None:
+@pytest.mark.parametrize("time", ["5", "yesterday"])
+def test_offset_and_timestamp_for_one_end_are_refused(time: str) -> None:
     with pytest.raises(
         UsageError, match="startingOffsets and startingTimestamp: expected one of them, found both"
     ):
-        options(startingOffsets="5", startingTimestamp="5")
+        options(startingOffsets="5", startingTimestamp=time)
+
+
+def test_missing_path_is_the_first_mistake_that_is_told() -> None:
+    with pytest.raises(UsageError, match="kafka-log needs a path"):
+        parse_options({"isolationLevel": "committed"})
