@@ -102,7 +102,7 @@ def ended(verb: Callable[..., int], request: CommandLine, *own: Any) -> int:  # 
     call = Call(request)
     with call.until_told:
         try:
-            return call.signals.exit_code(verb(call, *own))
+            return verb(call, *own)
         except Ended as error:
             message, code = str(error), error.exit_code
         except KeyboardInterrupt:

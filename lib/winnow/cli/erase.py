@@ -83,8 +83,8 @@ def run_erase(call: Call, own: EraseOptions) -> int:
     if certificate is not None and result.exit_code in (0, CorruptLogError.exit_code):
         written = result.certificate
         if written is None or Path(written).parent != Path(certificate).resolve():
-            return WinnowError.exit_code
-    return result.exit_code
+            return call.signals.exit_code(WinnowError.exit_code)
+    return call.signals.exit_code(result.exit_code)
 
 
 def to_json(result: EraseResult) -> dict[str, Any]:

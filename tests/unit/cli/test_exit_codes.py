@@ -20,6 +20,7 @@ from winnow.errors import (
     VerificationError,
     WinnowError,
 )
+from winnow.runtime.stop import Stop
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,18 @@ def test_raised_error_sets_the_exit_code_and_stdout_stays_json(
     assert (told["status"], told["now"], told["partitions"]) == ("failed", 5, [])
     assert f"winnow: {told['error']}\n" in err
     assert ("Traceback" in err) == isinstance(error, ZeroDivisionError)
+
+
+def test_signal_after_the_result_changes_no_exit_code() -> None:
+    """The result has the exit code, on stdout and in the file of --result."""
+
+    def verb(call: Call) -> int:
+        with call.signals.ask(Stop()):
+            code = call.signals.exit_code(3)
+            signal.raise_signal(signal.SIGTERM)
+        return code
+
+    assert ended(verb, CommandLine()) == 3
 
 
 def test_failure_without_json_leaves_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
