@@ -1,5 +1,5 @@
-"""The call of a verb: what it is asked, how it answers, and how it ends. It ends with its own exit
-code, or with that of an error, which is told.
+"""The call of a verb: its request, its Spark, its progress and its answer. It ends with the verb's
+exit code, or with that of an error, which is printed.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from errno import EFBIG, EIO
 from typing import Any
 
@@ -39,7 +39,9 @@ class Call:
         """Where an error is reported besides stderr and stdout."""
         self.signals = Signals()
         self.until_told = ExitStack()
-        """What has to be left when an error has been told."""
+        """Contexts that end only after an error was printed: the copy of stderr in --log-file."""
+        self.paused: Callable[[], AbstractContextManager[object]] = nullcontext
+        """A context without progress, for a question."""
         self._begun_ms = now_ms()
         self._profiler: Profiler | None = None
 
@@ -59,6 +61,7 @@ class Call:
     def progress(self) -> Iterator[Progress]:
         """Show progress, through the profiler if there is one."""
         with progress_on_stderr(quiet=self.request.quiet) as display:
+            self.paused = getattr(display, "paused", nullcontext)
             if self._profiler is not None:
                 self._profiler.tell(display)
             yield self._profiler or display
@@ -69,7 +72,7 @@ class Call:
             self._profiler.mark(phase)
 
     def profile(self) -> dict[str, Profile]:
-        """Return the additional keys of --json. None if a profile was not requested or is
+        """Return the additional keys of --json. Empty if a profile was not requested or is
         unavailable.
         """
         try:

@@ -31,7 +31,7 @@ def confirm(
     """Return if the run may delete more than the topics' own settings do. Raises UsageError
     otherwise, before anything is changed, and StoppedError if the run is stopped meanwhile.
 
-    `pause`: keeps the live line from being repainted over the question.
+    `pause`: keeps progress from coming between the question and its answer.
     """
     from winnow.cleaning.plan.decide_listed import overridden  # noqa: PLC0415 - it loads numba
 

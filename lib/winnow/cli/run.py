@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -145,7 +144,7 @@ def prepare(
                 # Changes nothing, unlike the repairs with which a cleaning begins.
                 api.plan(spark, log_dirs, only="retention", seen=saved.check_files, **deciding)
             if asks:
-                checks.append(partial(confirm, pause=getattr(progress, "paused", nullcontext)))
+                checks.append(partial(confirm, pause=call.paused))
 
             def seen(prepared: Sequence[Any], found: Request) -> None:
                 for check in checks:

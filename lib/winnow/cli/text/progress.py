@@ -57,7 +57,7 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Show nothing in the block: a question is asked there."""
+        """Show nothing in the block: a question is asked there, and its answer is typed."""
         self.__exit__()
         try:
             yield

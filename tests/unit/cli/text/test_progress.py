@@ -17,7 +17,9 @@ import pytest
 from rich.status import Status
 
 from tests.twins.encoding import encode_batch
+from winnow.cli.call import Call
 from winnow.cli.main import run
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Styled, tell_page
 from winnow.cli.text import progress as progress_module
 from winnow.cli.text.progress import Progress, progress_on_stderr
@@ -102,7 +104,7 @@ def test_time_left_is_rounded_up(seconds: float, told: str) -> None:
     assert progress_module._duration(seconds) == told
 
 
-def test_without_a_terminal_a_short_run_writes_nothing(
+def test_short_run_without_a_terminal_prints_no_progress(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Progress() as progress:
@@ -128,6 +130,35 @@ def test_without_a_terminal_a_line_is_written_every_ten_seconds(
             time.sleep(0.01)
     line = "winnow: compacting 1 partition: 50 % of 1.0 MiB, 51.2 KiB/s, 10 s left (10 s)\n"
     assert told[:2] == 2 * [line]
+
+
+@pytest.mark.parametrize("profile", [False, True])
+def test_no_line_comes_between_a_question_and_its_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, profile: bool
+) -> None:
+    """Where there is no live line. A profiler stands between the verb and the display."""
+
+    class Profiler(Silence):
+        def tell(self, display: Told) -> None:
+            assert isinstance(display, Progress)
+
+    def wait_for_a_line() -> None:
+        deadline = time.monotonic() + 60
+        while not capsys.readouterr().err:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    monkeypatch.setattr(progress_module, "LOG_EVERY_S", 0.01)
+    monkeypatch.setattr("winnow.cli.call.started_spark", lambda **_: nullcontext())
+    monkeypatch.setattr("winnow.cli.call.profiling_verb", lambda *_, **__: nullcontext(Profiler()))
+    call = Call(CommandLine(profile=profile))
+    with call.spark(), call.progress():
+        wait_for_a_line()
+        with call.paused():
+            capsys.readouterr()
+            time.sleep(0.2)
+            assert capsys.readouterr().err == ""
+        wait_for_a_line()
 
 
 def test_on_a_terminal_the_line_is_live_and_erased_at_the_end(
