@@ -223,8 +223,11 @@ def test_every_type_without_a_frame(spark: SparkSession, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "schema",
-    [EVERY, SECOND, "string", ["null", "long"], {"type": "array", "items": FIRST}, CUSTOMER],
-    ids=["every", "record", "string", "union", "array", "references"],
+    [
+        *(EVERY, SECOND, "string", ["null", "long"], {"type": "array", "items": FIRST}, CUSTOMER),
+        {"type": "enum", "name": "Wrong", "symbols": ["A"], "logicalType": "decimal"},
+    ],
+    ids=["every", "record", "string", "union", "array", "references", "wrong logical type"],
 )
 def test_types_are_those_of_sparks_own_avro(schema: Any, spark: SparkSession) -> None:
     whole = schema

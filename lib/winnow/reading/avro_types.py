@@ -124,6 +124,8 @@ def to_spark(schema: Schema, names: Mapping[str, Schema], *, within: Records = (
         return ArrayType(of, null) if kind == "array" else MapType(StringType(), of, null), False
     if kind in ("record", "error"):
         return _of_record(parts, names, within), False
+    if kind in ("enum", "fixed"):  # whatever the logical type
+        logical = None
     return _LOGICAL[kind, logical] if logical else _PRIMITIVE[kind], kind == "null"
 
 
