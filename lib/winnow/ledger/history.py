@@ -183,7 +183,8 @@ def _what_is_wrong(ledger: str) -> Iterator[None]:
             ) from error
         raise _unreadable(ledger, str(error)) from error
     except Py4JJavaError as error:  # what Delta does not expect in its own log
-        raise _unreadable(ledger, str(error.java_exception.getMessage())) from error
+        why = error.java_exception.getMessage() or error.java_exception
+        raise _unreadable(ledger, str(why)) from error
 
 
 def _unreadable(ledger: str, why: str) -> WinnowError:
