@@ -154,7 +154,7 @@ class Outlets:
             )
 
     def _tell_metrics(self, made: Callable[[Any], Sequence[Metric]]) -> None:
-        """`made`: makes them with functions of `winnow.metrics.gauges`."""
+        """Send the metrics that `made` returns. It gets the module `winnow.metrics.gauges`."""
         target = self._request.metrics
         if target is not None:
             from winnow.metrics import gauges  # noqa: PLC0415 - rarely needed

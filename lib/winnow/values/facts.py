@@ -67,7 +67,9 @@ class Facts:
     def _all(
         self, asked: Sequence[tuple[Hashable, T]], find: Callable[[list[T]], Sequence[Any]]
     ) -> list[Any]:
-        """Return what belongs to each key. `find` what is not known yet. Failures are forgotten."""
+        """Return the value of each key. `find` returns the values of items whose keys are not
+        known yet, while the log directories are locked. Failures are not remembered.
+        """
         new = {key: item for key, item in asked if key not in self._known}
         failed: dict[Hashable, Failure] = {}
         if new:
@@ -78,8 +80,9 @@ class Facts:
                 limiting_io(sc, io_rate(self.request.settings, dirs)),
             ):
                 # Retention is decided without reading a log.
-                now = prepare(sc, dirs, replace(self.request, only="retention"))
-                check_same(self.prepared, now)
+                check_same(
+                    self.prepared, prepare(sc, dirs, replace(self.request, only="retention"))
+                )
                 found = find([*new.values()])
             for key, value in zip(new, found, strict=True):
                 (failed if isinstance(value, Failure) else self._known)[key] = value
