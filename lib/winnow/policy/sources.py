@@ -57,6 +57,13 @@ from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import ANY, ANY_VERSION, KnownVersion
 from winnow.state import ALL_BROKERS
 
+_NAMES = tuple(
+    (name, key.name)
+    for key in KEYS
+    for name in reversed((key.name, *(synonym.name for synonym in key.synonyms)))
+)
+"""Every name of a setting, and the topic's name of it. The last one that is set wins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
@@ -307,10 +314,10 @@ class Settings:
         ]
         missing = self.kafka.rules.unknown_settings
         return {
-            key.name: level[name]
+            key: level[name]
             for level in reversed(levels)
-            for key in KEYS
-            for name in reversed((key.name, *(synonym.name for synonym in key.synonyms)))
+            if level
+            for name, key in _NAMES
             if name in level and name not in missing
         }
 
