@@ -19,13 +19,14 @@ def group_segments(
     segments: otherwise every 2^31 offsets would leave an empty file for ever. In Kafka 2.8 it does.
     """
     groups: list[list[Segment]] = []
-    most = (config.segment_bytes, config.segment_index_bytes, config.segment_index_bytes)
-    total = [0, 0, 0]
+    log = index = timeindex = 0
     ends = [*(segment.base_offset for segment in segments[1:]), end_offset]
     for segment, end in zip(segments, ends, strict=False):
-        sizes = [segment.log_bytes, *segment.used_index_bytes]
-        total = [before + size for before, size in zip(total, sizes, strict=True)]
-        fits = all(size <= limit for size, limit in zip(total, most, strict=True))
+        used_index, used_timeindex = segment.used_index_bytes
+        log += segment.log_bytes
+        index += used_index
+        timeindex += used_timeindex
+        fits = log <= config.segment_bytes and max(index, timeindex) <= config.segment_index_bytes
         joins_any = segment.log_bytes == 0 and not config.rules.empty_segment_spans
         if not (
             groups
@@ -33,6 +34,6 @@ def group_segments(
             and (joins_any or end - 1 - groups[-1][0].base_offset <= MAX_OFFSET_SPAN)
         ):
             groups.append([])
-            total = sizes
+            log, index, timeindex = segment.log_bytes, used_index, used_timeindex
         groups[-1].append(segment)
     return tuple(tuple(group) for group in groups)
