@@ -29,8 +29,8 @@ def decide(
     """Apply `config` to `state` at `now` (ms), as a broker's cleaner and retention would.
 
     `last_stable_offset` (S3.2) defaults to the high watermark, which is right without transactions.
-    `undecided`: the transaction that makes it lower. `only`, one of ONLY, skips the other
-    half. The plan's `reason` is never empty.
+    `undecided`: the transaction that makes it lower. `only`, one of ONLY, skips the other half. The
+    plan's `reason` is never empty.
     """
     if only is not None and only not in ONLY:
         raise UsageError("unknown value of only", expected=" or ".join(ONLY), found=repr(only))

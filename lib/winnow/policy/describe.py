@@ -69,14 +69,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConfigs:
-    """The contents of a file of configs, where every named topic has a section, with or without
-    overrides; or the configs in a metadata log.
+    """The configs in a file of --topic-configs, or in a metadata log. Every topic that is named has
+    a section, even one without overrides.
     """
 
     entries: Mapping[Section, Mapping[str, Entry]] = field(default_factory=dict)
-    """By section and key."""
+    """The settings of each section, by key."""
     described: frozenset[Section] = frozenset()
-    """Those that Kafka's tool described: all of their own settings are here."""
+    """The sections that Kafka's tool described: none of their own settings is missing."""
     notes: tuple[str, ...] = ()
 
     def of(self, kind: str, name: object = "") -> Mapping[str, Entry]:
@@ -118,11 +118,12 @@ def parse_topic_configs_file(text: str, *, file: str) -> DescribedConfigs:
     return found
 
 
-def told_entry(
+def reported_entry(
     section: Section, key: str, text: str, *, where: str, dynamic: bool = True
 ) -> Entry | str | None:
-    """Return a setting that a broker or a controller told, or why it is ignored. None for an
-    unknown key of a broker: plug-ins have their own. `dynamic`: it does not come from a file.
+    """Return a setting that a broker or a controller reports, or why it is ignored. None for an
+    unknown key of a broker: plug-ins have their own. `dynamic`: it may not be from the broker's
+    server.properties.
     """
     of_topic = section[0] == "topic"
     if dynamic and not of_topic and key in STATIC:
@@ -187,7 +188,7 @@ class _Reader:
         section = self._section or _OTHER
         if section == _OTHER or value == "null":
             return
-        read = told_entry(section, key, value, where=where, dynamic=self._overrides_only)
+        read = reported_entry(section, key, value, where=where, dynamic=self._overrides_only)
         if isinstance(read, str):
             self.notes.append(f"{_OPTION}: {read}")
         elif read is not None:

@@ -56,7 +56,9 @@ class Fate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFacts:
-    """What a cleaning round decides by (S5.1), besides the log. Times and spans in ms."""
+    """What decides the fate of records in a cleaning round (S5.1), besides the log. Times and spans
+    in ms.
+    """
 
     first_dirty_offset: int
     end_offset: int
@@ -181,7 +183,9 @@ def _by_age(rule: str, what: str, record: RecordFacts) -> Fate:
 
 
 def _by_horizon(rule: str, new: str, whose: str, record: RecordFacts, of_round: RoundFacts) -> Fate:
-    """Decide by the delete horizon of the batch (S5.8). `new`: begins the words if it has none."""
+    """Decide by the delete horizon of the batch (S5.8). `new` begins the words if it has none yet,
+    `whose` if it has one.
+    """
     horizon = delete_horizon(record.batch)
     if horizon is None:
         return _with_new_horizon(rule, new, record, of_round)

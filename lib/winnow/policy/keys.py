@@ -20,7 +20,7 @@ from winnow.policy.ignored_settings import TOPIC_KEYS, is_meaningless_broker_key
 from winnow.policy.versions import TRANSACTIONAL_ID, Range
 
 NOT_DYNAMIC = "is ignored, as by a broker, which reads it from server.properties only"
-"""What is said of a dynamic value of a setting that is not dynamic."""
+"""The end of the note on a dynamic value of a setting that is not dynamic."""
 STATIC = {
     "log.retention.minutes",
     "log.retention.hours",
@@ -84,7 +84,7 @@ def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored |
 def unless_wrong(
     parse: Callable[..., Value | Ignored | None], name: str, text: str, *, where: str
 ) -> Value | Ignored | Wrong | None:
-    """Parse a value that nobody typed for this run: errors are `Wrong`."""
+    """Parse a value that nobody typed for this run. Return an error as `Wrong`."""
     try:
         return parse(name, text, where=where)
     except UsageError as error:

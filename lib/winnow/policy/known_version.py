@@ -24,7 +24,7 @@ HIGHEST_LEVELS = {
     for level, name in enumerate(LEVELS, start=1)
     if "3.3" <= (version := name.partition("-")[0]) <= str(NEWEST)
 }
-"""The highest level that a broker of each version supports. Brokers before 3.3 do not tell it."""
+"""The highest level that a broker of each version supports. Brokers before 3.3 do not report it."""
 
 HIGHEST_FEATURES = {
     "metadata.version": HIGHEST_LEVELS[str(NEWEST)],

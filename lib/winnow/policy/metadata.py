@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from winnow.policy.describe import DescribedConfigs, Entry, told_entry
+from winnow.policy.describe import DescribedConfigs, Entry, reported_entry
 from winnow.state import ALL_BROKERS, Section, Texts, TopicIdentity
 
 
@@ -83,12 +83,12 @@ def metadata_settings(
     for section, texts in sections.items():
         of_topic = section[0] == "topic"
         for key, (text, where) in texts.items():
-            told = told_entry(section, key, text, where=where)
-            if isinstance(told, str):
-                ignored[of_topic].add(f"{log}: {told}")
-            elif told is not None:
+            read = reported_entry(section, key, text, where=where)
+            if isinstance(read, str):
+                ignored[of_topic].add(f"{log}: {read}")
+            elif read is not None:
                 place = where if of_topic else f"{where} ({_words(section)})"
-                entries[section][key] = replace(told, where=place)
+                entries[section][key] = replace(read, where=place)
     found = (*notes, *sorted(ignored[True]), *sorted(ignored[False]))
     configs = DescribedConfigs(entries=entries, notes=found)
     return MetadataSettings(log=log, topics=topics, configs=configs)

@@ -79,7 +79,7 @@ def from_entries(entries: Iterable[ProducerEntry]) -> ProducerState:
 
 
 def without_data(producer_id: int, epoch: int) -> ProducerEntry:
-    """Return the entry of a producer of whose epoch no data batch is known."""
+    """Return the entry of a producer without a known data batch in this epoch."""
     return ProducerEntry(producer_id, epoch, _NONE, _NONE, 0, _NONE, _NONE, _NONE)
 
 

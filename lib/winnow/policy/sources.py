@@ -159,9 +159,9 @@ class Settings:
         are a UsageError if options gave all of them. If a file of topic configs or a metadata log
         gave one of them, the topic is skipped.
         """
-        told = self._told
+        printed = self._printed
         topic_levels = list(self._topic_levels(topic))
-        named = any((kind, topic) in told.entries for kind in ("topic", "effective"))
+        named = any((kind, topic) in printed.entries for kind in ("topic", "effective"))
         has_policy = named or any("cleanup.policy" in level for level in topic_levels)
         missing = None if self.metadata is None else self.metadata.why_unknown(topic)
         set_for_all = any(entry.key == "log.cleanup.policy" for entry in self.sets)
@@ -177,7 +177,7 @@ class Settings:
         for level in reversed(topic_levels):
             found |= level
         entries = {key.name: found[key.name] for key in KEYS if key.name in found}
-        # What a setting of a topic means whose name is no topic config is unknown.
+        # If the name of a topic's setting is no topic config, nobody knows what was meant.
         misnamed = [
             entry
             for level in topic_levels
@@ -194,7 +194,7 @@ class Settings:
             if not isinstance(entry.value, Ignored | Wrong)
         }
         used = [entries[name] for name in values]
-        doubt = why_doubtful(self._own_log, told, used, topic, node_id)
+        doubt = why_doubtful(self._own_log, printed, used, topic, node_id)
         if doubt is not None:
             return Unknown(doubt)
         confirmed = self.server_of(node_id) is not None
@@ -256,9 +256,9 @@ class Settings:
             for entry in self.sets
             if entry.key in self.kafka.rules.unknown_settings
         ]
-        told = self._told
+        printed = self._printed
         given = {entry.key for entry in self.sets}.union(
-            *(own for (kind, _), own in told.entries.items() if kind in {"broker", "cluster"}),
+            *(own for (kind, _), own in printed.entries.items() if kind in {"broker", "cluster"}),
             *(server.entries for server in self.servers),
         )
         tuning = sorted(CLEANER_TUNING & given)
@@ -268,7 +268,7 @@ class Settings:
                 "is sized by hand"
             )
         of_servers = (note for server in self.servers for note in server.notes)
-        notes += [*told.notes, *of_servers, *self._own_log.notes]
+        notes += [*printed.notes, *of_servers, *self._own_log.notes]
         if self.servers and not self._tells_dynamic_settings():
             notes.append(
                 "nothing tells the dynamic settings of brokers, which count before those of "
@@ -278,7 +278,8 @@ class Settings:
         return tuple(dict.fromkeys(notes))
 
     @property
-    def _told(self) -> DescribedConfigs:
+    def _printed(self) -> DescribedConfigs:
+        """What `kafka-configs` printed: the file of --topic-configs."""
         return self.topic_configs or DescribedConfigs()
 
     @property
@@ -289,25 +290,25 @@ class Settings:
         """Return whether a source has the dynamic settings of brokers, if there are any."""
         if self.metadata is not None and self.metadata.problem is None:
             return True
-        kinds = {kind for kind, _ in (*self._told.described, *self._told.entries)}
+        kinds = {kind for kind, _ in (*self._printed.described, *self._printed.entries)}
         return not kinds.isdisjoint({"effective", "broker", "cluster"})
 
     def _topic_levels(self, topic: str) -> Iterator[Mapping[str, Entry]]:
         yield {s.entry.key: s.entry for s in self.topic_sets if fnmatchcase(topic, s.glob)}
-        yield self._told.of("topic", topic)
-        if ("effective", topic) not in self._told.entries:
+        yield self._printed.of("topic", topic)
+        if ("effective", topic) not in self._printed.entries:
             yield self._own_log.of("topic", topic)
 
     def _of_broker(self, topic: str, node_id: int | None) -> Mapping[str, Entry]:
-        """Return the settings of broker level, by the topic's name of each key. In each level that
-        name is looked up first: only --set and --all have it.
+        """Return the settings of broker level, by the topic's name of each key. That name wins
+        within a source: only --set and --all have it.
         """
-        told, own, server = self._told, self._own_log, self.server_of(node_id)
+        printed, own, server = self._printed, self._own_log, self.server_of(node_id)
         levels = [
             {entry.key: entry for entry in self.sets},
-            told.of("effective", topic),
-            told.of("broker", self._only_broker() if node_id is None else node_id),
-            told.of(*ALL_BROKERS),
+            printed.of("effective", topic),
+            printed.of("broker", self._only_broker() if node_id is None else node_id),
+            printed.of(*ALL_BROKERS),
             own.of("broker", node_id),
             own.of(*ALL_BROKERS),
             {} if server is None else server.entries,
@@ -322,7 +323,8 @@ class Settings:
         }
 
     def _only_broker(self) -> str | None:
-        brokers = sorted((name for kind, name in self._told.entries if kind == "broker"), key=int)
+        sections = self._printed.entries
+        brokers = sorted((name for kind, name in sections if kind == "broker"), key=int)
         if len(brokers) > 1:
             raise UsageError(
                 "the configs of several brokers were given, and it is unknown which of them owns "

@@ -220,7 +220,8 @@ def fold(
 
 def advance(opened: dict[int, tuple[int, int]], run: tuple[Any, ...]) -> tuple[int, int]:
     """Apply one row of dtype RUN to the open transactions: producer id -> first offset, and first
-    live one or -1. Return the two for what its first marker ends; -1: nothing.
+    live offset or -1. Return these two for the transaction that the first marker of the run ends,
+    -1 and -1 if there is no marker or no transaction.
     """
     producer, head, live_head, marker, _, _, _, tail, live_tail, _ = run
     if head >= 0:

@@ -57,13 +57,13 @@ def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDA
     if not len(aborted):
         return found
     producers, offsets = batches["producer_id"][rows], batches["last_offset"][rows]
-    # Numbers that ascend by producer, then by offset, for the markers and for the batches.
+    # Number the markers and the batches together: by producer, then by offset.
     every_producer = np.concatenate([aborted["producer_id"], producers])
     every_offset = np.concatenate([aborted["last_offset"], offsets])
     numbers = np.unique(every_producer, return_inverse=True)[1] * len(every_offset)
     numbers += np.unique(every_offset, return_inverse=True)[1]
     markers, wanted = np.split(numbers, [len(aborted)])
-    # For each batch the entry of its producer with the lowest marker that is not below it.
+    # Take for each batch the lowest marker of its producer that is not below it.
     order = np.argsort(markers)
     at = np.minimum(np.searchsorted(markers[order], wanted), len(aborted) - 1)
     entry = aborted[order[at]]
@@ -91,16 +91,17 @@ class Sequence:
     end: NDArray[np.bool_]
     """Ends a transaction: a COMMIT or an ABORT."""
     begin: NDArray[np.int64]
-    """Number of the producer's first item."""
+    """Where in this sequence the producer's items begin."""
     since: NDArray[np.int64]
-    """Number of the producer's first item after its previous end."""
+    """Where in it the items after the producer's previous end begin."""
     previous: NDArray[np.int64]
     """Offset of that previous end, -1 if it is not among these batches."""
     last: NDArray[np.bool_]
+    """The last item of its producer."""
 
     def first(self, chosen: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return the base offset of the producer's first data batch since its previous end. -1:
-        none. `chosen`: bool per batch, which of them count.
+        """Return for each item the base offset of the first data batch after the producer's
+        previous end, -1 if there is none up to the item. `chosen`: bool per batch, which count.
         """
         numbers = np.arange(len(self.rows))
         data = ~self.end if chosen is None else ~self.end & chosen[self.rows]

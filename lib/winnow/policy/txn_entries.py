@@ -111,9 +111,9 @@ def across(
     """Check the entries of each segment against earlier segments. Yields the number of the segment,
     and what is wrong with its index.
 
-    `batch_with`: returns the base offset of the batch that holds an offset, and the producer if it
-    is transactional data. None if it was removed, or if nobody knows. It is asked where an entry
-    names an offset at which no transaction begins that is open there.
+    `batch_with`: returns the base offset of the batch that holds an offset, and its producer if it
+    has transactional data. None if the batch was removed or can't be read. Called for an offset in
+    an entry where none of the open transactions begins.
     """
     opened: dict[int, tuple[int, int]] = {}
     for number, (of_segment, promised) in enumerate(segments):

@@ -87,6 +87,7 @@ class Range:
     excluded: int | None = None
 
     def has(self, value: float) -> bool:
+        # ANY has NaN, too, which is in no order.
         return self == ANY or (self.low <= value <= self.high and value != self.excluded)
 
     def __str__(self) -> str:
