@@ -69,11 +69,11 @@ class Cutter:
     path: str
     ended: list[Split] = field(default_factory=list)
     flags: int = 0
-    """LEGACY: there are v0 or v1 batches. GUESSED: `records` is only a guess (`sum_up`)."""
+    """LEGACY: there are batches of v0 or v1. GUESSED: `records` is only a guess (`sum_up`)."""
     batches: int = 0
     records: int = 0
     _unfinished: tuple[int, int, bool] = 0, 0, True
-    """First byte of the split that has not ended, its records, and whether it is plain."""
+    """Of the split that has not ended: its first byte, its records, and whether it is plain."""
     _end: int = 0
     _next_offset: int = 0
     _checksum: int = 0
@@ -119,7 +119,7 @@ class Cutter:
         self._next_offset = int(rows["last_offset"][-1]) + 1
 
     def _split(self, records: int, *, plain: bool) -> Split:
-        """Return the split that ends with what was summed up last."""
+        """Return the split that ends with the last batch that was summed up."""
         base, end, next_offset = self.base_offset, self._end, self._next_offset
         start, least_offset = 0, base
         if self.ended:

@@ -13,7 +13,7 @@ from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
 
 _USUAL_BYTES_IN_WRAPPER = 34
 GUESSED = 1
-"""A wrapper whose records are an estimate. Stands beside LEGACY."""
+"""A flag beside LEGACY: there is a wrapper, whose number of records is only a guess."""
 SUMMED_BYTES = 16
 """Bytes of a batch that `gather_summed` gathers."""
 

@@ -100,7 +100,7 @@ class PartitionJob(RoundFacts):
 
     @property
     def buckets(self) -> int:
-        """Number of key buckets: that of prefetched keys, or else the records decide."""
+        """Number of key buckets: that of prefetched keys if there are any, otherwise by records."""
         stored = (split.keys.buckets for split in self.splits if split.keys is not None)
         return next(stored, 0) or buckets_for(self.records, self.bucket_records)
 

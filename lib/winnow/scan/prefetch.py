@@ -36,7 +36,7 @@ Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 _log = logging.getLogger(__name__)
 
 _UNEVEN = 1.25
-"""Relative to the time that a walk of whole segments takes if all cores have as much to do."""
+"""Longest time of a walk of whole segments, relative to one that all cores share evenly."""
 _RECORD_BYTES = 64
 """Assumed bytes of a record in a log: buckets must be chosen before records are counted."""
 _MOST_IN_BUCKET = 2 * BUCKET_RECORDS
@@ -119,16 +119,18 @@ class KeyKeeper:
     """
 
     buf: Bytes
-    """Contains the batches."""
+    """The log, with the batches."""
     prefetch: Prefetch
     holders: HoldingsCounter | None
-    """Receives all records, if given."""
+    """Counts the names in all records, if given."""
     done: int = 0
     """Bytes of the log that are no longer needed."""
     _rows: list[Rows] = field(default_factory=list)
-    """Those of the split that is not complete."""
+    """Rows of the split that is not complete."""
     _kept: list[StoredKeys | None] = field(default_factory=list)
-    _goes_on: bool = True
+    """The stored keys of each complete split. None: it was not scanned."""
+    _scans: bool = True
+    """False from the first split on that can't be scanned."""
 
     def add(self, rows: Rows, ended: Sequence[Split]) -> None:
         """Add rows. `ended`: all splits complete by now."""
@@ -147,20 +149,20 @@ class KeyKeeper:
         )
 
     def _keep(self, split: Split, last: Rows) -> None:
-        """Keep the keys of a split that these rows complete."""
+        """Scan the split that these rows complete, and keep its keys."""
         rows = np.concatenate([whole(some) for some in (*self._rows, last)]).view(BATCH)
         self._rows.clear()
         self.done = split.end
         holders = self.holders
         named = None if holders is None else HoldingsCounter(self.buf, holders.topic)
         keys = None
-        if self._goes_on and split.plain:
+        if self._scans and split.plain:
             try:
                 load(self.buf, split.start, split.end)
                 keys = _stored(self.buf, rows, split, self.prefetch, named)
             except FAILS_ONE_PARTITION as error:
                 _log.debug("keys are not prefetched: %s", error)
-            self._goes_on = keys is not None
+            self._scans = keys is not None
         self._kept.append(keys)
         if holders is not None and named is not None:
             if keys is None:
@@ -186,8 +188,8 @@ def _stored(
     prefetch: Prefetch,
     holders: HoldingsCounter | None = None,
 ) -> StoredKeys | None:
-    """Scan a split and store its keys. None if they are more than the buckets are made for, or need
-    too much space. Raises OSError and CorruptLogError.
+    """Scan a split and store its keys. None if the buckets are too few for them, or the free space
+    is too small. Raises OSError and CorruptLogError.
     """
     parts = list(packed_keys(buf, rows, split.records, prefetch, holders=holders))
     keys = sum(len(part.numbers) for part in parts)

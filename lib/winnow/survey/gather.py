@@ -27,7 +27,7 @@ _ENDS = (int(ControlType.ABORT), int(ControlType.COMMIT))
 
 
 def decode_aborted(data: bytes, path: str, base_offset: int, end_offset: int | None) -> Array:
-    """Do as `decode_txn_index`, but return dtype ABORTED."""
+    """Decode a transaction index as `decode_txn_index` does, into rows of dtype ABORTED."""
     entries = decode_txn_index(data, path, base_offset=base_offset, end_offset=end_offset)
     return np.array([astuple(entry) for entry in entries], ABORTED)
 
