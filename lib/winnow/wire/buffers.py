@@ -77,19 +77,20 @@ def read_only(array: NDArray[_Item]) -> NDArray[_Item]:
 
 
 class RecordBlocks(NamedTuple):
-    """Where the records of each batch lie, one item per batch, in the order of the batches. Kernels
-    take it whole: all arrays are read-only.
+    """Some batches, and where the records of each one are. All arrays are read-only: kernels, which
+    take it as one argument, are compiled for that.
 
-    `begin` and `end` count in `inflated` where `compressed` is True, otherwise in `raw`. Those of
-    v0 and v1 are all in `inflated`, as v2 records.
+    The records of batch i are the bytes from `begin[i]` to `end[i]` of `inflated` if
+    `compressed[i]`, otherwise of `raw`. Records of v0 and v1 have been converted to v2, and are all
+    in `inflated`.
     """
 
     raw: Bytes
     inflated: Bytes
     rows: Rows
-    """The batches, with the fields that a v0 or v1 header lacks. Code that reads `area` needs these
-    rows, not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they
-    would be in v2.
+    """One BATCH row for each batch. For v0 and v1, it has what a v2 header would have:
+    `attributes`, `base_timestamp`, `record_count`. Read `area` by these rows, not by those of the
+    walk, which lack that.
     """
     compressed: NDArray[np.bool_]
     begin: NDArray[np.int64]
@@ -100,7 +101,7 @@ class RecordBlocks(NamedTuple):
     """Wrappers of v0 or v1 that hold an entry of the other format (KAFKA-4298)."""
 
     def some(self, chosen: slice | NDArray[np.bool_]) -> RecordBlocks:
-        """Return some of the batches alone."""
+        """Return the chosen batches only."""
         raw, inflated, rows, *arrays = self
         some: list[Any] = [read_only(array[chosen]) for array in arrays]
         return RecordBlocks(raw, inflated, as_rows(rows[chosen]), *some)

@@ -1,4 +1,4 @@
-"""What filtering is given, and what it finds: values that Python and kernels share."""
+"""The input and the outcome of filtering, as values that Python passes to kernels."""
 
 from __future__ import annotations
 
@@ -26,48 +26,53 @@ class Retention(IntEnum):
 
 
 class Era(NamedTuple):
-    """What depends on the version of Kafka."""
+    """How the broker's version of Kafka cleans."""
 
     horizons: bool = True
-    """False before 3.1, which neither sets delete horizons nor knows any."""
+    """False before 3.1: batches have no delete horizons, and get none."""
     converts: bool = True
-    """False before 4.0: what remains of v0 and v1 keeps its format."""
+    """False before 4.0: rewritten batches of v0 and v1 keep their format."""
     keep_deletes: bool = True
-    """Whether null values are kept if `keep` says so, in batches of v0 and v1, and without horizons
-    in all (S5.1): the segment is young enough.
+    """Whether the segment is young enough to keep its null values (S5.1). It decides in batches of
+    v0 and v1, and without horizons in all batches.
     """
 
 
 class Choice(NamedTuple):
-    """The batches to filter, and what is decided about them. All is read-only."""
+    """The batches to filter, and which of their records to keep. All arrays are read-only."""
 
     blocks: RecordBlocks
     keep: NDArray[np.bool_]
-    """One item per record over all batches: whether its key allows it to stay."""
+    """Whether to keep each record, as its key decides: one item for each record of all batches, in
+    log order. A kept tombstone may still expire.
+    """
     retention: NDArray[np.int8]
-    """One item per batch: a `Retention`."""
+    """A `Retention` for each batch."""
     cause: NDArray[np.bool_]
-    """One item per batch: whether it gets a delete horizon even without a tombstone."""
+    """True for a batch that gets a delete horizon even without a tombstone (S5.4)."""
     now: int
     delete_retention_ms: int
     era: Era
 
 
 class Verdict(NamedTuple):
-    """The outcome per batch, which the kernels fill in."""
+    """The outcome, which the kernels fill in: one item for each batch."""
 
     action: NDArray[np.int8]
     """DROP, COPY, REWRITE or EMPTY."""
     retained: NDArray[np.int32]
+    """Number of records that the batch keeps."""
     tombstones: NDArray[np.int32]
-    """Null values among the retained records."""
+    """Number of null values among these."""
     horizon: NDArray[np.int64]
     """The delete horizon of a rewritten batch in ms, below 0 for none."""
     first_timestamp: NDArray[np.int64]
-    """Of the retained records, as is the largest."""
+    """Timestamp of the first retained record."""
     max_timestamp: NDArray[np.int64]
+    """Largest timestamp of the retained records."""
     base_offset: NDArray[np.int64]
-    """Of a rewritten batch of v0 or v1: it begins and ends with its retained records, unlike one of
-    v2 (S5.7), for which this is not filled in.
+    """Offset of the first retained record of a v0 or v1 batch. Not filled in for v2, whose batches
+    keep their first and last offset (S5.7).
     """
     last_offset: NDArray[np.int64]
+    """Offset of the last retained record. Filled in as `base_offset` is."""

@@ -44,8 +44,8 @@ class ControlColumns(NamedTuple):
 def decode_control(blocks: RecordBlocks) -> ControlColumns:
     """Decode the first records of control batches (v2).
 
-    Raises CorruptLogError for a record that does not lie inside its batch, and for a key that Kafka
-    would not read.
+    Raises CorruptLogError for a first record that violates S2.2, and for a key that Kafka would not
+    read.
     """
     columns = _columns(len(blocks.rows))
     fault, i = _decode(blocks, columns)
@@ -73,7 +73,7 @@ def _corrupt(fault: int, row: np.void) -> CorruptLogError:
 
 @kernel
 def _decode(blocks: RecordBlocks, columns: ControlColumns) -> tuple[int, int]:
-    """Return (fault, its row). The fault is KEY if Kafka would not read the key."""
+    """Return (fault, row of its batch). KEY: Kafka would not read the key."""
     for i in range(blocks.rows.size):
         row, begin, end = blocks.rows[i], blocks.begin[i], blocks.end[i]
         columns.timestamp[i] = row.max_timestamp

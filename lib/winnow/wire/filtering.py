@@ -70,14 +70,12 @@ def filter_batches(
     """Filter batches. What remains of v0 and v1 is written as v2 if the version converts them
     (S2.5).
 
-    `keep`: one item per record over all batches: whether its key allows it to stay; True for
-    records of control batches. A null value is dropped anyway if its batch's delete horizon has
-    passed (S5.5). `retention`: values of `Retention`, one per batch. `horizon_cause`: batches that
-    get a delete horizon even without a tombstone, if they have none: markers of transactions
-    without remaining records (S5.4). `now` and `delete_retention_ms` in ms, int64. With
-    `AS_THEY_ARE` for `now`, a batch that loses no record may be rewritten all the same.
-
-    `era`: what depends on the version.
+    `keep`: whether to keep each record of all batches, as its key decides; True for records of
+    control batches. A null value is dropped anyway if its batch's delete horizon has passed (S5.5).
+    `retention`: values of `Retention`, one per batch. `horizon_cause`: batches that get a delete
+    horizon even without a tombstone, if they have none: markers of transactions without remaining
+    records (S5.4). `now` and `delete_retention_ms` in ms, int64. With `AS_THEY_ARE` for `now`, a
+    batch that loses no record may be rewritten all the same.
 
     Raises CorruptLogError for a malformed batch. Records are not checked in batches to DELETE and
     in batches that keep no record.

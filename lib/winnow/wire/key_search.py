@@ -87,7 +87,7 @@ def find_keys(blocks: RecordBlocks, keys: KeySet) -> FoundKeys:
     n = record_total(blocks)
     found = FoundKeys(np.empty(n, np.int32), np.empty(n, np.int32))
     shift = 65 - (len(keys.buckets) - 1).bit_length()
-    # They are writable if they came from another process.
+    # Unpickled arrays are writable, and kernels are compiled for read-only ones.
     arrays: list[Any] = [read_only(array) for array in keys[1:]]
     result = _find(blocks, KeySet(keys.secret, *arrays), shift, found)
     check_fault(result, blocks.rows, blocks.begin)

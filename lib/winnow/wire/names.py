@@ -42,16 +42,18 @@ class _Table(NamedTuple):
     """What is known of names while they are counted."""
 
     seen: NDArray[np.uint64]
-    """Zeros. Each row has the lower halves of two keys' hashes, the later first, and after each of
-    them its name's number less _NOT_SEEN.
+    """The names of keys that were seen lately. A row has two keys, the later one first: the lower
+    half of its hash, then its name's number less _NOT_SEEN. All zeros at first.
     """
     slots: NDArray[np.int32]
-    """Number of each name at its hash, else -1; a power of 2, larger than the room for names."""
+    """A hash table with the number of each name, -1 in free slots. Its size is a power of 2, and
+    larger than the room for names.
+    """
     where: NDArray[np.int64]
-    """For each name's first record, whether it is in `inflated`, the name's position and its size.
+    """Where each name is in its first record: 1 if in `inflated`, else 0; its position; its size.
     """
     sums: NDArray[np.int64]
-    """For each name, records and bytes."""
+    """Records and bytes of each name."""
 
 
 def count_names(
@@ -158,7 +160,7 @@ def _remember(low: np.uint64, number: int, seen: NDArray[np.uint64]) -> None:
 def _add(
     table: _Table, number: int, records: int, on_disk: int, part: int = 1, whole: int = 1
 ) -> None:
-    """Add records that are a part of a whole batch of `on_disk` bytes."""
+    """Add records that take `part` of the `whole` bytes in a batch, which has `on_disk` bytes."""
     if number >= 0:
         table.sums[number, 0] += records
         table.sums[number, 1] += on_disk * part // whole
@@ -176,7 +178,7 @@ def _count(  # noqa: C901, PLR0912 - one pass
     """Return (0, 0, names), or (fault, row of its batch, position in the area's array); _FULL if
     names have no room left. `hashes`: of the keys, or none.
     """
-    count, last_name = 0, 0  # of the previous record, which the next one often shares
+    count, last_name = 0, 0  # neighbouring records often have the same name
     n = 0
     for i in range(blocks.rows.size):
         held = int(blocks.rows[i].record_count)

@@ -58,8 +58,8 @@ def _check(blocks: RecordBlocks, checks: RecordChecks) -> None:
 
 
 class RecordTally(NamedTuple):
-    """One item per batch, (records, decompressed bytes including their length fields); 0 for
-    control batches. A record without both is keyless (S5.5).
+    """One row for each batch: how many records, and their decompressed bytes including length
+    fields. 0 for control batches. A record without key and value counts as keyless (S5.5).
     """
 
     keyless: NDArray[np.int64]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fault(IntEnum):
-    """A number from 0 up, with what was expected."""
+    """Numbers from 0 on. `expected`: what a sound record has instead, in words."""
 
     expected: str
 
@@ -41,7 +41,7 @@ class Fault(IntEnum):
     SIZE = "a rewritten batch of less than 2 GiB"
     CHANGED = "the same bytes when read a second time"
     MAX_TIMESTAMP = "the header's largest timestamp to be that of the records"
-    # of entries of v0 and v1
+    # The following are faults of entries of v0 and v1.
     ENTRY_AREA = "entries inside the buffer"
     ENTRY_SIZE = "an entry whose size holds its header and lies inside of the wrapper"
     NO_ENTRY = "a wrapper with at least one record"

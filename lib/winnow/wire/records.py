@@ -1,6 +1,6 @@
 """Read what decisions about keys need of all records of many batches, as columns, in one pass."""
 
-# ruff: noqa: FBT001 - a kernel takes its columns one by one
+# ruff: noqa: FBT001 - a kernel has no keywords
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple

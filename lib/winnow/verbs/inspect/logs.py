@@ -37,7 +37,7 @@ _AS_IN_THE_HEADER: tuple[Any, ...] = (
     *("size", "magic", "base_offset", "last_offset", "max_timestamp", "crc"),
     *("producer_id", "producer_epoch", "base_sequence", "leader_epoch"),
 )
-"""Fields of a BatchLine that are those of a BATCH row."""
+"""Fields that a BatchLine copies from a BATCH row, under the same names."""
 
 
 def describe_log(

@@ -193,6 +193,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
 def _retain_legacy(
     i: int, row_of: int, whole: bool, choice: Choice, verdict: Verdict, out: Bytes, at: int
 ) -> tuple[int, int, int, int]:
+    """Do as `_retain`, compiled once: few logs have batches of v0 or v1."""
     return _retain(True, i, row_of, whole, choice, verdict, out, at)  # type: ignore[no-any-return]
 
 

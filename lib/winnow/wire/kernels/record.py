@@ -66,8 +66,8 @@ _SMALLEST_END = 2
 
 @inlined
 def open_area(blocks: RecordBlocks, i: int) -> tuple[int, Bytes, int, int, int]:
-    """Return (fault, array, begin, end, last offset delta) of the records area of batch `i`. It is
-    a fault if the area is not in its array, or too small for as many records.
+    """Return (fault, array, begin, end, last offset delta) of the records area of batch `i`. AREA
+    is the fault of one that exceeds its array, TOO_MANY of one too small for its record count.
     """
     row, begin, end = blocks.rows[i], blocks.begin[i], blocks.end[i]
     area = blocks.inflated if blocks.compressed[i] else blocks.raw
@@ -178,8 +178,10 @@ def _parse_usual(  # noqa: PLR0911 - one return per reason
 
 @inlined
 def read_sized(buf: Bytes, pos: int, end: int, least: int) -> tuple[int, int, bool]:
-    """Return (length, position after the number, whether Java would write it so) of what lies
-    inside of `end`. The position is -1 if it does not, or if the length is below `least`.
+    """Read the length before a key, a value, a record or the like. Return (length, position after
+    it, whether Java would write it in as few bytes).
+
+    The position is -1 if the length is below `least`, or if so many bytes do not fit before `end`.
     """
     size, at = read_varint(buf, pos, end)
     if at < 0 or size < least or size > end - at:
