@@ -128,9 +128,9 @@ class KeyKeeper:
     _rows: list[Rows] = field(default_factory=list)
     """Rows of the split that is not complete."""
     _kept: list[StoredKeys | None] = field(default_factory=list)
-    """The stored keys of each complete split. None: it was not scanned."""
+    """The stored keys of each complete split, if it was scanned and they had room."""
     _scans: bool = True
-    """False from the first split on that can't be scanned."""
+    """False once the keys of a plain split were not stored."""
 
     def add(self, rows: Rows, ended: Sequence[Split]) -> None:
         """Add rows. `ended`: all splits complete by now."""
