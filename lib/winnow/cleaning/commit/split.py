@@ -7,8 +7,10 @@ surveys the partition again.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from pyspark import SparkContext
 
@@ -24,9 +26,11 @@ from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.runtime.cancel import attempted
-from winnow.runtime.failure import Failure, failure
+from winnow.runtime.failure import Failure, all_or_failure, failure
+from winnow.runtime.spread import spread
 from winnow.state import Segment
 from winnow.storage.places import Places
+from winnow.words import counted
 
 
 def split_first(
@@ -43,9 +47,9 @@ def split_first(
     }
     if not chosen or request.stop.reason is not None:
         return {}
-    # One after the other, to save space, and without Spark: splits are rare.
+    # One partition after the other, to save space: splits are rare.
     results: dict[int, Prepared | PartitionResult] = {
-        number: _split(item, request) for number, item in chosen.items()
+        number: _split(sc, item, request) for number, item in chosen.items()
     }
     done = [number for number, item in results.items() if isinstance(item, PartitionWork)]
     changed = [chosen[number] for number in done]
@@ -71,27 +75,53 @@ def _chosen(item: PartitionWork) -> list[Segment]:
     return [s for s in item.state.segments if s.base_offset in item.overflowed]
 
 
-def _split(item: PartitionWork, request: Request) -> PartitionWork | PartitionResult:
-    """Stage all splits of a partition, then commit one after the other, ascending: no two may be
-    half done (S6.4).
+def _split(
+    sc: SparkContext, item: PartitionWork, request: Request
+) -> PartitionWork | PartitionResult:
+    """Stage all splits of a partition in tasks, then commit one after the other, ascending: no two
+    may be half done (S6.4).
     """
     storage, directory = request.storage, item.state.directory
     needed, room = split_bytes([item]), room_for(request).at(directory)
     if needed > room:
         return report.given_up(item, no_space(needed, room, request), request.stop)
     staging = f"{directory}/{STAGING_PREFIX}{request.run_id}-split"
-    request.progress.stage(
-        f"splitting segments of {item.place.topic_partition}", total_bytes=needed
-    )
+    chosen = _chosen(item)
+    pieces = [
+        partial(
+            stage_split,
+            Places(),
+            directory,
+            segment,
+            staging,
+            index_interval_bytes=item.config.index_interval_bytes,
+            segment_index_bytes=item.config.segment_index_bytes,
+        )
+        for segment in chosen
+    ]
+
+    def stage() -> list[StagedSplit] | Failure:
+        staged = spread(
+            sc,
+            operator.call,
+            pieces,
+            weights=[segment.log_bytes for segment in chosen],
+            per_task=1,
+            name=f"splitting {counted(len(chosen), 'segment')}",
+            progress=request.progress,
+        )
+        request.stop.check()
+        return all_or_failure(staged)
+
     try:
-        try:
-            storage.mkdir(staging)
-            staged = [_stage(item, segment, staging, request) for segment in _chosen(item)]
-            request.stop.check()
-        except FAILS_ONE_PARTITION as error:
-            why = failure(error)
+        storage.mkdir(staging)
+        staged = attempted(stage, request.stop)
+    except FAILS_ONE_PARTITION as error:  # no log has been changed
+        staged = failure(error)
+    try:
+        if isinstance(staged, Failure):
             remove_staging(storage, staging)
-            return report.given_up(item, why, request.stop)
+            return report.given_up(item, staged, request.stop)
         with kept_by(request, item.state):
             for split in staged:
                 swap_split(storage, directory, split)
@@ -99,17 +129,3 @@ def _split(item: PartitionWork, request: Request) -> PartitionWork | PartitionRe
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     return item
-
-
-def _stage(item: PartitionWork, segment: Segment, staging: str, request: Request) -> StagedSplit:
-    request.stop.check()
-    staged = stage_split(
-        Places(),
-        item.state.directory,
-        segment,
-        staging,
-        index_interval_bytes=item.config.index_interval_bytes,
-        segment_index_bytes=item.config.segment_index_bytes,
-    )
-    request.progress.advance(segment.log_bytes)
-    return staged
