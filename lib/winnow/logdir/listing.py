@@ -94,7 +94,7 @@ def list_segments(
         CorruptLogError(
             "not a regular file",
             expected="a file",
-            # Its target has no lock, and deleting the link would leave it behind.
+            # The lock does not protect the target of a link, and deleting the link would leave it.
             found="a symbolic link"
             if entry.is_link
             else "a directory"

@@ -1,4 +1,6 @@
-"""Whose a directory is, and whether its broker shut down cleanly (S1.2, S1.3, S1.4)."""
+"""The owner of a log directory, whether its broker shut down cleanly, and the topic id of a
+partition directory (S1.2, S1.3, S1.4).
+"""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class ClusterMetadata:
     topics: Mapping[str, TopicIdentity]
     """By name."""
     configs: Mapping[Section, Texts] = field(repr=False)
-    """Overrides of topics and dynamic configs of brokers. What has none is missing. Not in `repr`:
-    a broker's settings may be passwords.
+    """Overrides of topics and dynamic configs of brokers. A topic or broker without any is
+    missing. Not in `repr`: a broker's settings may be passwords.
     """
     features: Mapping[str, int]
     supported: Mapping[int, Mapping[str, int]]

@@ -69,12 +69,12 @@ class JournalGroup(Sources):
 
     @property
     def files(self) -> Mapping[str, StagedFile]:
-        """Those of the output by suffix. Empty: there is none."""
+        """The staged files of the output by suffix. Empty if there is no output."""
         return {} if self.output is None else self.output.files
 
     @property
     def staged(self) -> Mapping[str, StagedFile]:
-        """Those of the output by their names in the staging directory."""
+        """The staged files of the output by their names in the staging directory."""
         return {file.name: file for file in self.files.values()}
 
     @property
@@ -87,7 +87,7 @@ class JournalGroup(Sources):
 class Rest:
     """The inputs for rewriting waiting groups, which a partly rewritten log no longer provides.
 
-    A journal without the fields that have defaults is from a Winnow that knew one version's rules.
+    An earlier Winnow, which knew the rules of one Kafka version, wrote no field that has a default.
     """
 
     first_dirty_offset: Natural
@@ -192,7 +192,7 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
 def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
     """Drop what is not recorded. A hard link that is kept of a file has another stamp, too."""
     kept = {name: value for name, value in items if name not in _LEFT_OUT}
-    # An earlier version knows no field of this name, or wrote none.
+    # An earlier Winnow refuses a field that it does not know, and wrote no checksums.
     for name, absent in (("unchanged", False), ("crc32c", -1)):
         if kept.get(name) == absent:
             del kept[name]

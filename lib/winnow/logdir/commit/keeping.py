@@ -80,6 +80,7 @@ def begin_keeping(
 
 
 def _record(storage: Storage, kept: str, building: str, cleaner_checkpoint_after: int) -> None:
+    """Write the checkpoint into the manifest, unless it is there already."""
     name = "cleaner_checkpoint_after"
     values = read_manifest(storage, f"{kept}/{RUN_JSON}").fields({name}, None)
     if values[name].raw == cleaner_checkpoint_after:

@@ -54,7 +54,7 @@ class PutRight:
 
     recovery: RecoveryReport
     finished: Journal | None = None
-    """The journal of a round that is finished now, with the groups that were old until then."""
+    """The journal of the round that was finished, with only the groups that were swapped now."""
     goes_on: OpenRound | None = None
     """A round that this run continues. Its staging directory has only the journal."""
 
@@ -142,7 +142,8 @@ def _swap_pending(
                 paths = {suffix: f"{staging}/{file.name}" for suffix, file in group.files.items()}
                 swap_group(storage, directory, StagedGroup(sources=group.sources, paths=paths))
             elif group.files:
-                # The last step: the sources beyond the output go (S6.2), and their snapshots.
+                # Do the last step of the swap again: it removes the sources beyond the output
+                # (S6.2), and their snapshots.
                 files = files_in(storage, directory)
                 if removable(files, group.source_bases[1:]):
                     _complete(storage, directory, files, group, ())
@@ -180,6 +181,9 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
 def _complete(
     storage: Storage, directory: str, files: Files, group: JournalGroup, swaps: Sequence[str]
 ) -> None:
+    """Finish the swap of a group whose output is placed, after a check of its checksums. `swaps`:
+    see `_is_placed`.
+    """
     _check(storage, directory, _placed(group, swaps))
     outputs = {group.base_offset: group.files}
     complete(storage, directory, files, sources=group.source_bases, outputs=outputs)

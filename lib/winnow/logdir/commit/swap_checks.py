@@ -168,7 +168,7 @@ def _sources(
     for base, name in sorted(by_base.items()):
         is_deleted = name.endswith(DELETED)
         if base < first or (is_deleted and base < least):
-            continue  # `.deleted`: left by an earlier cleaning, whose output exists
+            continue  # an earlier cleaning left the `.deleted` log, and its output exists
         path, least_offset = f"{directory}/{name}", max(base, least)
         for item in read_to_stop(storage, path, size=sizes[name], least_offset=least_offset):
             if isinstance(item, Stop):
@@ -189,7 +189,7 @@ class _Found:
     matched_files: set[int] = field(default_factory=set)
     """Base offsets of the segments that a `.swap` log has a batch of."""
     last_offset: int = -1
-    """Of all `.swap` logs."""
+    """The last offset that was found in the `.swap` logs so far."""
 
 
 def _compare(outputs: Iterator[_Part], sources: Iterator[_Part]) -> _Found:

@@ -156,7 +156,7 @@ def _write_files(
         new[segment_file(change.created_segment, LOG)] = b""
     if not new:
         return
-    # A cut is enough where a file begins with the new one, as an index that is preallocated.
+    # A file that begins with its new content, such as a preallocated index, is only cut.
     cut = {
         name
         for name, data in new.items()

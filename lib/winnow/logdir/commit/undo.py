@@ -209,7 +209,7 @@ def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: 
                     _link_back(storage, directory, step, names)
         elif taken.restored:
             _swap_back(storage, directory, staging, taken)
-        # Those that went with the step, or that a loader swept afterwards (S6.3).
+        # The step removed these snapshots, or a loader swept them afterwards (S6.3).
         snapshots = [file.name for file in step.files if file.suffix == SNAPSHOT]
         _link_back(storage, directory, step, snapshots)
         # Before an earlier step is undone: the outcome of this one exists only until then.

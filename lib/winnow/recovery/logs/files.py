@@ -38,7 +38,9 @@ class PartitionFiles:
         self.snapshots: dict[int, bytes | None] = {
             base_offset_of(name): None for name in self.sizes if name.endswith(SNAPSHOT)
         }
-        """Those that there would be by now, by offset. None: as it lies on the disk."""
+        """The producer snapshots that a loader would have by now, by offset. None: the one on the
+        disk.
+        """
 
     def path(self, name: str) -> str:
         return f"{self.directory}/{name}"

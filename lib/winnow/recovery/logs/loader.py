@@ -210,7 +210,9 @@ class _Loader:
     def _set(
         self, segment: _Segment, built: Sequence[bytes], *, size: int, end: int, why: str
     ) -> None:
-        """Set what the recovery of a segment leaves. Only a new transaction index is not empty."""
+        """Set what the recovery of a segment leaves. An empty transaction index is written only
+        where there is one.
+        """
         known = {INDEX, TIMEINDEX, *segment.files}
         segment.files = {
             suffix: data

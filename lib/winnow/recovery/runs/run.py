@@ -103,7 +103,7 @@ def _places_of(
     """Return those of the partitions that keep something of this run."""
     chosen, known = [], set[str]()
     for log_dir, at in places:
-        # Where they can't be read, nothing is put back or removed. The others are still handled.
+        # A partition whose kept runs can't be read is skipped. The others are still handled.
         with suppress(FAILS_ONE_PARTITION):
             runs = kept_run_ids(storage, f"{log_dir.path}/{at}")
             known.update(runs)
@@ -119,7 +119,7 @@ def _places_of(
 
 
 class _Partition:
-    """What can be done to one partition. Each step returns the result with its own part."""
+    """Recovers, undoes and purges one partition. Each step adds what it did to the result."""
 
     def __init__(
         self, storage: Storage, log_dir: LogDir, at: TopicPartition, *, dry_run: bool
