@@ -20,7 +20,14 @@ from tests.fixtures.data import copy_tree
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import JOURNAL
 from winnow.logdir.commit.roll_forward import PutRight, put_right
-from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, SNAPSHOT, STAGING_PREFIX
+from winnow.logdir.names import (
+    CLEANER_CHECKPOINT,
+    KEEPING_SUFFIX,
+    KEPT_PREFIX,
+    LOCK,
+    SNAPSHOT,
+    STAGING_PREFIX,
+)
 from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
@@ -47,11 +54,14 @@ def has_journal(root: Path) -> bool:
     return bool(list((root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}")))
 
 
-@pytest.mark.parametrize("out_of_order", [False, True])
+@pytest.mark.parametrize(
+    ("name", "out_of_order"),
+    [("compact", False), ("compact", True), ("kept, compact", False), ("kept, compact", True)],
+)
 def test_round_with_journal_is_finished_and_one_without_is_discarded(
-    crash_run: Callable[[str], CrashRun], tmp_path: Path, *, out_of_order: bool
+    name: str, *, out_of_order: bool, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
-    run = crash_run("compact")
+    run = crash_run(name)
     before, after = content(run.before), content(run.after)
     finished = untouched = 0
     for point in run.crashes(tmp_path, out_of_order=out_of_order, every=3 if out_of_order else 1):
@@ -242,6 +252,22 @@ def test_round_beyond_the_trusted_end_is_given_up(
     copy_tree(first.root, tmp_path / "copy")
     assert is_given_up(put_right(STORAGE, str(first.root), T, finish=True, trusted_end=end - 1))
     assert put_right(STORAGE, str(tmp_path / "copy"), T, finish=True, trusted_end=end).finished
+
+
+def test_round_whose_kept_run_is_missing_is_given_up(
+    crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
+    """An earlier Winnow moved it aside before the first step was kept, and failed then."""
+    run = crash_run("kept, compact")
+    first = next(
+        point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root)
+    )
+    directory = first.root / str(T)
+    (kept,) = directory.glob(f"{KEPT_PREFIX}*")
+    (keeping,) = directory.glob(f"*{KEEPING_SUFFIX}")
+    kept.rename(keeping / "aside")
+    assert is_given_up(roll(first.root))
+    assert content(first.root) == content(run.before)
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,9 @@ def end_keeping(storage: Storage, directory: str, *, run_id: str) -> KeptRun | N
     return None
 
 
-def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:
-    """Drop what was kept for a step that never happened: its files are still in place.
+def settle_kept(storage: Storage, directory: str, *, run_id: str, ended: bool = True) -> None:
+    """Drop what was kept for a step that never happened: its files are still in place. If the run
+    has ended, also drop a run without steps.
 
     Call it while no swap is under way and the staging directory of `begin_keeping` still exists.
     What is dropped moves into that directory.
@@ -152,7 +153,7 @@ def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:
     except CorruptLogError:
         return  # it is left unchanged; an undo reports it
     dropped = [step.path for step in run.steps if not _was_done(storage, directory, step)]
-    if len(dropped) == len(run.steps):
+    if ended and len(dropped) == len(run.steps):
         dropped = [run.path]
     for path in dropped:
         move_aside(storage, path, keeping_path(directory, run_id))

@@ -24,6 +24,7 @@ from winnow.logdir.commit.journal import (
     read_journal,
 )
 from winnow.logdir.commit.keeping import keeping_path, settle_kept
+from winnow.logdir.commit.kept import kept_path
 from winnow.logdir.commit.leftovers import staging_entries
 from winnow.logdir.commit.recovery import RecoveryReport, recover
 from winnow.logdir.commit.swap import StagedGroup, complete, swap_group
@@ -99,15 +100,18 @@ def put_right(
     staging, journal = found.staging, found.journal
     if trusted_end is not None and journal.end_offset > trusted_end:
         return PutRight(recovered())
+    run_id = staging.rpartition("/")[2].removeprefix(STAGING_PREFIX)
+    keeping = keeping_path(directory, run_id)
+    keeps = storage.exists(keeping)
+    if keeps and not storage.exists(kept_path(directory, run_id)):
+        return PutRight(recovered())  # an earlier Winnow moved it aside, and failed then
     for group in journal.groups:
         if group.files:
             _resume(storage, directory, staging, group)
-    run_id = staging.rpartition("/")[2].removeprefix(STAGING_PREFIX)
-    keeping = keeping_path(directory, run_id)
     recovery = recovered(keep=(staging, keeping))
-    if storage.exists(keeping):
+    if keeps:
         # What was kept of a group that is staged again will be kept again during its swap.
-        settle_kept(storage, directory, run_id=run_id)
+        settle_kept(storage, directory, run_id=run_id, ended=False)
     swapped, finished = _swap_pending(storage, log_dir, topic_partition, found), None
     if swapped is not None and journal.rest is None:
         offsets = {topic_partition: journal.end_offset}
