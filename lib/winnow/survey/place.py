@@ -55,4 +55,4 @@ class Listed:
     lost_bytes: int = 0
     """See `PartitionState.lost_bytes`."""
     logs: tuple[Remembered, ...] = ()
-    """Its logs, of what `winnow.storage.places.listed_in` returned where it was listed."""
+    """The logs that `Storage.listed_in` returned in the task that listed the partition."""
