@@ -57,6 +57,9 @@ def _content() -> Iterator[Content]:
     for file in sorted(resource(f"{CACHE}/jars").iterdir()):
         yield f"{CACHE}/jars/{file.name}", file
     yield from kernels()
+    # Without these marks, lib/set-up.sh removes the kernels there and compiles them again.
+    for file in sorted(resource(f"{CACHE}/numba").glob("warm*")):
+        yield f"{CACHE}/numba/{file.name}", file
     for name in _PINNED.findall(resource("requirements.txt").read_text(encoding="utf-8")):
         for installed, file in needed(files_of(distribution(name)), _NOT_RUN):
             if not (file.suffix == ".jar" and _NEVER_LOADED.match(file.name)):

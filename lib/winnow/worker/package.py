@@ -131,8 +131,8 @@ def _installed(imported: Sequence[str] = IMPORTED) -> list[Distribution]:
                 found=name,
                 hint="Run ./spark-submit.sh package.",
             ) from error
-        needed = [need for need in found[name].requires or () if "extra ==" not in need]
-        wanted += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needed]
+        requires = [need for need in found[name].requires or () if "extra ==" not in need]
+        wanted += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in requires]
     return [found[name] for name in sorted(found)]
 
 
