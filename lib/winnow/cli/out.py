@@ -134,16 +134,16 @@ class Guarded:
 
     def __init__(self, raw: TextIO, keep: Callable[[str], object] | None = None) -> None:
         self.raw = raw
-        self._keep = keep
+        self.keep = keep
         self._rest = ""
 
     def write(self, text: str) -> int:
         shown = printable(redacted(text))
         self.raw.write(shown)
-        if self._keep is not None:
+        if self.keep is not None:
             *lines, self._rest = (self._rest + shown).split("\n")
             for line in filter(None, lines):
-                self._keep(line)
+                self.keep(line)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
@@ -272,7 +272,7 @@ def live_line(line: Callable[[int], str]) -> Status | None:
     console = _console(sys.stderr)
     if not console.is_terminal or console.is_dumb_terminal or _plain():
         return None
-    return console.status(_Live(lambda: line(console.width - _SPINNER)))
+    return _LiveStatus(_Live(lambda: line(console.width - _SPINNER)), console=console)
 
 
 def tell_notes(notes: Iterable[str]) -> None:
@@ -294,6 +294,15 @@ class _Live:
 
     def __rich__(self) -> Text:
         return Text(one_line(redacted(self._line())), no_wrap=True, overflow="ellipsis")
+
+
+class _LiveStatus(Status):
+    def start(self) -> None:
+        """Show the line, and print above it what is written to stderr meanwhile."""
+        before = sys.stderr
+        super().start()  # rich has replaced stderr until `stop`
+        if isinstance(before, Guarded):
+            sys.stderr = cast("TextIO", Guarded(sys.stderr, before.keep))
 
 
 class _Console(Console):

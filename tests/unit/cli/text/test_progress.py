@@ -20,7 +20,8 @@ from tests.twins.encoding import encode_batch
 from winnow.cli.call import Call
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Styled, tell_page
+from winnow.cli.out import Styled, complain, tell_errors, tell_page
+from winnow.cli.outlets import logged
 from winnow.cli.text import progress as progress_module
 from winnow.cli.text.progress import Progress, progress_on_stderr
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, segment_file
@@ -174,6 +175,34 @@ def test_on_a_terminal_the_line_is_live_and_erased_at_the_end(
     shown = written.decode()
     assert "compacting 1 partition: 1 of 2" in shown
     assert shown.rstrip("\r\n").endswith("\x1b[2K")
+
+
+def test_note_beside_the_live_line_is_in_the_log_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    file = tmp_path / "run.log"
+    with (
+        terminal() as (stream, written),
+        redirect_stderr(stream),
+        logged(CommandLine(log_file=str(file))),
+    ):
+        complain("before")
+        with Progress() as progress:
+            assert isinstance(progress._shown, Status)
+            complain("during")
+            tell_errors(["a line", "another line"])
+            with progress.paused():
+                complain("a question")
+            complain("an answer")
+        complain("after")
+    lines = [line.partition("Z ")[2] for line in file.read_text(encoding="utf-8").splitlines()]
+    assert lines == [
+        *("winnow: before", "winnow: during", "a line", "another line"),
+        *("winnow: a question", "winnow: an answer", "winnow: after"),
+    ]
+    shown = written.decode()
+    assert all(line in shown for line in lines)
 
 
 @pytest.fixture
