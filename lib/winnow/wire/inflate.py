@@ -29,6 +29,12 @@ ENOUGH_BYTES = 64 * 2**20
 A task needs at most four times both together, plus 25 bytes per record: a growing block exists
 twice, and so does what is kept of it.
 """
+_LARGE_RECORD_BYTES = 256
+_ENOUGH_LARGE_BYTES = 2 * 2**20
+"""The same for records of so many bytes on disk, on average. Only a record tells where the next one
+begins. So a kernel that goes through them waits for memory at each one, unless all of the part is
+still in the processor's cache.
+"""
 _USUAL_RATIO = 4
 _ALL = 2**62
 
@@ -54,12 +60,15 @@ def inflate_parts(
 ) -> Iterator[RecordBlocks]:
     """Inflate in parts. A part ends when at least `enough` bytes have been decompressed.
 
-    So `enough` and `limit` together bound the size of a part, even if many batches expand a
-    thousandfold. `unread`: one item per batch, true where nobody will read the records of a
-    compressed v2 batch; such a batch is not decompressed.
+    Parts of large records end earlier. So `enough` and `limit` together bound the size of a part,
+    even if many batches expand a thousandfold. `unread`: one item per batch, true where nobody will
+    read the records of a compressed v2 batch; such a batch is not decompressed.
     """
     raw, rows = as_bytes(buf), as_rows(batches)
     skipped = read_only(np.zeros(len(rows), np.bool_) if unread is None else unread)
+    records, size = (int(rows[name].sum(dtype=np.int64)) for name in ("record_count", "size"))
+    if 0 < records * _LARGE_RECORD_BYTES < size:
+        enough = min(enough, _ENOUGH_LARGE_BYTES)
     while len(rows):
         blocks = _inflate(raw, rows, skipped, limit=limit, enough=enough)
         rows, skipped = rows[len(blocks.rows) :], skipped[len(blocks.rows) :]
@@ -79,7 +88,7 @@ def _inflate(
     if not inside:
         raise ValueError("batches are not those of this buffer")
     chosen = np.flatnonzero(compressed & ~unread)
-    sink = Sink(max(1, _USUAL_RATIO * to_read))
+    sink = Sink(max(1, min(_USUAL_RATIO * to_read, 2 * enough)))
     while len(chosen):
         i = int(chosen[0])
         if sink.used >= enough:

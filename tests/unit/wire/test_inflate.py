@@ -1,0 +1,47 @@
+"""The parts in which batches are decompressed."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.twins.encoding import encode_batch
+from tests.unit.wire.logs import log, record
+from winnow.wire.batch import Codec
+from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.inflate import inflate, inflate_parts
+
+MIB = 2**20
+
+
+def batches(codec: Codec, value_bytes: int, *, total: int) -> tuple[Bytes, Rows]:
+    """Return batches of about 16 KiB with `total` bytes of random values, which don't shrink."""
+    rng, some = random.Random(1), max(1, 2**14 // value_bytes)
+    return log(
+        encode_batch(
+            [record(base + i, b"k", rng.randbytes(value_bytes)) for i in range(some)], codec=codec
+        )
+        for base in range(0, total // value_bytes, some)
+    )
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD, Codec.SNAPPY])
+@pytest.mark.parametrize(("value_bytes", "most"), [(1024, 2 * MIB), (100, 64 * MIB)])
+def test_parts_of_large_records_fit_the_cache_of_a_processor(
+    codec: Codec, value_bytes: int, most: int
+) -> None:
+    buf, rows = batches(codec, value_bytes, total=5 * MIB)
+    whole = inflate(buf, rows)
+    parts = list(inflate_parts(buf, rows))
+    assert len(parts) == -(-len(whole.inflated) // most)
+    assert all(len(part.inflated) < most + 2**16 for part in parts)
+    assert b"".join(part.inflated.tobytes() for part in parts) == whole.inflated.tobytes()
+    assert np.concatenate([part.rows for part in parts]).tolist() == rows.tolist()
+
+
+def test_batch_larger_than_a_part_is_a_part_of_its_own() -> None:
+    value = random.Random(2).randbytes(5 * MIB)
+    buf, rows = log([encode_batch([record(i, b"k", value)], codec=Codec.LZ4) for i in range(2)])
+    assert [len(part.rows) for part in inflate_parts(buf, rows)] == [1, 1]
