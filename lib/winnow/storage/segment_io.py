@@ -27,6 +27,8 @@ _SMALL_BYTES = 64 * 2**10
 _EMPTY = np.frombuffer(b"", np.uint8)
 _POPULATE_READ = 22
 """MADV_POPULATE_READ of Linux 5.14, on every processor. Python 3.11 has no name for it."""
+_SENT_BYTES = 4 * 2**20
+"""After so many new bytes of a file the system is asked to write them to the disk."""
 _HARDWARE_POISON = 133
 _UNREADABLE = frozenset({errno.EFAULT, errno.EIO, _HARDWARE_POISON})
 
@@ -215,7 +217,7 @@ class SegmentWriter:
 
     def __init__(self, path: str, *, limit: int | None = None, mtime_ns: int | None = None) -> None:
         self.path = path
-        self.size = 0
+        self.size = self._sent = 0
         self._limit = limit
         self._throttle = current_throttle()
         self._file = Places().new_file(path, mtime_ns=mtime_ns)
@@ -240,6 +242,11 @@ class SegmentWriter:
             self.size += written
             count_io(written=written)
             view = view[written:]
+        if self.size - self._sent >= _SENT_BYTES:
+            # When asked to drop pages that are not on the disk yet, the system starts to write
+            # them. The sync at the end then has less to wait for.
+            drop_cached(self.path)
+            self._sent = self.size
 
     def __enter__(self) -> Self:
         return self

@@ -107,3 +107,18 @@ def test_page_that_cannot_be_loaded_is_an_error(
             with pytest.raises(OSError, match="Input/output"):
                 load(buf, MIB - 1, MIB + 1)
             del buf
+
+
+def test_writing_a_large_file_goes_on_while_the_disk_writes_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system then searches the pages of the file, so not every small write asks it."""
+    asked: list[int] = []
+    path = str(tmp_path / "new")
+    monkeypatch.setattr(
+        segment_io, "drop_cached", lambda path: asked.append(Path(path).stat().st_size)
+    )
+    with SegmentWriter(path) as writer:
+        for _ in range(40):
+            writer.write(bytes(MIB // 2))
+        assert asked == [4 * MIB, 8 * MIB, 12 * MIB, 16 * MIB, 20 * MIB]

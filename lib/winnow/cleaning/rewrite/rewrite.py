@@ -23,7 +23,7 @@ from winnow.scan.chunks import PLAIN_CHUNK_BYTES
 from winnow.state import Segment
 from winnow.storage.io_counters import reading_back
 from winnow.storage.places import Places
-from winnow.storage.segment_io import Bytes, drop_cached, map_range
+from winnow.storage.segment_io import Bytes, map_range
 from winnow.storage.urls import is_remote
 from winnow.wire.batch import HEADER_V2_SIZE, NO_TIMESTAMP
 
@@ -53,9 +53,6 @@ def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
             while piece is not None:
                 log.write(piece)
                 piece = None  # it is large
-                # When asked to drop pages that are not on the disk yet, the system starts to write
-                # them. The sync at the end then has less to wait for.
-                drop_cached(log.path)
                 piece = next(pieces, None)
             synced = written.pop_all()
         verified = files.pop_all()

@@ -27,7 +27,7 @@ from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.policy.config import TopicConfig
 from winnow.state import Segment
 from winnow.storage.places import Places
-from winnow.storage.segment_io import Bytes, drop_cached
+from winnow.storage.segment_io import Bytes
 from winnow.verbs.erase.values import Amount
 from winnow.wire.batch import CONTROL, MAX_MAGIC, NO_PRODUCER
 from winnow.wire.buffers import RecordBlocks, Rows, copied
@@ -118,7 +118,6 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> tuple[StagedGroup, Amoun
                 headers += int(rows["record_count"].sum(dtype=np.int64))
                 index.append(rows, log.size)
                 log.write(data)
-                drop_cached(log.path)
                 del part
         txn_index = None
         if work.segment.txnindex_bytes:
