@@ -57,6 +57,10 @@ another. They need as much memory as one split. A larger group is alone.
 _SCAN_BYTES = 2**28
 _REWRITE_BYTES = 2**30
 """Maximal log bytes of a task, if there are more tasks than cores."""
+_REWRITE_WORTH = 2**28
+"""Log bytes that a task must have before a core gets more than one. A segment is synced and read
+back while the same task writes the next one, and nothing does so between two tasks.
+"""
 _SPOOLED_BUCKETS = 16
 """Maximal buckets of a task: with few keys, a bucket takes less time than a task costs."""
 
@@ -189,7 +193,7 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
     most_records = (1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS
     scans = in_tasks(splits, split_bytes, _SCAN_BYTES)
     by_task = in_tasks(buckets, sum(buckets.values()), most_records, BUCKET_RECORDS)
-    groups = in_tasks(rewrites, read_bytes, _REWRITE_BYTES)
+    groups = in_tasks(rewrites, read_bytes, _REWRITE_BYTES, _REWRITE_WORTH)
     loads = [sum(rewrites[at] for at in task) for task in groups]
     helped = [] if spool is None else left_over(loads, cores=parallelism)
     return _Assignment(
