@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from threading import RLock
 
 from winnow.storage.attributes import remember_made
 from winnow.storage.contract import os_error
@@ -19,6 +20,8 @@ from winnow.storage.guarded import parent_of, status_of
 PRIVATE = 0o600
 """Mode of a new file. `Storage.copy_attributes` gives it the mode of the file that it replaces."""
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_making = RLock()
+"""Held until a new directory has its owner and mode. Before, no other thread may use it."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -66,17 +69,18 @@ def ensure_directories(path: str) -> list[str]:
     """Create this directory and all missing parents. Return what was created, from the top.
     NotADirectoryError if a file is in the way.
     """
-    if _is_dir(path):
-        return []
-    above = os.path.dirname(path.rstrip("/"))
-    made = ensure_directories(above) if above and above != path else []
-    try:
-        create_directory(path)
-    except FileExistsError:  # made by another thread, or a file
-        if not _is_dir(path):
-            raise
-        return made
-    return [*made, path]
+    with _making:
+        if _is_dir(path):
+            return []
+        above = os.path.dirname(path.rstrip("/"))
+        made = ensure_directories(above) if above and above != path else []
+        try:
+            create_directory(path)
+        except FileExistsError:  # made by another process, or a file
+            if not _is_dir(path):
+                raise
+            return made
+        return [*made, path]
 
 
 def _is_dir(path: str) -> bool:

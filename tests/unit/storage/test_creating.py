@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import os
 import stat
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,30 @@ def test_new_directories_inherit_owner_and_mode(log_dir: Path) -> None:
     STORAGE.ensure_dir(f"{log_dir}/.winnow-quarantine-1/deep")
     for name in (".winnow-kept-1", ".winnow-quarantine-1", ".winnow-quarantine-1/deep"):
         assert owner_and_mode(log_dir / name) == (KAFKA, GROUP, 0o750)
+
+
+@as_root
+def test_directory_that_two_threads_need_inherits_owner_and_mode(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second thread comes when the directory exists, and has no owner and mode yet."""
+    mkdir, new = os.mkdir, log_dir / "t-0"
+
+    def put() -> None:
+        STORAGE.ensure_dir(str(new))
+        STORAGE.create(str(new / "file"), b"")
+
+    def also_needed(name: str, mode: int, *, dir_fd: int) -> None:
+        mkdir(name, mode, dir_fd=dir_fd)
+        others.append(pool.submit(put))
+        wait(others, timeout=0.5)
+
+    others: list[Future[None]] = []
+    with ThreadPoolExecutor() as pool:
+        monkeypatch.setattr(os, "mkdir", also_needed)
+        STORAGE.ensure_dir(str(new))
+    others[0].result()
+    assert owner_and_mode(new) == owner_and_mode(log_dir)
 
 
 @as_root
