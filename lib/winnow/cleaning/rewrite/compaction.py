@@ -59,7 +59,12 @@ _REWRITE_BYTES = 2**30
 """Maximal log bytes of a task, if there are more tasks than cores."""
 _REWRITE_WORTH = 2**28
 """Log bytes that a task must have before a core gets more than one. A segment is synced and read
-back while the same task writes the next one, and nothing does so between two tasks.
+back while the same task writes the next one, and nothing does so between two tasks. This is for
+one machine, where idle cores help with a segment. Elsewhere only other tasks keep them busy.
+"""
+_RESOLVED_BY_REWRITE = 2**19
+"""Maximal records of a partition whose keys the task resolves that rewrites all of its groups. Its
+keys are prefetched. A stage to resolve them would take longer to begin than its work.
 """
 _SPOOLED_BUCKETS = 16
 """Maximal buckets of a task: with few keys, a bucket takes less time than a task costs."""
@@ -75,8 +80,10 @@ class _Assignment:
 
     scans: list[list[_At]]
     """The splits of each scan task: those without prefetched keys."""
+    resolved_by_rewrite: frozenset[int]
+    """Partitions that have no resolve task, see `_RESOLVED_BY_REWRITE`."""
     buckets: list[list[_At]]
-    """Of each resolve task; `bucket_task`: the task of each."""
+    """Of each resolve task; `bucket_task`: the task of each. None if no partition has one."""
     groups: list[list[_At]]
     """Of each rewrite task; `group_task`: the task of each."""
     bucket_task: dict[_At, int]
@@ -110,11 +117,8 @@ def run_compaction(
         job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
         assignment = _assign(job, sc.defaultParallelism, spool)
         shared = sc.broadcast((job, assignment, spool, sheet.path))
-        stages = (
-            _scanned(sc, shared, assignment)
-            .mapPartitionsWithIndex(in_task(partial(_resolve, shared)))
-            .partitionBy(len(assignment.groups), int)
-            .mapPartitionsWithIndex(in_task(partial(_finish, shared, weighs=weighs)))
+        stages = _resolved(sc, shared, assignment).mapPartitionsWithIndex(
+            in_task(partial(_finish, shared, weighs=weighs))
         )
         tasks = len(assignment.scans) + len(assignment.buckets) + len(assignment.groups)
         doing = "weighing" if weighs else "compacting"
@@ -172,8 +176,6 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
             if split.keys is None:
                 split_bytes += split.end - split.start
                 splits[number, at] = split.end - split.start + ITEM_BYTES
-        for bucket in range(partition.buckets):
-            buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
             read = 0 if group.stays else sum(segment.log_bytes for segment in group.segments)
             read_bytes += read
@@ -190,21 +192,48 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
         )
         return packed([*costs], [*costs.values()], tasks=tasks)
 
-    most_records = (1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS
     scans = in_tasks(splits, split_bytes, _SCAN_BYTES)
+    worth = 0 if spool is None else _REWRITE_WORTH
+    groups = in_tasks(rewrites, read_bytes, _REWRITE_BYTES, worth)
+    group_task = {at: task for task, some in enumerate(groups) for at in some}
+    by_rewrite = frozenset(
+        number
+        for number, partition in enumerate(job.partitions)
+        if partition.records <= _RESOLVED_BY_REWRITE
+        and all(split.keys is not None for split in partition.splits)
+        and len({group_task[number, at] for at in range(len(partition.groups))}) == 1
+    )
+    for number, partition in enumerate(job.partitions):
+        if number not in by_rewrite:
+            for bucket in range(partition.buckets):
+                buckets[number, bucket] = partition.records // partition.buckets
+    most_records = (1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS
     by_task = in_tasks(buckets, sum(buckets.values()), most_records, BUCKET_RECORDS)
-    groups = in_tasks(rewrites, read_bytes, _REWRITE_BYTES, _REWRITE_WORTH)
     loads = [sum(rewrites[at] for at in task) for task in groups]
     helped = [] if spool is None else left_over(loads, cores=parallelism)
     return _Assignment(
         scans=scans if splits else [],
-        buckets=by_task,
+        resolved_by_rewrite=by_rewrite,
+        buckets=by_task if buckets else [],
         groups=groups,
         bucket_task={at: task for task, some in enumerate(by_task) for at in some},
-        group_task={at: task for task, some in enumerate(groups) for at in some},
+        group_task=group_task,
         cores=Cores(spool, parallelism) if spool is not None and helped else None,
         helped=frozenset(helped),
         pieces=pieces,
+    )
+
+
+def _resolved(
+    sc: SparkContext, shared: _Shared, assignment: _Assignment
+) -> RDD[tuple[int, tuple[int, int, _Kept]]]:
+    """Return what rewrite tasks are sent."""
+    if not assignment.buckets:
+        return sc.parallelize((), len(assignment.groups))
+    return (
+        _scanned(sc, shared, assignment)
+        .mapPartitionsWithIndex(in_task(partial(_resolve, shared)))
+        .partitionBy(len(assignment.groups), int)
     )
 
 
@@ -233,12 +262,10 @@ def _scan(
             yield assignment.bucket_task[partition, 0], (partition, 0, failure(error))
 
 
-def _read_ahead(
-    job: CompactionJob, assignment: _Assignment, task: int
-) -> Iterator[tuple[int, int, _Item]]:
-    """Yield the prefetched keys of a resolve task, and a failure for keys that can't be read."""
+def _read_ahead(job: CompactionJob, wanted: Iterable[_At]) -> Iterator[tuple[int, int, _Item]]:
+    """Yield the prefetched keys of these buckets, and a failure for keys that can't be read."""
     mine: dict[int, list[int]] = defaultdict(list)
-    for partition, bucket in assignment.buckets[task]:
+    for partition, bucket in wanted:
         mine[partition].append(bucket)
     for partition, buckets in mine.items():
         try:
@@ -255,15 +282,25 @@ def _resolve(
 ) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
     """Yield (rewrite task, (partition, group, survivors)). A failure goes to each group."""
     job, assignment, spool, _ = shared.value
+    sent = (item for _, item in items)
+    ahead = _read_ahead(job, assignment.buckets[task])
+    for partition, group, kept in _survivors(job, chain(sent, ahead), spool):
+        yield assignment.group_task[partition, group], (partition, group, kept)
 
-    def to_all(partition: int, why: Failure) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
+
+def _survivors(
+    job: CompactionJob, items: Iterable[tuple[int, int, _Item]], spool: str | None
+) -> Iterator[tuple[int, int, _Kept]]:
+    """Resolve all of these buckets. Yield (partition, group, survivors), a failure to each group of
+    its partition.
+    """
+
+    def to_all(partition: int, why: Failure) -> Iterator[tuple[int, int, _Kept]]:
         for group in range(len(job.partitions[partition].groups)):
-            yield assignment.group_task[partition, group], (partition, group, why)
+            yield partition, group, why
 
     blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
-    for partition, bucket, item in chain(
-        (item for _, item in items), _read_ahead(job, assignment, task)
-    ):
+    for partition, bucket, item in items:
         if isinstance(item, Failure):
             yield from to_all(partition, item)
         else:
@@ -276,8 +313,7 @@ def _resolve(
         try:
             for kept in resolve_bucket(together, spool, with_keys=work.summaries is not None):
                 if kept.split < len(work.splits) - work.following:
-                    group = group_of[kept.split]
-                    yield assignment.group_task[partition, group], (partition, group, kept)
+                    yield partition, group_of[kept.split], kept
         except FAILS_ONE_PARTITION as error:
             yield from to_all(partition, failure(error))
 
@@ -291,13 +327,18 @@ def _finish(
 ) -> Iterator[tuple[_At, Outcome]]:
     """Yield ((partition, group), outcome) for every group of this task."""
     job, assignment, _, ticks = shared.value
+    mine = assignment.groups[task]
     kept: dict[_At, list[_Kept]] = defaultdict(list)
-    for _, (partition, group, item) in items:
-        kept[partition, group].append(item)
+    unresolved = {partition for partition, _ in mine} & assignment.resolved_by_rewrite
+
+    def keep(survivors: Iterable[tuple[int, int, _Kept]]) -> None:
+        for partition, group, item in survivors:
+            kept[partition, group].append(item)
+
+    keep(item for _, item in items)
     own, shared_out = (
         (None, assignment.cores) if task in assignment.helped else (assignment.cores, None)
     )
-    mine = assignment.groups[task]
 
     def begin(at: _At) -> tuple[int, Callable[[], Outcome]]:
         """Process a group. Return its log bytes and the rest of the work, which any thread may do:
@@ -306,6 +347,10 @@ def _finish(
         partition, number = at
         work = job.partitions[partition]
         group = work.groups[number]
+        if partition in unresolved:
+            unresolved.remove(partition)
+            wanted = [(partition, bucket) for bucket in range(work.buckets)]
+            keep(_survivors(job, _read_ahead(job, wanted), None))
         survivors = all_or_failure(kept.pop(at, []))
         if isinstance(survivors, Failure):
             return 0, lambda: survivors
