@@ -30,7 +30,7 @@ def test_each_phase_has_its_jobs_and_bytes_and_they_add_up(
 ) -> None:
     """Few keys are resolved by the task that rewrites their records, without a shuffle."""
     if shuffled:
-        monkeypatch.setattr("winnow.cleaning.rewrite.compaction._RESOLVED_BY_REWRITE", 0)
+        monkeypatch.setattr("winnow.cleaning.rewrite.assignment._RESOLVED_BY_REWRITE", 0)
     sc = spark.sparkContext
     sc.parallelize([1], 1).count()  # of somebody else
     with profiling(sc, earlier=[Mark("before", 1)]) as profiler:

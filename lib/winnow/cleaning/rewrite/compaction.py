@@ -18,27 +18,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from winnow.cleaning.request import Request
+from winnow.cleaning.rewrite.assignment import Assignment, At, assign
 from winnow.cleaning.rewrite.cleaned import CleanedGroup, unread
 from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group, weigh_group
 from winnow.cleaning.space import waves
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.runtime.cores import Cores, one_of
+from winnow.runtime.cores import one_of
 from winnow.runtime.failed_job import each_survived
 from winnow.runtime.failure import Failure, all_or_failure, failure
-from winnow.runtime.packing import ITEM_BYTES, TASKS_PER_CORE, left_over, packed, task_count
+from winnow.runtime.packing import TASKS_PER_CORE
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.side_by_side import in_background
 from winnow.runtime.spool import spooling
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
-from winnow.scan.job import BUCKET_RECORDS, CompactionJob, PartitionJob
+from winnow.scan.job import CompactionJob, PartitionJob
 from winnow.scan.prefetch import blobs_of
 from winnow.scan.resolve import Survivors, resolve_bucket
 from winnow.scan.scan import KeyBlob, scan_split
@@ -54,52 +54,12 @@ _BACKGROUND_BYTES = 2**26
 """So many groups with so many log bytes together are synced and read back while the task writes
 another. They need as much memory as one split. A larger group is alone.
 """
-_SCAN_BYTES = 2**28
-_REWRITE_BYTES = 2**30
-"""Maximal log bytes of a task, if there are more tasks than cores."""
-_REWRITE_WORTH = 2**28
-"""Log bytes that a task must have before a core gets more than one. A segment is synced and read
-back while the same task writes the next one, and nothing does so between two tasks. This is for
-one machine, where idle cores help with a segment. Elsewhere only other tasks keep them busy.
-"""
-_RESOLVED_BY_REWRITE = 2**19
-"""Maximal records of a partition whose keys the task resolves that rewrites all of its groups. Its
-keys are prefetched. A stage to resolve them would take longer to begin than its work.
-"""
-_SPOOLED_BUCKETS = 16
-"""Maximal buckets of a task: with few keys, a bucket takes less time than a task costs."""
-
-
-_At = tuple[int, int]
-"""Number of a partition in the job, and of a split, bucket or group in the partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Assignment:
-    """Which task does what."""
-
-    scans: list[list[_At]]
-    """The splits of each scan task: those without prefetched keys."""
-    resolved_by_rewrite: frozenset[int]
-    """Partitions that have no resolve task, see `_RESOLVED_BY_REWRITE`."""
-    buckets: list[list[_At]]
-    """Of each resolve task; `bucket_task`: the task of each. None if no partition has one."""
-    groups: list[list[_At]]
-    """Of each rewrite task; `group_task`: the task of each."""
-    bucket_task: dict[_At, int]
-    group_task: dict[_At, int]
-    cores: Cores | None
-    """Shared among the rewrites, if any is `helped`."""
-    helped: frozenset[int]
-    """Rewrite tasks that end when other cores are idle, which then help with their groups."""
-    pieces: dict[_At, int]
-    """The number of each split among all, for progress."""
 
 
 _Item = KeyBlob | Failure
 _Kept = Survivors | Failure
 Outcome = CleanedGroup | Failure
-_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, str | None, str]]"
+_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, Assignment, str | None, str]]"
 """The directory for blobs (`winnow.runtime.spool`), and the path of the tick sheet."""
 
 
@@ -115,7 +75,7 @@ def run_compaction(
         spooling(sc) as spool,
     ):
         job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
-        assignment = _assign(job, sc.defaultParallelism, spool)
+        assignment = assign(job, sc.defaultParallelism, spool)
         shared = sc.broadcast((job, assignment, spool, sheet.path))
         stages = _resolved(sc, shared, assignment).mapPartitionsWithIndex(
             in_task(partial(_finish, shared, weighs=weighs))
@@ -165,67 +125,8 @@ def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], request: Request) -> l
     ]
 
 
-def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignment:
-    """Assign all work to tasks. `parallelism`: cores. `spool`: see `winnow.runtime.spool`."""
-    pieces: dict[_At, int] = {}
-    splits, buckets, rewrites = dict[_At, int](), dict[_At, int](), dict[_At, int]()
-    split_bytes = read_bytes = 0
-    for number, partition in enumerate(job.partitions):
-        for at, split in enumerate(partition.splits):
-            pieces[number, at] = len(pieces)
-            if split.keys is None:
-                split_bytes += split.end - split.start
-                splits[number, at] = split.end - split.start + ITEM_BYTES
-        for at, group in enumerate(partition.groups):
-            read = 0 if group.stays else sum(segment.log_bytes for segment in group.segments)
-            read_bytes += read
-            # Fewer of the older records survive. The latest groups write the most, so they begin
-            # first.
-            written = read * (at + 1) // len(partition.groups)
-            rewrites[number, at] = read + written + ITEM_BYTES
-
-    def in_tasks(
-        costs: dict[_At, int], total: int, per_task: int, worth: int = 0
-    ) -> list[list[_At]]:
-        tasks = task_count(
-            total, per_task=per_task, items=len(costs), parallelism=parallelism, worth=worth
-        )
-        return packed([*costs], [*costs.values()], tasks=tasks)
-
-    scans = in_tasks(splits, split_bytes, _SCAN_BYTES)
-    worth = 0 if spool is None else _REWRITE_WORTH
-    groups = in_tasks(rewrites, read_bytes, _REWRITE_BYTES, worth)
-    group_task = {at: task for task, some in enumerate(groups) for at in some}
-    by_rewrite = frozenset(
-        number
-        for number, partition in enumerate(job.partitions)
-        if partition.records <= _RESOLVED_BY_REWRITE
-        and all(split.keys is not None for split in partition.splits)
-        and len({group_task[number, at] for at in range(len(partition.groups))}) == 1
-    )
-    for number, partition in enumerate(job.partitions):
-        if number not in by_rewrite:
-            for bucket in range(partition.buckets):
-                buckets[number, bucket] = partition.records // partition.buckets
-    most_records = (1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS
-    by_task = in_tasks(buckets, sum(buckets.values()), most_records, BUCKET_RECORDS)
-    loads = [sum(rewrites[at] for at in task) for task in groups]
-    helped = [] if spool is None else left_over(loads, cores=parallelism)
-    return _Assignment(
-        scans=scans if splits else [],
-        resolved_by_rewrite=by_rewrite,
-        buckets=by_task if buckets else [],
-        groups=groups,
-        bucket_task={at: task for task, some in enumerate(by_task) for at in some},
-        group_task=group_task,
-        cores=Cores(spool, parallelism) if spool is not None and helped else None,
-        helped=frozenset(helped),
-        pieces=pieces,
-    )
-
-
 def _resolved(
-    sc: SparkContext, shared: _Shared, assignment: _Assignment
+    sc: SparkContext, shared: _Shared, assignment: Assignment
 ) -> RDD[tuple[int, tuple[int, int, _Kept]]]:
     """Return what rewrite tasks are sent."""
     if not assignment.buckets:
@@ -238,7 +139,7 @@ def _resolved(
 
 
 def _scanned(
-    sc: SparkContext, shared: _Shared, assignment: _Assignment
+    sc: SparkContext, shared: _Shared, assignment: Assignment
 ) -> RDD[tuple[int, tuple[int, int, _Item]]]:
     """Return what resolve tasks are sent. Prefetched keys are not: the task knows their files."""
     scans = assignment.scans
@@ -249,7 +150,7 @@ def _scanned(
 
 
 def _scan(
-    shared: _Shared, items: Iterable[list[_At]]
+    shared: _Shared, items: Iterable[list[At]]
 ) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
     """Yield (resolve task, (partition, bucket, keys)). A failure goes to the first bucket."""
     job, assignment, spool, ticks = shared.value
@@ -262,7 +163,7 @@ def _scan(
             yield assignment.bucket_task[partition, 0], (partition, 0, failure(error))
 
 
-def _read_ahead(job: CompactionJob, wanted: Iterable[_At]) -> Iterator[tuple[int, int, _Item]]:
+def _read_ahead(job: CompactionJob, wanted: Iterable[At]) -> Iterator[tuple[int, int, _Item]]:
     """Yield the prefetched keys of these buckets, and a failure for keys that can't be read."""
     mine: dict[int, list[int]] = defaultdict(list)
     for partition, bucket in wanted:
@@ -299,7 +200,7 @@ def _survivors(
         for group in range(len(job.partitions[partition].groups)):
             yield partition, group, why
 
-    blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
+    blobs: dict[At, list[KeyBlob]] = defaultdict(list)
     for partition, bucket, item in items:
         if isinstance(item, Failure):
             yield from to_all(partition, item)
@@ -324,11 +225,11 @@ def _finish(
     items: Iterable[tuple[int, tuple[int, int, _Kept]]],
     *,
     weighs: bool,
-) -> Iterator[tuple[_At, Outcome]]:
+) -> Iterator[tuple[At, Outcome]]:
     """Yield ((partition, group), outcome) for every group of this task."""
     job, assignment, _, ticks = shared.value
     mine = assignment.groups[task]
-    kept: dict[_At, list[_Kept]] = defaultdict(list)
+    kept: dict[At, list[_Kept]] = defaultdict(list)
     unresolved = {partition for partition, _ in mine} & assignment.resolved_by_rewrite
 
     def keep(survivors: Iterable[tuple[int, int, _Kept]]) -> None:
@@ -340,7 +241,7 @@ def _finish(
         (None, assignment.cores) if task in assignment.helped else (assignment.cores, None)
     )
 
-    def begin(at: _At) -> tuple[int, Callable[[], Outcome]]:
+    def begin(at: At) -> tuple[int, Callable[[], Outcome]]:
         """Process a group. Return its log bytes and the rest of the work, which any thread may do:
         it needs little memory or time of a core.
         """
