@@ -35,19 +35,19 @@ def _stronger(topic: str, config: TopicConfig, own: TopicConfig) -> Iterator[str
         yield _words("log.cleaner.enable", "true", "false")
     if is_tiered(topic, own) and not is_tiered(topic, config) and not gained:
         yield "the topic has no remote storage instead of remote storage"
-    for applies, key in (
-        (deletes, "retention.ms"),
-        (deletes, "retention.bytes"),
-        (compacts, "delete.retention.ms"),
-        (compacts, "min.compaction.lag.ms"),
+    for applies, key, kept in (
+        (deletes, "retention.ms", _limit),
+        (deletes, "retention.bytes", _limit),
+        (compacts, "delete.retention.ms", int),
+        (compacts, "min.compaction.lag.ms", int),
     ):
         value, before = (getattr(one, BY_TOPIC_NAME[key].attribute) for one in (config, own))
-        if applies and _limit(value) < _limit(before):
+        if applies and kept(value) < kept(before):
             yield _words(key, value, before)
 
 
 def _limit(value: int) -> float:
-    """A negative limit is none."""
+    """A negative limit of retention is none."""
     return math.inf if value < 0 else value
 
 

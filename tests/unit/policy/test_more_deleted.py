@@ -9,6 +9,7 @@ from winnow.policy.describe import parse_topic_configs
 from winnow.policy.more_deleted import deletes_more
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings, parse_set, parse_topic_set
+from winnow.policy.versions import ANY_VERSION, KafkaVersion, KnownVersion
 
 OWN = {
     "compacted": "cleanup.policy=compact min.compaction.lag.ms=1000",
@@ -18,7 +19,9 @@ OWN = {
 }
 
 
-def found(topic: str, *options: str, server: str = "") -> tuple[str, ...]:
+def found(
+    topic: str, *options: str, server: str = "", kafka: KnownVersion = ANY_VERSION
+) -> tuple[str, ...]:
     """`options`: `KEY=VALUE` of this topic, or `--set KEY=VALUE`."""
     lines = (f"{name} {pair}\n" for name, pairs in OWN.items() for pair in pairs.split())
     settings = Settings(
@@ -28,6 +31,7 @@ def found(topic: str, *options: str, server: str = "") -> tuple[str, ...]:
         topic_sets=[
             parse_topic_set(f"{topic}:{one}") for one in options if not one.startswith("--set")
         ],
+        kafka=kafka,
     )
     config = settings.resolve(topic)
     assert isinstance(config, TopicConfig)
@@ -51,6 +55,13 @@ def found(topic: str, *options: str, server: str = "") -> tuple[str, ...]:
 def test_option_that_deletes_more_is_found(topic: str, option: str, words: str) -> None:
     (one,) = found(topic, option)
     assert words in one
+
+
+def test_negative_delete_retention_deletes_more_where_brokers_accept_it() -> None:
+    old = KafkaVersion.parse("3.2")
+    option = "--set log.cleaner.delete.retention.ms=-1"
+    (one,) = found("compacted", option, kafka=KnownVersion(old, old, "given"))
+    assert "delete.retention.ms=-1 instead of 86400000" in one
 
 
 @pytest.mark.parametrize(
