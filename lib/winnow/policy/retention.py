@@ -29,8 +29,9 @@ def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> Rete
         f"log start offset {start}: {{}}": lambda n: n + 1 < len(segments) and ends[n] <= start
     }
     if config.cleanup_delete and config.retention_bytes >= 0:
+        surplus = state.whole_bytes - config.retention_bytes
         rules[f"retention.bytes {size(config.retention_bytes)}: {{}}"] = lambda n: (
-            state.whole_bytes - deleted_bytes[n] >= config.retention_bytes
+            deleted_bytes[n] <= surplus
         )
     if config.cleanup_delete and config.retention_ms >= 0:
         rules[f"retention.ms: {{}} older than {duration(config.retention_ms)}"] = lambda n: (
