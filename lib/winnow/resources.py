@@ -33,10 +33,14 @@ def user_dir(variable: str = "XDG_CACHE_HOME", default: str = ".cache") -> Path 
 
 
 def user_state_dir(name: str) -> Path:
-    """Return where results of runs are kept. Raises RuntimeError if the user has no home."""
+    """Return where results of runs are kept. Raises UsageError if the user has no home."""
     state = user_dir("XDG_STATE_HOME", ".local/state")
     if state is None:
-        raise RuntimeError("Could not determine home directory.")
+        raise UsageError(
+            f"there is no directory for {name}",
+            found="no home directory",
+            hint="Set XDG_STATE_HOME to a directory of your own.",
+        )
     return state / name
 
 

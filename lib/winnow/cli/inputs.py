@@ -32,7 +32,7 @@ def key_summaries_of(request: CommandLine, ledger: str | None) -> str | None:
     local = None if ledger is None else local_path(ledger)
     try:
         return f"{local or user_state_dir('ledger')}/{KEY_SUMMARIES}"
-    except RuntimeError:  # a user without a home
+    except UsageError:  # a user without a home
         return None
 
 

@@ -29,7 +29,7 @@ def default_ledger() -> str:
     """
     try:
         return os.environ.get("WINNOW_LEDGER") or str(user_state_dir("ledger"))
-    except RuntimeError as error:
+    except UsageError as error:
         raise UsageError(
             "there is no directory for the ledger",
             found="no home directory",

@@ -47,3 +47,10 @@ def test_reports_directory_is_in_the_users_state(
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("XDG_STATE_HOME", state)
     assert str(user_state_dir("reports")) == f"{place}/winnow/reports"
+
+
+def test_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.raises(UsageError, match=r"no directory for reports.*no home.*XDG_STATE_HOME"):
+        user_state_dir("reports")
