@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -31,12 +31,14 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.storage.local import LocalStorage
+from winnow.verbs.verify import logs
 from winnow.verbs.verify.directories import find_log_dirs
 from winnow.verbs.verify.findings import Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogFile, check_log
-from winnow.wire.batch import HEADER_V2_SIZE
-from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
+from winnow.wire.batch import HEADER_V2_SIZE, Codec
+from winnow.wire.buffers import Bytes, RecordBlocks, Rows
+from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, inflate_parts
 from winnow.wire.plain import Record
 
 NAME = "c-4p-1"
@@ -349,6 +351,33 @@ def test_unreadable_bytes_are_reported(tmp_path: Path) -> None:
     # Rounded to pages: a page with a bad sector cannot be read at all.
     assert sizes[bad] - 4096 < found.position == sizes[(found.first_offset or 0) // 5] <= sizes[bad]
     assert check.sound_bytes == found.position
+
+
+def test_batch_that_cannot_be_decompressed_is_found_without_reading_each_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most of the time of a call passes before and after the small batches."""
+    batches = [batch(first, first, codec=Codec.GZIP) for first in range(1000)]
+    damaged = Log(partition(tmp_path / "t-0", {0: batches}), 0)
+    damaged.replace_payload(300, bytes(40))
+    calls: list[int] = []
+
+    def counted(data: Bytes, rows: Rows, *, limit: int) -> Iterator[RecordBlocks]:
+        calls.append(len(rows))
+        return inflate_parts(data, rows, limit=limit)
+
+    monkeypatch.setattr(logs, "inflate_parts", counted)
+    log = LogFile(
+        scope=Scope(str(tmp_path), "t-0", "t", 0),
+        name=segment_file(0, LOG),
+        size=len(damaged.data),
+        base_offset=0,
+    )
+    check = check_log(LocalStorage(), log, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+    [found] = check.findings
+    assert (found.kind, found.position) == (Kind.RECORDS, damaged.position(300))
+    assert check.checked.records == 999
+    assert len(calls) < 30
 
 
 def test_missing_or_repeated_log_directory_is_refused(log_dir: Path, tmp_path: Path) -> None:

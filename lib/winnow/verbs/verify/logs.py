@@ -223,15 +223,18 @@ class _Reader:
             self._events_known &= bool(readable.all())
 
     def _inflated(self, piece: Piece, rows: Rows) -> Iterator[RecordBlocks]:
-        """Decompress batches, together if possible, or else one by one."""
+        """Decompress batches, together if possible. Halve the batches to find and report the ones
+        that can't be decompressed: a call for each batch takes ten times as long.
+        """
         try:
             for blocks in inflate_parts(piece.data, rows, limit=self._limit):
                 yield blocks
                 rows = rows[len(blocks.rows) :]
         except CorruptLogError as error:
             if len(rows) > 1:
-                for i in range(len(rows)):
-                    yield from self._inflated(piece, rows[i : i + 1])
+                half = len(rows) // 2
+                yield from self._inflated(piece, rows[:half])
+                yield from self._inflated(piece, rows[half:])
                 return
             kind = Kind.OVERSIZED if isinstance(error, OversizedBatchError) else Kind.RECORDS
             self._on_batch(kind, piece, rows[0], error.what)
@@ -243,8 +246,9 @@ class _Reader:
             self._events.append(events_of(piece.data, path, rows, log_start_offset=start))
         except CorruptLogError as error:
             if len(rows) > 1:
-                for i in range(len(rows)):
-                    self._gather(piece, rows[i : i + 1])
+                half = len(rows) // 2
+                self._gather(piece, rows[:half])
+                self._gather(piece, rows[half:])
                 return
             self._on_batch(Kind.RECORDS, piece, rows[0], error.what)
             self._events_known = False
