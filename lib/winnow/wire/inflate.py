@@ -35,7 +35,7 @@ _ENOUGH_LARGE_BYTES = 2 * 2**20
 begins. So a kernel that goes through them waits for memory at each one, unless all of the part is
 still in the processor's cache.
 """
-_USUAL_RATIO = 4
+_USUAL_RATIO, _HIGH_RATIO = 4, 16
 _ALL = 2**62
 
 
@@ -88,7 +88,9 @@ def _inflate(
     if not inside:
         raise ValueError("batches are not those of this buffer")
     chosen = np.flatnonzero(compressed & ~unread)
-    sink = Sink(max(1, min(_USUAL_RATIO * to_read, 2 * enough)))
+    # The last batch of a part may be large. Without room for it, it would be decompressed again.
+    largest = int((end - begin)[chosen].max(initial=0))
+    sink = Sink(max(1, min(_USUAL_RATIO * to_read, enough + max(enough, _HIGH_RATIO * largest))))
     while len(chosen):
         i = int(chosen[0])
         if sink.used >= enough:

@@ -10,8 +10,10 @@ import pytest
 from tests.twins.encoding import encode_batch
 from tests.unit.wire.logs import log, record
 from winnow.wire.batch import Codec
-from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.buffers import Buffer, Bytes, Rows
+from winnow.wire.codecs import decompress_into
 from winnow.wire.inflate import inflate, inflate_parts
+from winnow.wire.sink import Sink
 
 MIB = 2**20
 
@@ -45,3 +47,27 @@ def test_batch_larger_than_a_part_is_a_part_of_its_own() -> None:
     value = random.Random(2).randbytes(5 * MIB)
     buf, rows = log([encode_batch([record(i, b"k", value)], codec=Codec.LZ4) for i in range(2)])
     assert [len(part.rows) for part in inflate_parts(buf, rows)] == [1, 1]
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_batches_larger_than_a_part_are_decompressed_only_once(
+    codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without room for a batch, a kernel gives up, and `decompress_into` begins anew."""
+    rng = random.Random(3)
+    buf, rows = log(
+        encode_batch(
+            [record(base + i, b"k", 3 * rng.randbytes(1400)) for i in range(1000)], codec=codec
+        )
+        for base in range(0, 3000, 1000)
+    )
+    again: list[Codec] = []
+
+    def begin_anew(sink: Sink, codec: Codec, payload: Buffer, *, limit: int) -> None:
+        again.append(codec)
+        decompress_into(sink, codec, payload, limit=limit)
+
+    monkeypatch.setattr("winnow.wire.inflate.decompress_into", begin_anew)
+    parts = list(inflate_parts(buf, rows))
+    assert [len(part.rows) for part in parts] == [1, 1, 1]
+    assert again == []
