@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TypeAlias
 
 from winnow.errors import CorruptLogError
@@ -65,9 +65,14 @@ def update_offset_checkpoint(
 _Updates: TypeAlias = Mapping[TopicPartition, int | None]
 
 
-@cache
-def _writes_of(path: str) -> JointWrites[tuple[Storage, _Updates]]:
-    return JointWrites(partial(_update, path))
+_Writes: TypeAlias = JointWrites[tuple[Storage, _Updates]]
+_WRITES: dict[str, _Writes] = {}
+"""By path of the checkpoint."""
+
+
+def _writes_of(path: str) -> _Writes:
+    # Not `functools.cache`: it gives one each to two threads that ask first at the same time.
+    return _WRITES.setdefault(path, JointWrites(partial(_update, path)))
 
 
 def _update(

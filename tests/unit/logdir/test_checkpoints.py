@@ -7,12 +7,15 @@ import os
 import random
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from winnow.errors import CorruptLogError
+from winnow.logdir import checkpoints
 from winnow.logdir.checkpoints import (
     _writes_of,
     fold_leader_epochs,
@@ -21,6 +24,7 @@ from winnow.logdir.checkpoints import (
     update_offset_checkpoint,
     write_leader_epochs,
 )
+from winnow.runtime.joint_writes import JointWrites
 from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
@@ -81,6 +85,23 @@ def test_threads_update_one_file_together(tmp_path: Path) -> None:
         **{TopicPartition("t", number): number for number in range(64)},
     }
     assert storage.writes < 64
+
+
+def test_threads_that_write_a_checkpoint_first_share_its_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+
+    class Meeting(JointWrites[Any]):
+        def __init__(self, write: Callable[..., Sequence[bool]]) -> None:
+            both.wait(30)
+            super().__init__(write)
+
+    monkeypatch.setattr(checkpoints, "JointWrites", Meeting)
+    path = _file(tmp_path, "0\n1\na 0 7\n")
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(_writes_of, [path, path])
+    assert one is other
 
 
 def test_write_that_failed_halfway_is_synced_by_the_retry(tmp_path: Path) -> None:
