@@ -28,7 +28,7 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.cleaning.rewrite import compaction
+from winnow.cleaning.rewrite import assignment, compaction
 from winnow.cleaning.rewrite.compaction import Outcome, run_compaction
 from winnow.errors import NoSpaceError
 from winnow.runtime.progress import Progress
@@ -106,11 +106,20 @@ def lying_in(path: str, keys: StoredKeys) -> StoredKeys:
     )
 
 
-@pytest.mark.parametrize("left", [0, 8])
+@pytest.mark.parametrize(("left", "shuffled"), [(0, False), (8, False), (8, True)])
 def test_lost_prefetched_keys_affect_only_their_partition(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    left: int,
+    shuffled: bool,
 ) -> None:
-    """`left`: the number of bytes that remain of them. Others may be in the same files."""
+    """`left`: the number of bytes that remain of them. Others may be in the same files. `shuffled`:
+    another task than the one that rewrites records resolves their keys.
+    """
+    if shuffled:
+        monkeypatch.setattr(assignment, "_RESOLVED_BY_REWRITE", 0)
     log_dir = two_partitions(tmp_path / "d")
     for number in range(8):  # or one segment would outweigh all others
         add_partition(log_dir, f"more-{number}", "c-4p-1")
