@@ -60,14 +60,16 @@ def exit_code(result: RunResult) -> int:
     return 3 if any(partition.error is not None for partition in result.partitions) else 0
 
 
-def unpack() -> Path:
-    """Return a writable copy of the bundled log directory, in a new temporary directory."""
+def unpack(beneath: str | None = None) -> Path:
+    """Return a writable copy of the bundled log directory in a new directory `beneath`; in the
+    system's one for temporary files by default.
+    """
     archive = DATA / "log-dir.tar.gz"
     if not archive.is_file():
         raise WinnowError(
             "the demo's data is missing", where=str(archive), hint="Install Winnow again."
         )
-    scratch = Path(tempfile.mkdtemp(prefix="winnow-demo-"))
+    scratch = Path(tempfile.mkdtemp(prefix="winnow-demo-", dir=beneath))
     with tarfile.open(archive) as tar:
         # Python 3.11 has filters from 3.11.4 on. The archive is ours, so it needs none before.
         tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
