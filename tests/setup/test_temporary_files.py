@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,12 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def log_dir() -> Path:
-    """A log directory outside /tmp."""
-    place = ROOT / ".cache" / "tests" / "temporary-files"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    return unpack(str(place))
+def log_dir() -> Iterator[Path]:
+    """A log directory outside /tmp, of this process alone: others run other tests of this file."""
+    places = ROOT / ".cache" / "tests"
+    places.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="temporary-files-", dir=places) as place:
+        yield unpack(place)
 
 
 CHECKOUT = [str(ROOT / "spark-submit.sh")]
