@@ -14,7 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.crash.logs import leftovers
-from tests.crash.replay import CrashPoint, RecordingStorage, crash_points
+from tests.crash.replay import (
+    CrashPoint,
+    RecordingStorage,
+    crash_points,
+)
 from tests.crash.runs import CrashRun, checkpoint_entry, must_hold
 from tests.fixtures.data import copy_tree
 from winnow.errors import CorruptLogError
@@ -52,6 +56,13 @@ def is_given_up(done: PutRight) -> bool:
 
 def has_journal(root: Path) -> bool:
     return bool(list((root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}")))
+
+
+def first_with_journal(run: CrashRun, scratch: Path) -> CrashPoint:
+    """Crash right after the journal was written. No swap has begun."""
+    return next(
+        point for point in run.crashes(scratch, out_of_order=False) if has_journal(point.root)
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,9 +242,7 @@ def test_run_that_does_not_compact_gives_the_round_up(
     crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run("compact")
-    first = next(
-        point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root)
-    )
+    first = first_with_journal(run, tmp_path)
     assert is_given_up(roll(first.root, finish=False))
     assert content(first.root) == content(run.before)
 
@@ -244,11 +253,7 @@ def test_round_beyond_the_trusted_end_is_given_up(
     run = crash_run("compact")
     end = checkpoint_entry(run.after, CLEANER_CHECKPOINT, str(T))
     assert end is not None
-    first = next(
-        point
-        for point in run.crashes(tmp_path / "a", out_of_order=False)
-        if has_journal(point.root)
-    )
+    first = first_with_journal(run, tmp_path / "a")
     copy_tree(first.root, tmp_path / "copy")
     assert is_given_up(put_right(STORAGE, str(first.root), T, finish=True, trusted_end=end - 1))
     assert put_right(STORAGE, str(tmp_path / "copy"), T, finish=True, trusted_end=end).finished
@@ -259,9 +264,7 @@ def test_round_whose_kept_run_is_missing_is_given_up(
 ) -> None:
     """An earlier Winnow moved it aside before the first step was kept, and failed then."""
     run = crash_run("kept, compact")
-    first = next(
-        point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root)
-    )
+    first = first_with_journal(run, tmp_path)
     directory = first.root / str(T)
     (kept,) = directory.glob(f"{KEPT_PREFIX}*")
     (keeping,) = directory.glob(f"*{KEEPING_SUFFIX}")
@@ -277,9 +280,7 @@ def test_name_in_journal_cannot_leave_its_directory(
     name: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run("compact")
-    first = next(
-        point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root)
-    )
+    first = first_with_journal(run, tmp_path)
     (journal,) = (first.root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}")
     value = json.loads(journal.read_text())
     value["groups"][0]["output"]["files"][".log"]["name"] = name
