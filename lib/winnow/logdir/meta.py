@@ -1,5 +1,5 @@
-"""The owner of a log directory, whether its broker shut down cleanly, and the topic id of a
-partition directory (S1.2, S1.3, S1.4).
+"""What the small files beside the logs say: whose log directory it is, whether its broker shut down
+cleanly, and the topic id of a partition (S1.2, S1.3, S1.4).
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Cutter:
         self._next_offset = int(rows["last_offset"][-1]) + 1
 
     def _split(self, records: int, *, plain: bool) -> Split:
-        """Return the split that ends with the last batch that was summed up."""
+        """End the split after the last batch that was added, and return it."""
         base, end, next_offset = self.base_offset, self._end, self._next_offset
         start, least_offset = 0, base
         if self.ended:

@@ -29,7 +29,7 @@ class Era(NamedTuple):
     """How the broker's version of Kafka cleans."""
 
     horizons: bool = True
-    """False before 3.1: batches have no delete horizons, and get none."""
+    """False before Kafka 3.1, which set the first delete horizons: batches get none."""
     converts: bool = True
     """False before 4.0: rewritten batches of v0 and v1 keep their format."""
     keep_deletes: bool = True

@@ -199,4 +199,4 @@ _VALUES: dict[tuple[str, str], tuple[Callable[[FieldReader, int], Fields], int]]
     (CONSUMER_OFFSETS, "GroupMetadata"): (_group_metadata, 4),
     (TRANSACTION_STATE, "TransactionLog"): (_transaction, 1),
 }
-"""By topic and type of the key: what decodes the value, and the latest version it knows."""
+"""The decoder of a value and the latest version that it knows, by topic and type of the key."""

@@ -57,7 +57,7 @@ def test_table_has_a_line_per_phase_and_a_total() -> None:
     ]
 
 
-def test_without_profile_nothing_is_measured_or_printed(
+def test_run_without_profile_measures_and_prints_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call = Call(CommandLine(quiet=True))

@@ -57,7 +57,7 @@ def test_option_that_deletes_more_is_found(topic: str, option: str, words: str) 
     assert words in one
 
 
-def test_negative_delete_retention_deletes_more_where_brokers_accept_it() -> None:
+def test_negative_delete_retention_is_reported_as_deleting_more() -> None:
     old = KafkaVersion.parse("3.2")
     option = "--set log.cleaner.delete.retention.ms=-1"
     (one,) = found("compacted", option, kafka=KnownVersion(old, old, "given"))

@@ -49,7 +49,7 @@ def test_reports_directory_is_in_the_users_state(
     assert str(user_state_dir("reports")) == f"{place}/winnow/reports"
 
 
-def test_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_a_home_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "")
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with pytest.raises(UsageError, match=r"no directory for reports.*no home.*XDG_STATE_HOME"):

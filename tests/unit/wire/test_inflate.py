@@ -43,7 +43,7 @@ def test_parts_of_large_records_fit_the_cache_of_a_processor(
     assert np.concatenate([part.rows for part in parts]).tolist() == rows.tolist()
 
 
-def test_batch_larger_than_a_part_is_a_part_of_its_own() -> None:
+def test_batch_larger_than_a_part_is_decompressed_alone() -> None:
     value = random.Random(2).randbytes(5 * MIB)
     buf, rows = log([encode_batch([record(i, b"k", value)], codec=Codec.LZ4) for i in range(2)])
     assert [len(part.rows) for part in inflate_parts(buf, rows)] == [1, 1]

@@ -128,8 +128,8 @@ def given_up(item: PartitionWork, why: Failure, stop: Stop) -> PartitionResult:
 
 
 def partly(round_: Round, unchanged: PartitionResult, after: PartitionState) -> PartitionResult:
-    """Describe a round that ended between two of its waves. `unchanged`: the result if no wave had
-    been committed.
+    """Describe a round that ended after some of its waves were committed. `unchanged`: the result
+    that it would have had without any.
     """
     item, done, groups = round_.item, round_.done, len(round_.job.groups)
     why = unchanged.error or unchanged.reason.removeprefix(_UNCHANGED)

@@ -17,8 +17,8 @@ back while the same task writes the next one, and nothing does so between two ta
 one machine, where idle cores help with a segment. Elsewhere only other tasks keep them busy.
 """
 _RESOLVED_BY_REWRITE = 2**19
-"""Maximal records of a partition whose keys the task resolves that rewrites all of its groups. Its
-keys are prefetched. A stage to resolve them would take longer to begin than its work.
+"""Maximal records of a partition without a resolve task. One task rewrites all of its groups, and
+resolves its prefetched keys as well: starting a stage for them would take longer than the work.
 """
 _SPOOLED_BUCKETS = 16
 """Maximal buckets of a task: with few keys, a bucket takes less time than a task costs."""
@@ -36,9 +36,9 @@ class Assignment:
     resolved_by_rewrite: frozenset[int]
     """Partitions that have no resolve task, see `_RESOLVED_BY_REWRITE`."""
     buckets: list[list[At]]
-    """Of each resolve task; `bucket_task`: the task of each. None if no partition has one."""
+    """The buckets of each resolve task; `bucket_task`: the task of each. Empty if there is none."""
     groups: list[list[At]]
-    """Of each rewrite task; `group_task`: the task of each."""
+    """The groups of each rewrite task; `group_task`: the task of each."""
     bucket_task: dict[At, int]
     group_task: dict[At, int]
     cores: Cores | None

@@ -55,7 +55,7 @@ class PutRight:
 
     recovery: RecoveryReport
     finished: Journal | None = None
-    """The journal of the round that was finished, with only the groups that were swapped now."""
+    """The journal of the round that was finished. It has only the groups that this call swapped."""
     goes_on: OpenRound | None = None
     """A round that this run continues. Its staging directory has only the journal."""
 

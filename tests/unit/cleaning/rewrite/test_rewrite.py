@@ -154,7 +154,7 @@ def test_names_are_counted_over_all_chunks_up_to_their_limit(
 
 
 @pytest.mark.parametrize("topic", ["orders", "__consumer_offsets_backup"])
-def test_names_in_ordinary_topics_are_not_counted(tmp_path: Path, topic: str) -> None:
+def test_names_are_counted_only_in_topics_of_kafka(tmp_path: Path, topic: str) -> None:
     job = replace(commits(tmp_path / "t-0", b"a", b"b", b"c", b"d", b"e"), topic=topic)
     assert names_in(job) is None
 

@@ -134,7 +134,7 @@ def test_without_a_terminal_a_line_is_written_every_ten_seconds(
 
 
 @pytest.mark.parametrize("profile", [False, True])
-def test_no_line_comes_between_a_question_and_its_answer(
+def test_no_progress_is_shown_until_a_question_is_answered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, profile: bool
 ) -> None:
     """Where there is no live line. A profiler stands between the verb and the display."""
