@@ -29,6 +29,10 @@ _POPULATE_READ = 22
 """MADV_POPULATE_READ of Linux 5.14, on every processor. Python 3.11 has no name for it."""
 _SENT_BYTES = 4 * 2**20
 """After so many new bytes of a file the system is asked to write them to the disk."""
+_ON_THE_WAY = 4 * _SENT_BYTES
+"""Of so many bytes before them, more may be on the disk by now, and are dropped, too. To search
+64 MiB takes 0.6 ms.
+"""
 _HARDWARE_POISON = 133
 _UNREADABLE = frozenset({errno.EFAULT, errno.EIO, _HARDWARE_POISON})
 
@@ -245,7 +249,7 @@ class SegmentWriter:
         if self.size - self._sent >= _SENT_BYTES:
             # When asked to drop pages that are not on the disk yet, the system starts to write
             # them. The sync at the end then has less to wait for.
-            drop_cached(self.path)
+            drop_cached(self.path, start=max(0, self._sent - _ON_THE_WAY))
             self._sent = self.size
 
     def __enter__(self) -> Self:
@@ -259,9 +263,11 @@ class SegmentWriter:
             self._file.close()
 
 
-def drop_cached(path: str) -> None:
-    """Drop the system's copy of a written file, so that a later read reads the disk."""
+def drop_cached(path: str, *, start: int = 0) -> None:
+    """Drop the system's copy of a written file from byte `start` on, so that a later read reads the
+    disk.
+    """
     if is_remote(path):
         return  # nothing of it is cached here
     with held(open_file(path), path) as fd:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(fd, start, 0, os.POSIX_FADV_DONTNEED)

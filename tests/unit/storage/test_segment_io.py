@@ -112,13 +112,17 @@ def test_page_that_cannot_be_loaded_is_an_error(
 def test_writing_a_large_file_goes_on_while_the_disk_writes_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system then searches the pages of the file, so not every small write asks it."""
-    asked: list[int] = []
+    """The system then searches pages of the file. So not every small write asks it, and only the
+    latest pages are searched.
+    """
+    asked: list[tuple[int, int]] = []
     path = str(tmp_path / "new")
-    monkeypatch.setattr(
-        segment_io, "drop_cached", lambda path: asked.append(Path(path).stat().st_size)
-    )
+
+    def dropped(path: str, *, start: int) -> None:
+        asked.append((start // MIB, Path(path).stat().st_size // MIB))
+
+    monkeypatch.setattr(segment_io, "drop_cached", dropped)
     with SegmentWriter(path) as writer:
-        for _ in range(40):
+        for _ in range(56):
             writer.write(bytes(MIB // 2))
-        assert asked == [4 * MIB, 8 * MIB, 12 * MIB, 16 * MIB, 20 * MIB]
+    assert asked == [(0, 4), (0, 8), (0, 12), (0, 16), (0, 20), (4, 24), (8, 28)]
