@@ -51,7 +51,6 @@ def test_each_stage_reports_exactly_all_its_bytes(spark: SparkSession, tmp_path:
     assert 0 < compacted < read
     assert told == [
         ("looking at 2 partitions", None, 0),
-        ("looking at 2 partitions", None, 2),
         ("deciding", None, 2),
         ("reading batch headers and keys of 2 partitions", read, read),
         ("deciding", None, 2),

@@ -45,16 +45,18 @@ _ROOM = 4 * 2**20
 """Buffer for all indexes of a partition. If they need more, speed no longer depends on it."""
 
 
-def list_sound(directory: str) -> SegmentListing | None:
-    """Like `list_segments`, but None if anything is unusual."""
+def list_sound(directory: str, *, most_bytes: int | None = None) -> SegmentListing | None:
+    """Like `list_segments`, but None if anything is unusual, or if the logs have more than
+    `most_bytes` together.
+    """
     if is_remote(directory):
         return None
     with suppress(OSError, CorruptLogError), held(open_dir(directory), directory) as descriptor:
-        return _listed(directory, descriptor)
+        return _listed(directory, descriptor, most_bytes)
     return None
 
 
-def _listed(directory: str, descriptor: int) -> SegmentListing | None:
+def _listed(directory: str, descriptor: int, most_bytes: int | None) -> SegmentListing | None:
     """Raises OSError or CorruptLogError where `list_segments` may have more to report."""
     status: dict[str, os.stat_result] = {}
     rest: set[str] = set()
@@ -66,6 +68,8 @@ def _listed(directory: str, descriptor: int) -> SegmentListing | None:
                 status[entry.name] = entry.stat(follow_symlinks=False)
             else:
                 rest.add(entry.name)
+    if most_bytes is not None and sum(one.st_size for one in status.values()) > most_bytes:
+        return None
     bases = log_bases(status)
     snapshots = sorted(base_offset_of(name) for name in rest if name.endswith(SNAPSHOT))
     indexes = [segment_file(base, suffix) for base in bases for suffix in (INDEX, TIMEINDEX)]

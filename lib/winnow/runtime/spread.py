@@ -17,6 +17,7 @@ from winnow.runtime.progress import Progress, watched
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
 
+_WORTH = 4
 _Item = TypeVar("_Item")
 _Done = TypeVar("_Done")
 
@@ -37,13 +38,18 @@ def spread(
 
     `weights`: bytes of each item, which progress counts; None if all items take as long. `each`:
     the cost of an item besides its weight, in bytes. `per_task`: the most bytes, or items, of a
-    task, unless one item has more. `name`: what is done, for the progress display.
+    task, unless one item has more; a core gets a second task once each has a quarter of it. `name`:
+    what is done, for the progress display.
     """
     if not items:
         return []
     costs = [weight + each for weight in weights] if weights else [1] * len(items)
     tasks = task_count(
-        sum(costs), per_task=per_task, items=len(items), parallelism=sc.defaultParallelism
+        sum(costs),
+        per_task=per_task,
+        items=len(items),
+        parallelism=sc.defaultParallelism,
+        worth=per_task // _WORTH,
     )
     lists = packed(list(enumerate(items)), costs, tasks=tasks)
     with (
@@ -53,7 +59,7 @@ def spread(
         ),
     ):
         work = partial(_each, do, None if sheet is None else sheet.path)
-        done = dict(sc.parallelize(lists, tasks).mapPartitions(in_task(work)).collect())
+        done = dict(sc.runJob(sc.parallelize(lists, tasks), in_task(work)))
     return [done[number] for number in range(len(items))]
 
 
