@@ -5,6 +5,7 @@ twins.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +27,14 @@ from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC
 from winnow.wire.buffers import Bytes, RecordBlocks, Rows
 from winnow.wire.choice import Era
 from winnow.wire.control_records import decode_control
-from winnow.wire.filtering import Filtered, filter_batches
-from winnow.wire.inflate import inflate
+from winnow.wire.filtering import Filtered, filter_batches, filter_in_cache
+from winnow.wire.inflate import closed, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.names import count_names
 from winnow.wire.plain import read_records
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault
-from winnow.wire.records import RecordColumns, scan_records
+from winnow.wire.records import RecordColumns, scan_in_cache, scan_records
 from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
@@ -96,6 +97,42 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
         if filtered is not None:
             _check_same(*filtered)
             _check_sound(filtered[0])
+        if (rows["magic"] == MAX_MAGIC).all():
+            _check_in_cache(buf, blocks, kept, which, settings, refused=filtered is None)
+
+
+def _check_in_cache(
+    buf: Bytes,
+    blocks: RecordBlocks,
+    keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    settings: dict[str, Any],
+    *,
+    refused: bool,
+) -> None:
+    """Batches that are processed one by one come out as they do together, unless these are
+    `refused`.
+    """
+    rows = blocks.rows
+    leading = scan_in_cache(closed(buf, rows), SECRET, limit=LIMIT)
+    if leading is not None:
+        columns, count = leading
+        together = scan_records(blocks.some(slice(count)), SECRET)
+        for name in _COLUMNS:
+            same = bool((getattr(columns, name) == getattr(together, name)).all())
+            require(same, f"scans in the cache differ in {name}")
+    try:
+        one = filter_in_cache(closed(buf, rows), keep, retention, **settings, limit=LIMIT)
+    except CorruptLogError:
+        require(refused, "only the filter in the cache refuses")
+        return
+    if one is not None:
+        some = slice(one.batches_in)
+        cause = {"horizon_cause": settings["horizon_cause"][some]}
+        kept = keep[: one.records_in]
+        _check_same(
+            one, filter_batches(blocks.some(some), kept, retention[some], **settings | cause)
+        )
 
 
 def _inflated(buf: Bytes, rows: Rows) -> RecordBlocks:

@@ -46,11 +46,28 @@ def _alone(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _nothing_is_usual(original: Callable[..., Any]) -> Callable[..., Any]:
-    def list_sound(directory: str) -> None:
-        if original(directory) is not None:
+    def list_sound(directory: str, **how: Any) -> None:
+        if original(directory, **how) is not None:
             _note()
 
     return list_sound
+
+
+def _by_a_task(original: Callable[..., Any]) -> Callable[..., Any]:
+    def list_here(place: Any) -> None:
+        if original(place) is not None:
+            _note()
+
+    return list_here
+
+
+def _no_codec(original: Callable[..., Any]) -> Callable[..., Any]:
+    def first_codec(batches: Any) -> int:
+        if original(batches):
+            _note()
+        return 0
+
+    return first_codec
 
 
 def _no_library(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,7 +119,9 @@ SWITCHES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "winnow.scan.prefetch.prefetch_of": _no_prefetch,
     "winnow.runtime.cores.in_order": _alone,
     "winnow.logdir.fast_listing.list_sound": _nothing_is_usual,
+    "winnow.survey.survey._list_here": _by_a_task,
     "winnow.wire.kernels.c_codecs._library": _no_library,
+    "winnow.wire.kernels.compressed.first_codec": _no_codec,
     "winnow.storage.io_counters.count_io": _no_count,
     "winnow.runtime.spool.spooling": _no_spool,
     "winnow.cleaning.commit.commit.commits_at_once": _one_at_a_time,

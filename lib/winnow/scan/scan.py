@@ -19,9 +19,9 @@ from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from winnow.wire.buffers import Array, Rows
-from winnow.wire.inflate import inflate_parts
-from winnow.wire.kernels.headers import bits_of
-from winnow.wire.records import check_crcs, scan_records
+from winnow.wire.inflate import closed, has_large_records, inflate_parts
+from winnow.wire.kernels.headers import LEGACY, bits_of
+from winnow.wire.records import RecordColumns, check_crcs, scan_in_cache, scan_records
 
 MOST_RECORDS = 2**26
 """Maximal records of one split, at 25 bytes of memory each."""
@@ -110,22 +110,13 @@ def packed_keys(
     parts: list[tuple[Array, Array, Array, Array]] = []
     found = 0
     bits = bits_of(batches)
-    # Compressed batches must be sound before they are decompressed. Others are checked while they
-    # are parsed.
-    compressed = bool(bits & CODEC_MASK)
     for some in chunks_of(batches, records, bits=bits):
-        rows = batches[some]
-        if compressed:
-            check_crcs(buf, rows)
-        for blocks in inflate_parts(buf, rows, limit=wanted.max_decompressed_bytes):
-            columns = scan_records(blocks, wanted.secret, check_crc=not compressed)
-            if holders is not None:
-                holders.add_blocks(blocks, columns.hash)
+        for rows, columns in _columns(buf, batches[some], wanted, bits, holders):
             has_key = ~columns.null_key
             if bits & (CONTROL | TRANSACTIONAL):
-                control = (blocks.rows["attributes"] & CONTROL) != 0
+                control = (rows["attributes"] & CONTROL) != 0
                 # Control records and aborted records don't decide which value is the last (S4).
-                void = control | aborted_batches(blocks.rows, wanted.aborted)
+                void = control | aborted_batches(rows, wanted.aborted)
                 if void.any():
                     has_key &= ~void[columns.batch]
             parts.append((columns.hash, columns.offset, has_key, columns.null_value))
@@ -149,6 +140,32 @@ def packed_keys(
     clean = has_key & ~dirty
     if clean.any():
         yield PackedKeys(False, *packed_by_bucket(hash_, clean, wanted.buckets))
+
+
+def _columns(
+    buf: Bytes, rows: Rows, wanted: KeysWanted, bits: int, holders: HoldingsCounter | None
+) -> Iterator[tuple[Rows, RecordColumns]]:
+    """Yield the columns of these batches, part by part, and the rows of their batches."""
+    secret, limit = wanted.secret, wanted.max_decompressed_bytes
+    compressed = bool(bits & CODEC_MASK)
+    if compressed and not bits & LEGACY and holders is None:
+        # Small records are hashed together, across batches.
+        while has_large_records(rows):
+            leading = scan_in_cache(closed(buf, rows), secret, limit=limit)
+            if leading is None:
+                break
+            columns, count = leading
+            yield rows[:count], columns
+            rows = rows[count:]
+    # Compressed batches must be sound before they are decompressed. Others are checked while they
+    # are parsed.
+    if compressed:
+        check_crcs(buf, rows)
+    for blocks in inflate_parts(buf, rows, limit=limit):
+        columns = scan_records(blocks, secret, check_crc=not compressed)
+        if holders is not None:
+            holders.add_blocks(blocks, columns.hash)
+        yield blocks.rows, columns
 
 
 def _whole(parts: tuple[Array, ...]) -> Array:

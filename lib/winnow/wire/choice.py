@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,16 @@ class Choice(NamedTuple):
     delete_retention_ms: int
     era: Era
 
+    def leading(self, batches: int, records: int) -> Choice:
+        """Return the choice for the leading batches. `records`: their number of records."""
+        some = slice(batches)
+        return self._replace(
+            blocks=self.blocks.some(some),
+            keep=self.keep[:records],
+            retention=self.retention[some],
+            cause=self.cause[some],
+        )
+
 
 class Verdict(NamedTuple):
     """The outcome, which the kernels fill in: one item for each batch."""
@@ -76,3 +86,8 @@ class Verdict(NamedTuple):
     """
     last_offset: NDArray[np.int64]
     """Offset of the last retained record. Filled in as `base_offset` is."""
+
+    def leading(self, batches: int) -> Verdict:
+        """Return the verdict on the leading batches."""
+        some: list[Any] = [array[:batches] for array in self]
+        return Verdict(*some)

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from winnow.batch_memory import batch_budget
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import Bytes, RecordBlocks, Rows, as_bytes, read_only
 from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, Choice, Era, Retention, Verdict
 from winnow.wire.codecs import compress
+from winnow.wire.kernels.c_codecs import c_function
 from winnow.wire.kernels.codec import compress_many
-from winnow.wire.kernels.filter import MOST_GROWTH, assemble, rewrite_compressed
+from winnow.wire.kernels.compressed import AREA_BYTES, filter_compressed, first_codec, opened
+from winnow.wire.kernels.filter import MOST_GROWTH, assemble
 from winnow.wire.kernels.headers import LEGACY, bits_of
 from winnow.wire.kernels.writing import GROWTH
 from winnow.wire.record_faults import Fault, check_fault, record_error
@@ -56,6 +59,10 @@ class Filtered:
     emptied: int
     dropped: int
 
+    @property
+    def batches_in(self) -> int:
+        return self.copied + self.rewritten + self.emptied + self.dropped
+
 
 def filter_batches(
     blocks: RecordBlocks,
@@ -80,28 +87,110 @@ def filter_batches(
     Raises CorruptLogError for a malformed batch. Records are not checked in batches to DELETE and
     in batches that keep no record.
     """
+    choice = _choice(
+        blocks,
+        keep,
+        retention,
+        now=now,
+        delete_retention_ms=delete_retention_ms,
+        horizon_cause=horizon_cause,
+        era=era,
+    )
+    verdict = _no_verdict(len(blocks.rows))
+    return _assembled(choice, verdict, *_compressed_payloads(choice, verdict))
+
+
+def filter_in_cache(
+    closed: RecordBlocks,
+    keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    *,
+    now: int,
+    delete_retention_ms: int,
+    horizon_cause: NDArray[np.bool_] | None = None,
+    era: Era = LATEST,
+    limit: int,
+) -> Filtered | None:
+    """Filter the leading ones of some v2 batches, which are compressed as they are on disk.
+
+    The result equals that of `filter_batches`. `Filtered.batches_in` says of how many batches. It
+    ends before a batch that is not usual: of another codec than the first compressed one, of more
+    than `AREA_BYTES` of records, or damaged. None if that is the first one, or if no batch is of
+    lz4 or zstd.
+
+    `limit`: decompressed bytes of a batch. Raises CorruptLogError for a malformed record.
+    """
+    codec = first_codec(closed.rows)
+    opens, packs = c_function(codec, compresses=False), c_function(codec, compresses=True)
+    if not (opens[0] and packs[0]):
+        return None
+    blocks, area, ends = opened(closed)
+    choice = _choice(
+        blocks,
+        keep,
+        retention,
+        now=now,
+        delete_retention_ms=delete_retention_ms,
+        horizon_cause=horizon_cause,
+        era=era,
+    )
+    n = len(blocks.rows)
+    verdict, starts = _no_verdict(n), np.empty(n + 1, np.int64)
+    largest = AREA_BYTES + AREA_BYTES // 128 + _PAYLOAD_ROOM
+    payloads = np.empty(int(blocks.rows["size"].sum()) + largest, np.uint8)
+    found, count, records = filter_compressed(
+        *(choice, verdict, codec, opens, packs, min(limit, batch_budget()), area, ends),
+        *(np.empty(2 * AREA_BYTES, np.uint8), payloads, starts),
+    )
+    check_fault(found, blocks.rows, blocks.begin)
+    if not count:
+        return None
+    choice, verdict = choice.leading(count, records), verdict.leading(count)
+    return _assembled(choice, verdict, as_bytes(payloads[: starts[count]]), starts[: count + 1])
+
+
+def _choice(
+    blocks: RecordBlocks,
+    keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    *,
+    now: int,
+    delete_retention_ms: int,
+    horizon_cause: NDArray[np.bool_] | None,
+    era: Era,
+) -> Choice:
+    """Return the arguments of a filter as one. Raises ValueError if they don't fit together."""
     if not (
         (0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG
     ):
         raise ValueError(f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}")
-    rows, total = blocks.rows, record_total(blocks)
-    cause = np.zeros(len(rows), np.bool_) if horizon_cause is None else horizon_cause
-    choice = Choice(
+    n = len(blocks.rows)
+    cause = np.zeros(n, np.bool_) if horizon_cause is None else horizon_cause
+    return Choice(
         blocks,
-        _read_only(keep, np.bool_, total),
-        _retentions(retention, len(rows)),
-        _read_only(cause, np.bool_, len(rows)),
+        _read_only(keep, np.bool_, record_total(blocks)),
+        _retentions(retention, n),
+        _read_only(cause, np.bool_, n),
         now,
         delete_retention_ms,
         era,
     )
-    verdict = _no_verdict(len(rows))
-    payloads, starts = _compressed_payloads(choice, verdict, total)
+
+
+def _assembled(
+    choice: Choice, verdict: Verdict, payloads: Bytes, starts: NDArray[np.int64]
+) -> Filtered:
+    """Write the output batches. The verdict on compressed ones is filled in. `payloads`: the
+    payloads of those that are rewritten, and `starts`: n + 1 places in it.
+
+    Raises CorruptLogError for a malformed batch.
+    """
+    rows, era, total = choice.blocks.rows, choice.era, len(choice.keep)
     most = int(rows["size"].sum()) + HEADER_V2_SIZE * len(rows) + GROWTH * total + len(payloads)
     out = np.empty(most, np.uint8)  # unused parts of an array are never touched
     out_rows = np.empty(len(rows), BATCH)
     found, count, size = assemble(choice, verdict, payloads, starts, out, out_rows)
-    check_fault(found, rows, blocks.begin)
+    check_fault(found, rows, choice.blocks.begin)
     data, out_rows = as_bytes(out[:size]), out_rows[:count]
     if not era.converts and bits_of(rows) & LEGACY:
         read, end, _ = walk_batches(data, 0, 0, out_rows)
@@ -142,11 +231,9 @@ def _no_verdict(size: int) -> Verdict:
     return Verdict(np.full(size, DROP, np.int8), *counts, *others)
 
 
-def _compressed_payloads(
-    choice: Choice, verdict: Verdict, total: int
-) -> tuple[Bytes, NDArray[np.int64]]:
+def _compressed_payloads(choice: Choice, verdict: Verdict) -> tuple[Bytes, NDArray[np.int64]]:
     """Compress the records of rewritten compressed batches. Return the bytes, and n + 1 starts in
-    them. `total`: number of all records.
+    them.
 
     Fills in all of the verdict for compressed batches.
     """
@@ -155,9 +242,11 @@ def _compressed_payloads(
     if not blocks.compressed.any():
         return as_bytes(b""), starts
     growth = GROWTH if choice.era.converts else MOST_GROWTH
-    records = np.empty(len(blocks.inflated) + growth * total, np.uint8)
-    record_starts = np.empty(len(rows) + 1, np.int64)
-    found = rewrite_compressed(choice, verdict, records, record_starts)
+    records = np.empty(len(blocks.inflated) + growth * len(choice.keep), np.uint8)
+    record_starts, none = np.empty(len(rows) + 1, np.int64), np.empty(0, np.uint8)
+    found, *_ = filter_compressed(
+        choice, verdict, 0, (0, 0), (0, 0), 0, none, starts[:0], records, none, record_starts
+    )
     check_fault(found, rows, blocks.begin)
     chosen = (verdict.action == REWRITE) & blocks.compressed
     if not chosen.any():

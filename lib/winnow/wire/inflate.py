@@ -50,6 +50,12 @@ def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) 
     return _inflate(as_bytes(buf), as_rows(batches), none, limit=limit, enough=_ALL)
 
 
+def closed(buf: Buffer, batches: Rows) -> RecordBlocks:
+    """Return batches of v2 without decompressing any: for kernels that do so one by one."""
+    (blocks,) = inflate_parts(buf, batches, unread=np.ones(len(batches), np.bool_))
+    return blocks
+
+
 def inflate_parts(
     buf: Buffer,
     batches: Rows,
@@ -66,14 +72,19 @@ def inflate_parts(
     """
     raw, rows = as_bytes(buf), as_rows(batches)
     skipped = read_only(np.zeros(len(rows), np.bool_) if unread is None else unread)
-    records, size = (int(rows[name].sum(dtype=np.int64)) for name in ("record_count", "size"))
-    if 0 < records * _LARGE_RECORD_BYTES < size:
+    if has_large_records(rows):
         enough = min(enough, _ENOUGH_LARGE_BYTES)
     while len(rows):
         blocks = _inflate(raw, rows, skipped, limit=limit, enough=enough)
         rows, skipped = rows[len(blocks.rows) :], skipped[len(blocks.rows) :]
         yield blocks
         del blocks  # before the next part exists
+
+
+def has_large_records(batches: Rows) -> bool:
+    """Return whether records are so large that kernels wait for memory at each one."""
+    records, size = (int(batches[name].sum(dtype=np.int64)) for name in ("record_count", "size"))
+    return 0 < records * _LARGE_RECORD_BYTES < size
 
 
 def _inflate(

@@ -3,14 +3,18 @@
 # ruff: noqa: FBT001 - a kernel has no keywords
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from winnow.batch_memory import batch_budget
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
-from winnow.wire.buffers import Buffer, Rows
+from winnow.wire.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC
+from winnow.wire.buffers import Buffer, Bytes, Rows
 from winnow.wire.crc import crc32c
+from winnow.wire.kernels.c_codecs import c_function
+from winnow.wire.kernels.codec import decompress_payload
+from winnow.wire.kernels.compressed import first_codec, opened
 from winnow.wire.kernels.headers import count_records
 from winnow.wire.kernels.record import kernel, open_area, parse_record, prefetch
 from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from winnow.wire.buffers import RecordBlocks
 
 _CRC = -1
+_MOST_RECORDS = 2**20
+"""Records that headers may claim before any is read."""
 _BATCH_AHEAD = 16_384
 """Bytes: the usual `batch.size` of a producer."""
 
@@ -52,14 +58,53 @@ def scan_records(
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2. So
     records that pass can be rewritten.
     """
-    columns = _allocated(record_total(blocks))
-    fault, i, position = _scan(
-        blocks, check_crc, np.uint64(secret[0]), np.uint64(secret[1]), columns
+    none = np.empty(0, np.uint8), np.empty(0, np.int64)
+    return _scanned(blocks, *none, secret, check_crc, (0, (0, 0), 0))[0]
+
+
+def scan_in_cache(
+    closed: RecordBlocks, secret: tuple[int, int], *, limit: int
+) -> tuple[RecordColumns, int] | None:
+    """Scan the leading ones of some v2 batches, which are compressed as they are on disk, and
+    return how many they are.
+
+    They end as those of `filter_in_cache` do. Each is compared with its checksum before it is
+    decompressed. `secret`: two uint64. `limit`: decompressed bytes of a batch. Raises
+    CorruptLogError as `scan_records` does.
+    """
+    ends = np.cumsum(closed.rows["record_count"], dtype=np.int64)
+    closed = closed.some(slice(np.searchsorted(ends, _MOST_RECORDS, side="right")))
+    codec = first_codec(closed.rows)
+    opens = c_function(codec, compresses=False)
+    if not opens[0]:
+        return None
+    columns, count = _scanned(
+        *opened(closed), secret, True, (codec, opens, min(limit, batch_budget()))
     )
-    if fault == _CRC:
-        raise crc_error(blocks.rows[i])
-    check_fault((fault, i, position), blocks.rows, blocks.begin)
-    return columns
+    return (columns, count) if count else None
+
+
+def _scanned(
+    blocks: RecordBlocks,
+    area: Bytes,
+    ends: NDArray[np.int64],
+    secret: tuple[int, int],
+    check_crc: bool,
+    how: tuple[int, tuple[int, int], int],
+) -> tuple[RecordColumns, int]:
+    """Scan the leading batches, as many as are usual. Return their number, too.
+
+    `area` and `ends`: what `opened` returns. `how`: codec, its function and the limit, as for
+    `filter_compressed`. With 0 for the codec, all batches are scanned.
+    """
+    columns = _allocated(record_total(blocks))
+    k0, k1 = map(np.uint64, secret)
+    found, count, n = _scan(blocks, check_crc, k0, k1, columns, *how, area, ends)
+    if found[0] == _CRC:
+        raise crc_error(blocks.rows[found[1]])
+    check_fault(found, blocks.rows, blocks.begin)
+    leading: list[Any] = [column[:n] for column in columns]
+    return RecordColumns(*leading), count
 
 
 def crc_error(row: np.void) -> CorruptLogError:
@@ -101,25 +146,46 @@ def _allocated(n: int) -> RecordColumns:
 
 
 @kernel
-def _scan(  # noqa: PLR0911 - one return per fault
-    blocks: RecordBlocks, check_crc: bool, k0: np.uint64, k1: np.uint64, columns: RecordColumns
-) -> tuple[int, int, int]:
-    """Return (fault, row of its batch, position in the area's array)."""
+def _scan(  # noqa: C901, PLR0911, PLR0912 - one return per fault
+    blocks: RecordBlocks,
+    check_crc: bool,
+    k0: np.uint64,
+    k1: np.uint64,
+    columns: RecordColumns,
+    codec: int,
+    opens: tuple[int, int],
+    limit: int,
+    opened: Bytes,
+    ends: NDArray[np.int64],
+) -> tuple[tuple[int, int, int], int, int]:
+    """Return ((fault, row of its batch, position in the area's array), finished batches, their
+    records).
+    """
     n = hashed = 0
     for i in range(blocks.rows.size):
         row = blocks.rows[i]
-        fault, area, pos, stop, last = open_area(blocks, i)
+        opens_it = codec != 0 and blocks.compressed[i]
+        if opens_it and int(row.attributes) & CODEC_MASK != codec:
+            return (0, 0, 0), i, n
         if check_crc and row.magic == MAX_MAGIC:
             start, size = row.position, row.size
             if start < 0 or size < HEADER_V2_SIZE or size > blocks.raw.size - start:
-                return Fault.AREA, i, pos
+                return (Fault.AREA, i, blocks.begin[i]), i, n
             crc = crc32c(blocks.raw, start + ATTRIBUTES_AT, start + size)
             if np.int64(crc) != np.int64(row.crc):
-                return _CRC, i, pos
+                return (_CRC, i, 0), i, n
+        if opens_it:
+            begin, end = row.position + HEADER_V2_SIZE, row.position + row.size
+            most = min(limit, opened.size)
+            size = decompress_payload(codec, opens, blocks.raw, begin, end, opened, 0, most)
+            if size < 0:
+                return (0, 0, 0), i, n
+            ends[i] = size
+        fault, area, pos, stop, last = open_area(blocks, i)
         if fault != 0:
-            return fault, i, pos
+            return (fault, i, pos), i, n
         if n + row.record_count > columns.offset.size:
-            return Fault.ORDER, i, pos
+            return (Fault.ORDER, i, pos), i, n
         delta = -1
         for _ in range(row.record_count):
             # The next batch, too: its checksum is computed first.
@@ -129,7 +195,7 @@ def _scan(  # noqa: PLR0911 - one return per fault
                 area, pos, stop, delta, last
             )
             if fault != 0:
-                return fault, i, pos
+                return (fault, i, pos), i, n
             columns.offset[n] = row.base_offset + delta
             columns.batch[n] = i
             columns.null_value[n] = value_size < 0
@@ -139,10 +205,11 @@ def _scan(  # noqa: PLR0911 - one return per fault
             columns.hash[n, 1] = np.uint64(key_size)
             n += 1
         if pos != stop:
-            return Fault.LEFT_OVER, i, pos
-        if i + 1 < blocks.rows.size and blocks.compressed[i + 1] == blocks.compressed[i]:
+            return (Fault.LEFT_OVER, i, pos), i, n
+        following = i + 1 < blocks.rows.size and blocks.compressed[i + 1] == blocks.compressed[i]
+        if following and not opens_it:
             hashed = hash_rows(area, columns.hash, hashed, n, k0, k1)
         else:
             hash_rest(area, columns.hash, hashed, n, k0, k1)
             hashed = n
-    return 0, 0, 0
+    return (0, 0, 0), blocks.rows.size, n

@@ -11,8 +11,8 @@ from winnow.wire.columns import gathered, header_places, record_places
 from winnow.wire.control_records import decode_control
 from winnow.wire.crc import crc32c_extended
 from winnow.wire.digests import record_digests
-from winnow.wire.filtering import filter_batches
-from winnow.wire.inflate import inflate
+from winnow.wire.filtering import filter_batches, filter_in_cache
+from winnow.wire.inflate import closed, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.key_search import find_keys, key_set_of
 from winnow.wire.names import count_names
@@ -72,6 +72,11 @@ def warm_up() -> None:
             delete_retention_ms=1,
             era=era,
         )
+    lz4, its = as_bytes(_LZ4), np.zeros(1, BATCH)
+    walk_batches(lz4, 0, 0, its)
+    keep = np.array([False, True])
+    how = keep, retention[:1]
+    filter_in_cache(closed(lz4, its), *how, now=1, delete_retention_ms=1, limit=100)
     marker = as_bytes(_MARKER)
     count, _, _ = walk_batches(marker, 0, 0, rows)
     decode_control(inflate(marker, rows[:count]))

@@ -15,9 +15,10 @@ from tests.twins.walk import decode_batch
 from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
+from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.choice import Era, Retention
-from winnow.wire.filtering import AS_THEY_ARE, Filtered, filter_batches
-from winnow.wire.inflate import inflate, inflate_parts
+from winnow.wire.filtering import AS_THEY_ARE, Filtered, filter_batches, filter_in_cache
+from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, closed, inflate, inflate_parts
 from winnow.wire.plain import Record
 from winnow.wire.walk import first_bad_crc
 
@@ -71,23 +72,52 @@ def filtered(
         first < end and not any(keep[first:end])
         for first, end in zip(firsts, ends.tolist(), strict=True)
     ]
-    (closed,) = inflate_parts(buf, rows, enough=2**62, unread=np.array(spared, np.bool_))
-    assert closed.unread.tolist() == (blocks.compressed & spared).tolist()
-    unread = filter_batches(closed, *given_args[1:], **kwargs)
+    (unopened,) = inflate_parts(buf, rows, enough=2**62, unread=np.array(spared, np.bool_))
+    assert unopened.unread.tolist() == (blocks.compressed & spared).tolist()
+    unread = filter_batches(unopened, *given_args[1:], **kwargs)
     assert unread.data.tobytes() == fast.data.tobytes()
     assert unread.tombstones.tolist() == fast.tombstones.tolist()
     assert [getattr(unread, name) for name in COUNTS] == [getattr(fast, name) for name in COUNTS]
+    compare_in_cache(buf, rows, *given_args[1:], **kwargs)
     return fast
+
+
+def compare_in_cache(
+    buf: Bytes, rows: Rows, keep: np.ndarray[Any, Any], retention: np.ndarray[Any, Any], **how: Any
+) -> None:
+    """Filter from each batch on, as many batches as `filter_in_cache` accepts, in both ways."""
+    starts = np.cumsum([0, *rows["record_count"]])
+    causes = how.pop("horizon_cause", np.zeros(len(rows), np.bool_))
+    for at in range(len(rows)):
+        kept = keep[starts[at] :]
+        one = filter_in_cache(
+            closed(buf, rows[at:]),
+            *(kept, retention[at:]),
+            horizon_cause=causes[at:],
+            limit=MAX_DECOMPRESSED_BYTES,
+            **how,
+        )
+        if one is None:
+            continue
+        some = slice(at, at + one.batches_in)
+        kept, cause = keep[starts[at] : starts[some.stop]], causes[some]
+        other = filter_batches(
+            inflate(buf, rows[some]), kept, retention[some], horizon_cause=cause, **how
+        )
+        assert one.data.tobytes() == other.data.tobytes()
+        assert one.batches.tolist() == other.batches.tolist()
+        assert one.tombstones.tolist() == other.tombstones.tolist()
+        assert [getattr(one, name) for name in COUNTS] == [getattr(other, name) for name in COUNTS]
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_keeping_records_of_an_unread_batch_is_refused(codec: Codec) -> None:
     buf, rows = log([encode_batch([record(0), record(1)], codec=codec)])
-    (closed,) = inflate_parts(buf, rows, unread=np.array([True]))
-    assert closed.area(0).size == 0
+    unopened = closed(buf, rows)
+    assert unopened.area(0).size == 0
     with pytest.raises(CorruptLogError):
         filter_batches(
-            closed,
+            unopened,
             np.array([False, True]),
             np.array([Retention.DELETE_EMPTY], np.int8),
             now=NOW,

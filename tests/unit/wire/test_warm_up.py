@@ -14,10 +14,11 @@ from winnow.wire import crc, names, record_checks, records, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.choice import Era
-from winnow.wire.filtering import filter_batches
-from winnow.wire.inflate import inflate
+from winnow.wire.filtering import filter_batches, filter_in_cache
+from winnow.wire.inflate import closed, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.kernels import codec as codec_kernels
+from winnow.wire.kernels import compressed as compressed_kernels
 from winnow.wire.kernels import filter as filter_kernels
 from winnow.wire.kernels import legacy as legacy_kernels
 from winnow.wire.warm_up import warm_up
@@ -30,7 +31,7 @@ KERNELS: list[Any] = [
     record_checks._check,
     walk._find,
     names._count,
-    filter_kernels.rewrite_compressed,
+    compressed_kernels.filter_compressed,
     filter_kernels.assemble,
     codec_kernels._decompress,
     codec_kernels._compress,
@@ -69,6 +70,10 @@ def test_warm_up_compiles_for_every_kind_of_buffer_and_batch(tmp_path: Path) -> 
                         delete_retention_ms=0,
                         era=era,
                     )
+            compressed = closed(buf, rows[2:count])
+            how = np.array([True, False]), np.ones(1, np.int8)
+            filter_in_cache(compressed, *how, now=10**12, delete_retention_ms=0, limit=9999)
+            records.scan_in_cache(compressed, (1, 2), limit=9999)
     assert [list(kernel.signatures) for kernel in KERNELS] == before
 
 

@@ -32,10 +32,10 @@ from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from winnow.wire.buffers import as_bytes
+from winnow.wire.buffers import Rows, as_bytes
 from winnow.wire.choice import Era
-from winnow.wire.filtering import Filtered, filter_batches
-from winnow.wire.inflate import inflate_parts
+from winnow.wire.filtering import Filtered, filter_batches, filter_in_cache
+from winnow.wire.inflate import closed, inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.kernels.headers import EMPTY, LEGACY, bits_of
 
@@ -192,33 +192,43 @@ class GroupOutput:
         their first record.
         """
         for some in chunks:
-            first = some.start
-            unread = _unread(split, done, some)
-            limit = self.job.max_decompressed_bytes
-            for blocks in inflate_parts(split.buf, split.batches[some], limit=limit, unread=unread):
-                part = slice(first, first + len(blocks.rows))
-                first = part.stop
-                discard = split.discard[part]
-                survives = _of_chunk(split, done, blocks.rows, discard)
-                done += len(survives)
-                retention = batch_retention(
-                    split.batches[part],
-                    last_records=self.job.last_records,
-                    emptied_end=self.job.emptied_end,
-                    discard=discard,
-                )
-                filtered = filter_batches(
-                    blocks,
-                    survives,
-                    retention,
-                    now=self.now,
-                    delete_retention_ms=self.job.delete_retention_ms,
-                    horizon_cause=split.horizon_cause[part],
-                    era=split.era,
-                )
-                del blocks
+            at = some.start
+            while at < some.stop:
+                filtered = self._filtered(split, slice(at, some.stop), done)
+                at += filtered.batches_in
+                done += filtered.records_in
                 yield filtered
                 del filtered
+
+    def _filtered(self, split: _Split, some: slice, done: int) -> Filtered:
+        """Filter the leading ones of these batches, one at least."""
+        rows, limit = split.batches[some], self.job.max_decompressed_bytes
+        if split.bits & CODEC_MASK and not split.bits & LEGACY:
+            how = self._how(split, some, rows, done)
+            filtered = filter_in_cache(closed(split.buf, rows), **how, limit=limit)
+            if filtered is not None:
+                return filtered
+        unread = _unread(split, done, some)
+        blocks = next(inflate_parts(split.buf, rows, limit=limit, unread=unread))
+        some = slice(some.start, some.start + len(blocks.rows))
+        return filter_batches(blocks, **self._how(split, some, blocks.rows, done))
+
+    def _how(self, split: _Split, some: slice, rows: Rows, done: int) -> dict[str, Any]:
+        """Return what to do with these batches. `rows`: theirs, with the counts of records."""
+        discard = split.discard[some]
+        return {
+            "keep": _of_chunk(split, done, rows, discard),
+            "retention": batch_retention(
+                split.batches[some],
+                last_records=self.job.last_records,
+                emptied_end=self.job.emptied_end,
+                discard=discard,
+            ),
+            "now": self.now,
+            "delete_retention_ms": self.job.delete_retention_ms,
+            "horizon_cause": split.horizon_cause[some],
+            "era": split.era,
+        }
 
     def indexes(self) -> tuple[bytes, bytes, bytes | None]:
         """Return `.index`, `.timeindex` and, with entries, `.txnindex`, after all splits."""

@@ -169,16 +169,38 @@ def _decompress(
         if codecs[i] != codec or before + used >= enough:
             return k, used
         most = min(limit, out.size - used)
-        if codec == _LZ4:
-            size = _lz4_frame(raw, begin[i], end[i], out, used, most, function)
-        else:
-            size = _zstd_frame(raw, begin[i], end[i], out, used, most, function, context)
+        size = decompress_payload(
+            codec, (function, context), raw, begin[i], end[i], out, used, most
+        )
         if size < 0:
             return k, used
         begin[i] = before + used
         used += size
         end[i] = before + used
     return chosen.size, used
+
+
+@inlined
+def decompress_payload(
+    codec: int,
+    call: tuple[int, int],
+    raw: Bytes,
+    begin: int,
+    end: int,
+    out: Bytes,
+    used: int,
+    most: int,
+) -> int:
+    """Decompress bytes [begin, end) of `raw` to byte `used` of `out`. The caller has checked both
+    ranges: `most` bytes of `out` are free.
+
+    `call`: what `c_function` returns for lz4 or zstd. Returns the decompressed bytes, less than 0
+    if the payload is not usual.
+    """
+    function, context = call
+    if codec == _LZ4:
+        return _lz4_frame(raw, begin, end, out, used, most, function)  # type: ignore[no-any-return]
+    return _zstd_frame(raw, begin, end, out, used, most, function, context)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -270,20 +292,32 @@ def _compress(
         i = chosen[k]
         if codecs[i] != codec:
             return k, used
-        begin, end = bounds[i], bounds[i + 1]
-        if codec == _LZ4:
-            size = _to_lz4(records, begin, end, out, used, function)
-        else:
-            room = out.size - used
-            source = address_of(records, begin, end - begin)
-            size = _call_zstd(
-                function, context, address_of(out, used, room), room, source, end - begin
-            )
+        size = compress_payload(
+            codec, (function, context), records, bounds[i], bounds[i + 1], out, used
+        )
         if size < 0:
             return k, used
         sizes[i] = size
         used += size
     return chosen.size, used
+
+
+@inlined
+def compress_payload(
+    codec: int, call: tuple[int, int], records: Bytes, begin: int, end: int, out: Bytes, used: int
+) -> int:
+    """Compress bytes [begin, end) of `records`, a range that the caller has checked, to byte `used`
+    of `out`.
+
+    `call`: what `c_function` returns for lz4 or zstd. Returns the compressed bytes, less than 0 if
+    there may not be room for them.
+    """
+    function, context = call
+    if codec == _LZ4:
+        return _to_lz4(records, begin, end, out, used, function)  # type: ignore[no-any-return]
+    room = out.size - used
+    into, source = address_of(out, used, room), address_of(records, begin, end - begin)
+    return _call_zstd(function, context, into, room, source, end - begin)  # type: ignore[no-any-return]
 
 
 @inlined

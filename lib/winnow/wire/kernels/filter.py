@@ -1,7 +1,7 @@
 """The passes of filtering over the records of batches, jitted.
 
 One pass decides on records and writes them. The records of a batch that keeps none are not read.
-For compressed batches, codecs are called before `assemble` joins the output.
+For compressed batches, `filter_compressed` is called before `assemble` joins the output.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _outcome(row: Any, i: int, choice: Choice, kept: int, nulls: int) -> tuple[i
 
 
 @inlined
-def _filter_records(
+def filter_records(
     i: int, row_of: int, choice: Choice, verdict: Verdict, out: Bytes, at: int
 ) -> tuple[int, int, int]:
     """Decide on batch `i`: set its items of the verdict. If it is rewritten, write its records to
@@ -234,7 +234,7 @@ def _filter_records(
     """
     row = choice.blocks.rows[i]
     total = int(row.record_count)
-    stays = _count(choice.keep, row_of, row_of + total)
+    stays = count_kept(choice.keep, row_of, row_of + total)
     fault, pos, written, least = 0, choice.blocks.begin[i], at, 0
     if stays > 0 or total == 0:
         whole = stays == total
@@ -252,34 +252,6 @@ def _filter_records(
         # Kafka can't write these either (MemoryRecordsBuilder).
         return Fault.TIMESTAMP, choice.blocks.begin[i], at
     return fault, pos, written
-
-
-@kernel
-def rewrite_compressed(
-    choice: Choice, verdict: Verdict, out: Bytes, starts: NDArray[np.int64]
-) -> tuple[int, int, int]:
-    """Decide on the compressed batches, and write the records of those that are rewritten, one
-    batch after the other.
-
-    `assemble` fills in the verdict on uncompressed batches. For batches to delete, its first three
-    arrays remain DROP, 0 and 0. `starts` (n + 1) receives where each batch's records are in `out`.
-    Returns (fault, row, position in `inflated`).
-    """
-    blocks = choice.blocks
-    at = 0
-    row_of = 0
-    for i in range(blocks.rows.size):
-        starts[i] = at
-        # A batch to delete is not read, S5.4.
-        if blocks.compressed[i] and choice.retention[i] != Retention.DELETE:
-            fault, pos, written = _filter_records(i, row_of, choice, verdict, out, at)
-            if fault != 0:
-                return fault, i, pos
-            if verdict.action[i] == REWRITE:
-                at = written
-        row_of += int(blocks.rows[i].record_count)
-    starts[blocks.rows.size] = at
-    return 0, 0, 0
 
 
 @kernel
@@ -311,7 +283,7 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         if not blocks.compressed[i] and choice.retention[i] != Retention.DELETE:
             if out.size - at < HEADER_V2_SIZE:
                 return changed
-            fault, pos, written = _filter_records(
+            fault, pos, written = filter_records(
                 i, first_row, choice, verdict, out, at + HEADER_V2_SIZE
             )
             if fault != 0:
@@ -381,7 +353,7 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
 
 
 @kernel
-def _count(keep: NDArray[np.bool_], first: int, end: int) -> int:
+def count_kept(keep: NDArray[np.bool_], first: int, end: int) -> int:
     kept = 0
     for r in range(first, end):
         kept += keep[r]
