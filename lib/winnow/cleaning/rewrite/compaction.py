@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.assignment import Assignment, At, assign
@@ -56,11 +56,22 @@ another. They need as much memory as one split. A larger group is alone.
 """
 
 
+_FEW_PIECES = 64
+
 _Item = KeyBlob | Failure
 _Kept = Survivors | Failure
 Outcome = CleanedGroup | Failure
-_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, Assignment, str | None, str]]"
+_Value: TypeAlias = tuple[CompactionJob, Assignment, str | None, str]
 """The directory for blobs (`winnow.runtime.spool`), and the path of the tick sheet."""
+
+
+class _Sent(NamedTuple):
+    """What all tasks share, sent with each. For a small job, broadcasting it takes longer."""
+
+    value: _Value
+
+
+_Shared: TypeAlias = "Broadcast[_Value] | _Sent"
 
 
 def run_compaction(
@@ -76,7 +87,9 @@ def run_compaction(
     ):
         job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
         assignment = assign(job, sc.defaultParallelism, spool)
-        shared = sc.broadcast((job, assignment, spool, sheet.path))
+        value = job, assignment, spool, sheet.path
+        few = len(assignment.pieces) <= _FEW_PIECES
+        shared = _Sent(value) if few else sc.broadcast(value)
         stages = _resolved(sc, shared, assignment).mapPartitionsWithIndex(
             in_task(partial(_finish, shared, weighs=weighs))
         )
@@ -85,9 +98,10 @@ def run_compaction(
         name = f"{doing} {counted(len(job.partitions), 'partition')}"
         try:
             with watched(sc, progress, name, tasks=tasks, ticks=sheet):
-                outcomes = dict(stages.collect())
+                outcomes = dict(sc.runJob(stages, iter))
         finally:
-            shared.unpersist()
+            if not isinstance(shared, _Sent):
+                shared.unpersist()
     return [
         [outcomes[number, group] for group in range(len(partition.groups))]
         for number, partition in enumerate(job.partitions)
