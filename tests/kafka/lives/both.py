@@ -129,7 +129,11 @@ class Both:
             for log_dir in (self.ours, self.theirs)
         )
         both = ours.keys() & theirs.keys()
-        sizes = [sum(logs[log] for log in both) for logs in (ours, theirs)]
+        # Behind the first segment that only one deleted, retention.ms may have deleted others.
+        gone = sorted((ours | theirs).keys() - both)[1:]
+        sizes = [
+            sum((theirs | ours | one)[log] for log in [*both, *gone]) for one in (ours, theirs)
+        ]
         return (
             "delete" in config.cleanup_policy
             and both in (ours.keys(), theirs.keys())

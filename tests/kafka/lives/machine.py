@@ -16,6 +16,7 @@ import shutil
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -222,7 +223,7 @@ class _Run:
         results = {f"{p.topic}-{p.partition}": p for p in result.partitions}
         changed = [name for name in self._lives if {COMPACTED, RETAINED} & {*results[name].actions}]
         problems = self._undo.after_another_pass(self._ours, changed)
-        self._clean_again(settings, now, when)
+        again = self._clean_again(settings, now, when, results)
         absent = {
             name: {
                 segment_file(base, suffix)
@@ -243,7 +244,8 @@ class _Run:
         problems |= self._undo.after_another_pass(self._theirs, cleaned)
         self._undo.forget()
         if keep:
-            problems |= self._undo.at_once(self._ours, result.run_id, changed)
+            once = [name for name in changed if name not in again]
+            problems |= self._undo.at_once(self._ours, result.run_id, once)
         self._both.forget_above(self._theirs)
         for name, files in absent.items():
             unmake(self._theirs / name, files)
@@ -261,22 +263,35 @@ class _Run:
         self._go_on_with_ours(recompressed, when, now)
         self._both.go_on_with_our_snapshots(number)
 
-    def _clean_again(self, settings: Settings, now: int, when: str) -> None:
-        """At the same time nothing is left to do."""
+    def _clean_again(
+        self, settings: Settings, now: int, when: str, results: dict[str, PartitionResult]
+    ) -> set[str]:
+        """At the same time nothing is left to do, unless retention has deleted the young segment
+        that ended the cleanable range. Then this run cleans what is behind it, and a broker does so
+        in the same pass. Returns such partitions, and puts their results into `results`.
+        """
         before = files_of(self._ours)
         result = clean(self._spark, [str(self._ours)], settings=settings, now=now)
         changed = changes(before, files_of(self._ours))
+        again = set()
         for one in result.partitions:
             name = f"{one.topic}-{one.partition}"
-            if name in self._lives:
+            first = results[name].actions
+            if one.actions == (COMPACTED,) and RETAINED in first:
+                results[name] = replace(one, actions=(*first, COMPACTED))
+                again.add(name)
+                for kept in (self._ours / name).glob(".winnow-kept-*"):
+                    shutil.rmtree(kept)  # an undo of the first run would be refused now
+            elif name in self._lives:
                 with self._judging(name, when):
                     mine = [change for change in changed if f"{name}/" in change]
                     assert (one.actions, mine) == ((NONE,), []), (
                         f"a second run at the same time: {one.reason}"
                     )
-        assert not [change for change in changed if "/" not in change], (
+        assert again or not [change for change in changed if "/" not in change], (
             "a second run changed a checkpoint"
         )
+        return again
 
     def _compare(
         self, name: str, result: PartitionResult, answer: Line, config: Config
