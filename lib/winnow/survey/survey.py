@@ -12,7 +12,7 @@ from functools import partial
 
 from pyspark import SparkContext
 
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.earlier_listing import (
     EarlierListing,
     identities,
@@ -75,11 +75,10 @@ def _list_here(place: Place) -> Listed | None:
     """List a small partition in this process. None if anything about it is unusual."""
     if place.kept or place.trusted_end is not None or place.recovery_point is not None:
         return None
-    listing = list_sound(place.directory, most_bytes=_SMALL_BYTES)
-    if listing is None or listing.segments[-1].log_bytes > _SMALL_ACTIVE_BYTES:
-        return None
-    with suppress(OSError, CorruptLogError):
-        return Listed(listing, _log_end(place, listing.segments[-1]))
+    with suppress(FAILS_ONE_PARTITION):  # a task finds out what is wrong
+        listing = list_sound(place.directory, most_bytes=_SMALL_BYTES)
+        if listing is not None and listing.segments[-1].log_bytes <= _SMALL_ACTIVE_BYTES:
+            return Listed(listing, _log_end(place, listing.segments[-1]))
     return None
 
 

@@ -61,6 +61,7 @@ class Filtered:
 
     @property
     def batches_in(self) -> int:
+        """Batches that were filtered, whatever became of them."""
         return self.copied + self.rewritten + self.emptied + self.dropped
 
 

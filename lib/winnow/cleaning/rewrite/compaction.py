@@ -54,9 +54,8 @@ _BACKGROUND_BYTES = 2**26
 """So many groups with so many log bytes together are synced and read back while the task writes
 another. They need as much memory as one split. A larger group is alone.
 """
-
-
 _FEW_PIECES = 64
+"""Splits of a job that is sent with each task."""
 
 _Item = KeyBlob | Failure
 _Kept = Survivors | Failure
@@ -66,7 +65,7 @@ _Value: TypeAlias = tuple[CompactionJob, Assignment, str | None, str]
 
 
 class _Sent(NamedTuple):
-    """What all tasks share, sent with each. For a small job, broadcasting it takes longer."""
+    """What all tasks share, sent with each. To broadcast a small job would take longer."""
 
     value: _Value
 
