@@ -8,18 +8,17 @@ decides which keys survive (`keep`), and what may happen to a batch without reco
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from winnow.batch_memory import batch_budget
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import Bytes, RecordBlocks, Rows, as_bytes, read_only
 from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, Choice, Era, Retention, Verdict
 from winnow.wire.codecs import compress
 from winnow.wire.kernels.c_codecs import c_function
 from winnow.wire.kernels.codec import compress_many
-from winnow.wire.kernels.compressed import AREA_BYTES, filter_compressed, first_codec, opened
+from winnow.wire.kernels.compressed import AREA_BYTES, OPENED, filter_compressed, opening_of
 from winnow.wire.kernels.filter import MOST_GROWTH, assemble
 from winnow.wire.kernels.headers import LEGACY, bits_of
 from winnow.wire.kernels.writing import GROWTH
@@ -65,38 +64,36 @@ class Filtered:
         return self.copied + self.rewritten + self.emptied + self.dropped
 
 
+class Terms(TypedDict):
+    """What decides about records besides their keys."""
+
+    now: int
+    """In ms. With `AS_THEY_ARE`, a batch that loses no record may be rewritten all the same."""
+    delete_retention_ms: int
+    horizon_cause: NotRequired[NDArray[np.bool_]]
+    """True for batches that get a delete horizon even without a tombstone, if they have none:
+    markers of transactions without remaining records (S5.4).
+    """
+    era: NotRequired[Era]
+
+
 def filter_batches(
     blocks: RecordBlocks,
     keep: NDArray[np.bool_],
     retention: NDArray[np.int8],
-    *,
-    now: int,
-    delete_retention_ms: int,
-    horizon_cause: NDArray[np.bool_] | None = None,
-    era: Era = LATEST,
+    **terms: Unpack[Terms],
 ) -> Filtered:
     """Filter batches. What remains of v0 and v1 is written as v2 if the version converts them
     (S2.5).
 
     `keep`: whether to keep each record of all batches, as its key decides; True for records of
     control batches. A null value is dropped anyway if its batch's delete horizon has passed (S5.5).
-    `retention`: values of `Retention`, one per batch. `horizon_cause`: batches that get a delete
-    horizon even without a tombstone, if they have none: markers of transactions without remaining
-    records (S5.4). `now` and `delete_retention_ms` in ms, int64. With `AS_THEY_ARE` for `now`, a
-    batch that loses no record may be rewritten all the same.
+    `retention`: values of `Retention`, one per batch.
 
     Raises CorruptLogError for a malformed batch. Records are not checked in batches to DELETE and
     in batches that keep no record.
     """
-    choice = _choice(
-        blocks,
-        keep,
-        retention,
-        now=now,
-        delete_retention_ms=delete_retention_ms,
-        horizon_cause=horizon_cause,
-        era=era,
-    )
+    choice = _choice(blocks, keep, retention, **terms)
     verdict = _no_verdict(len(blocks.rows))
     return _assembled(choice, verdict, *_compressed_payloads(choice, verdict))
 
@@ -106,47 +103,36 @@ def filter_in_cache(
     keep: NDArray[np.bool_],
     retention: NDArray[np.int8],
     *,
-    now: int,
-    delete_retention_ms: int,
-    horizon_cause: NDArray[np.bool_] | None = None,
-    era: Era = LATEST,
     limit: int,
+    **terms: Unpack[Terms],
 ) -> Filtered | None:
-    """Filter the leading ones of some v2 batches, which are compressed as they are on disk.
+    """Filter v2 batches that are still compressed as `filter_batches` would, up to the first one
+    that is not usual. `Filtered.batches_in` is their number. Return None if there is no such batch.
 
-    The result equals that of `filter_batches`. `Filtered.batches_in` says of how many batches. It
-    ends before a batch that is not usual: of another codec than the first compressed one, of more
-    than `AREA_BYTES` of records, or damaged. None if that is the first one, or if no batch is of
-    lz4 or zstd.
-
-    `limit`: decompressed bytes of a batch. Raises CorruptLogError for a malformed record.
+    Usual batches have the codec of the first compressed one, lz4 or zstd. They are not damaged, and
+    hold at most `AREA_BYTES` and `limit` bytes of records. Raises CorruptLogError for a malformed
+    record.
     """
-    codec = first_codec(closed.rows)
-    opens, packs = c_function(codec, compresses=False), c_function(codec, compresses=True)
-    if not (opens[0] and packs[0]):
+    found = opening_of(closed, limit=limit)
+    if found is None:
         return None
-    blocks, area, ends = opened(closed)
-    choice = _choice(
-        blocks,
-        keep,
-        retention,
-        now=now,
-        delete_retention_ms=delete_retention_ms,
-        horizon_cause=horizon_cause,
-        era=era,
-    )
+    blocks, opening = found
+    packs = c_function(opening.codec, compresses=True)
+    if not packs[0]:
+        return None
+    choice = _choice(blocks, keep, retention, **terms)
     n = len(blocks.rows)
     verdict, starts = _no_verdict(n), np.empty(n + 1, np.int64)
     largest = AREA_BYTES + AREA_BYTES // 128 + _PAYLOAD_ROOM
     payloads = np.empty(int(blocks.rows["size"].sum()) + largest, np.uint8)
-    found, count, records = filter_compressed(
-        *(choice, verdict, codec, opens, packs, min(limit, batch_budget()), area, ends),
-        *(np.empty(2 * AREA_BYTES, np.uint8), payloads, starts),
+    records = np.empty(2 * AREA_BYTES, np.uint8)
+    fault, count, total = filter_compressed(
+        choice, verdict, opening, packs, records, payloads, starts
     )
-    check_fault(found, blocks.rows, blocks.begin)
+    check_fault(fault, blocks.rows, blocks.begin)
     if not count:
         return None
-    choice, verdict = choice.leading(count, records), verdict.leading(count)
+    choice, verdict = choice.leading(count, total), verdict.leading(count)
     return _assembled(choice, verdict, as_bytes(payloads[: starts[count]]), starts[: count + 1])
 
 
@@ -157,8 +143,8 @@ def _choice(
     *,
     now: int,
     delete_retention_ms: int,
-    horizon_cause: NDArray[np.bool_] | None,
-    era: Era,
+    horizon_cause: NDArray[np.bool_] | None = None,
+    era: Era = LATEST,
 ) -> Choice:
     """Return the arguments of a filter as one. Raises ValueError if they don't fit together."""
     if not (
@@ -245,9 +231,7 @@ def _compressed_payloads(choice: Choice, verdict: Verdict) -> tuple[Bytes, NDArr
     growth = GROWTH if choice.era.converts else MOST_GROWTH
     records = np.empty(len(blocks.inflated) + growth * len(choice.keep), np.uint8)
     record_starts, none = np.empty(len(rows) + 1, np.int64), np.empty(0, np.uint8)
-    found, *_ = filter_compressed(
-        choice, verdict, 0, (0, 0), (0, 0), 0, none, starts[:0], records, none, record_starts
-    )
+    found, *_ = filter_compressed(choice, verdict, OPENED, (0, 0), records, none, record_starts)
     check_fault(found, rows, blocks.begin)
     chosen = (verdict.action == REWRITE) & blocks.compressed
     if not chosen.any():

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from winnow.batch_memory import batch_budget
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC
-from winnow.wire.buffers import Buffer, Bytes, Rows
+from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
+from winnow.wire.buffers import Buffer, Rows
 from winnow.wire.crc import crc32c
-from winnow.wire.kernels.c_codecs import c_function
-from winnow.wire.kernels.codec import decompress_payload
-from winnow.wire.kernels.compressed import first_codec, opened
+from winnow.wire.kernels.compressed import OPENED, Opening, open_batch, opening_of
 from winnow.wire.kernels.headers import count_records
 from winnow.wire.kernels.record import kernel, open_area, parse_record, prefetch
 from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
@@ -58,48 +55,37 @@ def scan_records(
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2. So
     records that pass can be rewritten.
     """
-    none = np.empty(0, np.uint8), np.empty(0, np.int64)
-    return _scanned(blocks, *none, secret, check_crc, (0, (0, 0), 0))[0]
+    return _scanned(blocks, OPENED, secret, check_crc=check_crc)[0]
 
 
 def scan_in_cache(
     closed: RecordBlocks, secret: tuple[int, int], *, limit: int
 ) -> tuple[RecordColumns, int] | None:
-    """Scan the leading ones of some v2 batches, which are compressed as they are on disk, and
-    return how many they are.
+    """Scan v2 batches that are still compressed, up to the first one that is not usual. Return
+    their columns and their number, or None if there is no such batch.
 
-    They end as those of `filter_in_cache` do. Each is compared with its checksum before it is
+    `filter_in_cache` says what is usual. Each batch is compared with its checksum before it is
     decompressed. `secret`: two uint64. `limit`: decompressed bytes of a batch. Raises
     CorruptLogError as `scan_records` does.
     """
     ends = np.cumsum(closed.rows["record_count"], dtype=np.int64)
     closed = closed.some(slice(np.searchsorted(ends, _MOST_RECORDS, side="right")))
-    codec = first_codec(closed.rows)
-    opens = c_function(codec, compresses=False)
-    if not opens[0]:
+    found = opening_of(closed, limit=limit)
+    if found is None:
         return None
-    columns, count = _scanned(
-        *opened(closed), secret, True, (codec, opens, min(limit, batch_budget()))
-    )
+    columns, count = _scanned(*found, secret, check_crc=True)
     return (columns, count) if count else None
 
 
 def _scanned(
-    blocks: RecordBlocks,
-    area: Bytes,
-    ends: NDArray[np.int64],
-    secret: tuple[int, int],
-    check_crc: bool,
-    how: tuple[int, tuple[int, int], int],
+    blocks: RecordBlocks, opening: Opening, secret: tuple[int, int], *, check_crc: bool
 ) -> tuple[RecordColumns, int]:
-    """Scan the leading batches, as many as are usual. Return their number, too.
-
-    `area` and `ends`: what `opened` returns. `how`: codec, its function and the limit, as for
-    `filter_compressed`. With 0 for the codec, all batches are scanned.
+    """Scan batches, up to the first one that is not usual. Return their columns and their
+    number.
     """
     columns = _allocated(record_total(blocks))
     k0, k1 = map(np.uint64, secret)
-    found, count, n = _scan(blocks, check_crc, k0, k1, columns, *how, area, ends)
+    found, count, n = _scan(blocks, check_crc, k0, k1, columns, opening)
     if found[0] == _CRC:
         raise crc_error(blocks.rows[found[1]])
     check_fault(found, blocks.rows, blocks.begin)
@@ -146,17 +132,13 @@ def _allocated(n: int) -> RecordColumns:
 
 
 @kernel
-def _scan(  # noqa: C901, PLR0911, PLR0912 - one return per fault
+def _scan(  # noqa: PLR0911 - one return per fault
     blocks: RecordBlocks,
     check_crc: bool,
     k0: np.uint64,
     k1: np.uint64,
     columns: RecordColumns,
-    codec: int,
-    opens: tuple[int, int],
-    limit: int,
-    opened: Bytes,
-    ends: NDArray[np.int64],
+    opening: Opening,
 ) -> tuple[tuple[int, int, int], int, int]:
     """Return ((fault, row of its batch, position in the area's array), finished batches, their
     records).
@@ -164,9 +146,7 @@ def _scan(  # noqa: C901, PLR0911, PLR0912 - one return per fault
     n = hashed = 0
     for i in range(blocks.rows.size):
         row = blocks.rows[i]
-        opens_it = codec != 0 and blocks.compressed[i]
-        if opens_it and int(row.attributes) & CODEC_MASK != codec:
-            return (0, 0, 0), i, n
+        opens = opening.codec != 0 and blocks.compressed[i]
         if check_crc and row.magic == MAX_MAGIC:
             start, size = row.position, row.size
             if start < 0 or size < HEADER_V2_SIZE or size > blocks.raw.size - start:
@@ -174,13 +154,8 @@ def _scan(  # noqa: C901, PLR0911, PLR0912 - one return per fault
             crc = crc32c(blocks.raw, start + ATTRIBUTES_AT, start + size)
             if np.int64(crc) != np.int64(row.crc):
                 return (_CRC, i, 0), i, n
-        if opens_it:
-            begin, end = row.position + HEADER_V2_SIZE, row.position + row.size
-            most = min(limit, opened.size)
-            size = decompress_payload(codec, opens, blocks.raw, begin, end, opened, 0, most)
-            if size < 0:
-                return (0, 0, 0), i, n
-            ends[i] = size
+        if opens and not open_batch(blocks, i, opening):
+            return (0, 0, 0), i, n
         fault, area, pos, stop, last = open_area(blocks, i)
         if fault != 0:
             return (fault, i, pos), i, n
@@ -207,7 +182,7 @@ def _scan(  # noqa: C901, PLR0911, PLR0912 - one return per fault
         if pos != stop:
             return (Fault.LEFT_OVER, i, pos), i, n
         following = i + 1 < blocks.rows.size and blocks.compressed[i + 1] == blocks.compressed[i]
-        if following and not opens_it:
+        if following and not opens:
             hashed = hash_rows(area, columns.hash, hashed, n, k0, k1)
         else:
             hash_rest(area, columns.hash, hashed, n, k0, k1)

@@ -1,4 +1,4 @@
-"""A few small partitions are listed without a Spark job, and as a task would list them."""
+"""The driver lists small partitions as a task would, and leaves all others to tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def place(tmp_path: Path) -> Place:
     return Place(str(tmp_path), KEY)
 
 
-def test_a_small_partition_is_listed_as_by_a_task(place: Place) -> None:
+def test_driver_and_task_list_a_small_partition_alike(place: Place) -> None:
     listed = _list_here(place)
     assert listed == _list_one(place)
     assert listed is not None
@@ -36,7 +36,7 @@ def test_a_small_partition_is_listed_as_by_a_task(place: Place) -> None:
     assert [segment.base_offset for segment in listed.listing.segments] == [0, 2]
 
 
-def test_after_an_unclean_shutdown_a_task_lists(place: Place, tmp_path: Path) -> None:
+def test_a_task_lists_a_partition_after_an_unclean_shutdown(place: Place, tmp_path: Path) -> None:
     for changes in ({"trusted_end": 2}, {"recovery_point": 0}, {"kept": str(tmp_path / "kept")}):
         assert _list_here(replace(place, **changes)) is None
 
@@ -82,13 +82,15 @@ def remove_all(directory: Path) -> None:
         *(cut_active, spoil_active, remove_all),
     ],
 )
-def test_what_is_unusual_is_left_to_a_task(place: Place, change: Callable[[Path], None]) -> None:
+def test_driver_does_not_list_an_unusual_partition(
+    place: Place, change: Callable[[Path], None]
+) -> None:
     change(Path(place.directory))
     assert _list_here(place) is None
 
 
 @pytest.mark.parametrize("limit", ["_SMALL_BYTES", "_SMALL_ACTIVE_BYTES"])
-def test_what_is_large_is_left_to_a_task(
+def test_driver_does_not_list_a_large_partition(
     place: Place, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     files = [Path(place.directory, name) for name in (LOG, ACTIVE)]
@@ -100,7 +102,7 @@ def test_what_is_large_is_left_to_a_task(
     assert _list_here(place) is None
 
 
-def test_the_error_of_a_damaged_log_is_that_of_a_task(place: Place) -> None:
+def test_a_task_reports_a_damaged_log(place: Place) -> None:
     spoil_active(Path(place.directory))
     with pytest.raises(CorruptLogError):
         _list_one(place)

@@ -1,5 +1,5 @@
-"""Which batches are scanned and filtered one by one, and where that ends. `test_filtering` compares
-the results with those of `filter_batches`.
+"""Which batches are scanned and filtered one by one, and where that stops. `test_filtering`
+compares the results with those of `filter_batches`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from tests.twins.crc import crc32c_plain
 from tests.twins.encoding import encode_batch
 from tests.unit.wire.logs import NOW, log, record
 from winnow.errors import CorruptLogError
-from winnow.wire import filtering, records
+from winnow.wire import filtering
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.choice import Retention
 from winnow.wire.filtering import Filtered, filter_batches, filter_in_cache
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, closed, inflate
+from winnow.wire.kernels import compressed
 from winnow.wire.kernels.compressed import filter_compressed
 from winnow.wire.records import scan_in_cache, scan_records
 
@@ -56,7 +57,7 @@ def count(found: Filtered | None) -> int:
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_it_ends_before_a_batch_of_another_codec(codec: Codec) -> None:
+def test_filtering_stops_before_a_batch_of_another_codec(codec: Codec) -> None:
     for other in set(Codec) - {codec, Codec.NONE}:
         kinds = [codec, Codec.NONE, codec, other, codec]
         buf, rows = log(batch(10 * n, kind) for n, kind in enumerate(kinds))
@@ -67,19 +68,19 @@ def test_it_ends_before_a_batch_of_another_codec(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", SLOW)
-def test_other_codecs_are_left_to_others(codec: Codec) -> None:
+def test_batches_of_other_codecs_are_refused(codec: Codec) -> None:
     assert filtered(*log([batch(0, codec)])) is None
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_it_ends_before_a_batch_of_more_than_a_mib(codec: Codec) -> None:
+def test_filtering_stops_before_a_batch_larger_than_one_mib(codec: Codec) -> None:
     sizes = 400_000, 523_000, 530_000, 100
     buf, rows = log(batch(10 * n, codec, size) for n, size in enumerate(sizes))
     assert [count(filtered(buf, rows[at:])) for at in range(4)] == [2, 1, 0, 1]
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_it_ends_before_a_batch_beyond_the_limit(codec: Codec) -> None:
+def test_filtering_stops_before_a_batch_over_the_limit(codec: Codec) -> None:
     buf, rows = log(batch(10 * n, codec, size) for n, size in enumerate((100, 400, 100)))
     assert count(filtered(buf, rows, limit=500)) == 1
     with pytest.raises(CorruptLogError):
@@ -87,7 +88,7 @@ def test_it_ends_before_a_batch_beyond_the_limit(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_it_ends_before_a_damaged_batch_unless_that_keeps_nothing(codec: Codec) -> None:
+def test_filtering_stops_before_a_damaged_batch_that_keeps_records(codec: Codec) -> None:
     buf, rows = log(batch(10 * n, codec) for n in range(3))
     spoiled = buf.copy()
     spoiled[int(rows[1]["position"]) + HEADER_V2_SIZE] ^= 0xFF
@@ -96,7 +97,7 @@ def test_it_ends_before_a_damaged_batch_unless_that_keeps_nothing(codec: Codec) 
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_it_ends_where_the_room_for_payloads_does(
+def test_filtering_stops_when_there_is_no_room_for_a_payload(
     monkeypatch: pytest.MonkeyPatch, codec: Codec
 ) -> None:
     buf, rows = log(batch(10 * n, codec) for n in range(20))
@@ -120,7 +121,7 @@ def test_it_ends_where_the_room_for_payloads_does(
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_a_malformed_record_is_reported_as_elsewhere(codec: Codec) -> None:
+def test_a_malformed_record_gives_the_same_error_as_filter_batches(codec: Codec) -> None:
     fine = [record(n) for n in (0, 1)]
     broken = encode_batch(fine, base_offset=0, last_offset=0, codec=codec)  # delta 1 is beyond
     buf, rows = log([broken])
@@ -136,8 +137,8 @@ def test_a_malformed_record_is_reported_as_elsewhere(codec: Codec) -> None:
     assert told[0] == told[1]
 
 
-def test_without_the_c_functions_all_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (filtering, records):
+def test_all_batches_are_refused_without_the_c_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (filtering, compressed):
         monkeypatch.setattr(module, "c_function", lambda *_, **__: (0, 0))
     assert filtered(*log([batch(0, Codec.LZ4)])) is None
     assert scanned(*log([batch(0, Codec.LZ4)])) == 0
@@ -166,7 +167,7 @@ def scanned(buf: Bytes, rows: Rows, *, limit: int = LIMIT) -> int:
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_records_are_scanned_as_elsewhere(codec: Codec) -> None:
+def test_columns_equal_those_of_scan_records(codec: Codec) -> None:
     kinds = [codec, Codec.NONE, codec, *(codec for _ in range(20)), Codec.GZIP, codec]
     sizes = [600, 3000, 900, *range(580, 600), 700, 700]
     both = zip(kinds, sizes, strict=True)
@@ -180,7 +181,7 @@ def test_records_are_scanned_as_elsewhere(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_scanning_ends_before_a_batch_beyond_the_limit(codec: Codec) -> None:
+def test_scanning_stops_before_a_batch_over_the_limit(codec: Codec) -> None:
     sizes = 600, 520_000, 900, 530_000
     buf, rows = log(batch(10 * n, codec, size) for n, size in enumerate(sizes))
     assert scanned(buf, rows, limit=500_000) == 1
@@ -188,7 +189,7 @@ def test_scanning_ends_before_a_batch_beyond_the_limit(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_scanning_ends_before_a_batch_that_can_not_be_decompressed(codec: Codec) -> None:
+def test_scanning_stops_before_a_batch_that_cannot_be_decompressed(codec: Codec) -> None:
     buf, rows = log(batch(10 * n, codec, 700) for n in range(3))
     spoiled = buf.copy()
     start, end = int(rows[1]["position"]), int(rows[1]["position"] + rows[1]["size"])
@@ -200,7 +201,7 @@ def test_scanning_ends_before_a_batch_that_can_not_be_decompressed(codec: Codec)
 
 
 @pytest.mark.parametrize("codec", FAST)
-def test_headers_can_not_ask_for_more_memory_than_records_of_a_part_need(codec: Codec) -> None:
+def test_record_counts_in_headers_cannot_exhaust_memory(codec: Codec) -> None:
     buf, rows = log(batch(10 * n, codec, 700) for n in range(40))
     rows["record_count"][3] = 2**20
     assert scanned(buf, rows) == 3
