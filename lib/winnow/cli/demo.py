@@ -61,8 +61,9 @@ def exit_code(result: RunResult) -> int:
 
 
 def unpack(beneath: str | None = None) -> Path:
-    """Return a writable copy of the bundled log directory in a new directory `beneath`; in the
-    system's one for temporary files by default.
+    """Copy the bundled log directory into a new directory below `beneath`, and return the copy.
+
+    None: below the system's directory for temporary files.
     """
     archive = DATA / "log-dir.tar.gz"
     if not archive.is_file():

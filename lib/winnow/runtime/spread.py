@@ -18,6 +18,7 @@ from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
 
 _WORTH = 4
+"""A core gets a second task once each task has this fraction of `per_task`."""
 _Item = TypeVar("_Item")
 _Done = TypeVar("_Done")
 
@@ -38,8 +39,8 @@ def spread(
 
     `weights`: bytes of each item, which progress counts; None if all items take as long. `each`:
     the cost of an item besides its weight, in bytes. `per_task`: the most bytes, or items, of a
-    task, unless one item has more; a core gets a second task once each has a quarter of it. `name`:
-    what is done, for the progress display.
+    task, unless one item has more. A core gets a second task once each task has a quarter of that.
+    `name`: what is done, for the progress display.
     """
     if not items:
         return []

@@ -30,8 +30,8 @@ _POPULATE_READ = 22
 _SENT_BYTES = 4 * 2**20
 """After so many new bytes of a file the system is asked to write them to the disk."""
 _ON_THE_WAY = 4 * _SENT_BYTES
-"""Of so many bytes before them, more may be on the disk by now, and are dropped, too. To search
-64 MiB takes 0.6 ms.
+"""The pages of so many earlier bytes are dropped, too, if they are on the disk by now. Older pages
+are not searched: that takes 0.6 ms for each 64 MiB.
 """
 _HARDWARE_POISON = 133
 _UNREADABLE = frozenset({errno.EFAULT, errno.EIO, _HARDWARE_POISON})

@@ -51,7 +51,7 @@ def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) 
 
 
 def closed(buf: Buffer, batches: Rows) -> RecordBlocks:
-    """Return batches of v2 without decompressing any: for kernels that do so one by one."""
+    """Return v2 batches that are still compressed. Some kernels decompress them one by one."""
     (blocks,) = inflate_parts(buf, batches, unread=np.ones(len(batches), np.bool_))
     return blocks
 
@@ -82,7 +82,7 @@ def inflate_parts(
 
 
 def has_large_records(batches: Rows) -> bool:
-    """Return whether records are so large that kernels wait for memory at each one."""
+    """Return whether records are large on average. Kernels then wait for memory at each record."""
     records, size = (int(batches[name].sum(dtype=np.int64)) for name in ("record_count", "size"))
     return 0 < records * _LARGE_RECORD_BYTES < size
 

@@ -191,11 +191,11 @@ def decompress_payload(
     used: int,
     most: int,
 ) -> int:
-    """Decompress bytes [begin, end) of `raw` to byte `used` of `out`. The caller has checked both
-    ranges: `most` bytes of `out` are free.
+    """Decompress bytes [begin, end) of `raw`, and write them to `out` from byte `used` on. At most
+    `most` bytes are written. The caller checks both ranges.
 
-    `call`: what `c_function` returns for lz4 or zstd. Returns the decompressed bytes, less than 0
-    if the payload is not usual.
+    `call`: what `c_function` returns for lz4 or zstd. Return the number of decompressed bytes, or
+    less than 0 for a payload that is not usual.
     """
     function, context = call
     if codec == _LZ4:
@@ -306,11 +306,11 @@ def _compress(
 def compress_payload(
     codec: int, call: tuple[int, int], records: Bytes, begin: int, end: int, out: Bytes, used: int
 ) -> int:
-    """Compress bytes [begin, end) of `records`, a range that the caller has checked, to byte `used`
-    of `out`.
+    """Compress bytes [begin, end) of `records`, and write them to `out` from byte `used` on. The
+    caller checks the range.
 
-    `call`: what `c_function` returns for lz4 or zstd. Returns the compressed bytes, less than 0 if
-    there may not be room for them.
+    `call`: what `c_function` returns for lz4 or zstd. Return the number of compressed bytes, or
+    less than 0 if `out` may be too small.
     """
     function, context = call
     if codec == _LZ4:
