@@ -30,10 +30,7 @@ from winnow.logdir.survey import LogDir
 from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Unknown
 from winnow.recovery.logs.finish import finish_log_dir
-from winnow.recovery.logs.loader import load_log
 from winnow.recovery.logs.values import (
-    LoadedLog,
-    LogToLoad,
     RecoveredDir,
     RecoveredLog,
     TruncateRequest,
@@ -47,6 +44,8 @@ from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.spread import spread
+from winnow.start.loader import load_log
+from winnow.start.values import LoadedLog, LogToLoad
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote

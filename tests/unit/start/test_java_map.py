@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from winnow.recovery.logs.java_map import JavaKeys, spread_hash
+from winnow.start.java_map import JavaKeys, spread_hash
 
 
 def order(keys: list[int], *, computed: bool = False) -> list[int]:

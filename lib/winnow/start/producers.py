@@ -24,9 +24,9 @@ from winnow.policy.producers import (
     replay,
     without_data,
 )
-from winnow.recovery.logs.files import PartitionFiles
-from winnow.recovery.logs.java_map import JavaKeys
-from winnow.recovery.logs.segments import Batches
+from winnow.start.files import PartitionFiles
+from winnow.start.java_map import JavaKeys
+from winnow.start.segments import Batches
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 
 _NO_EPOCH = -1

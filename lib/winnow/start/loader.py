@@ -35,17 +35,17 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
-from winnow.recovery.logs.epochs import LeaderEpochs
-from winnow.recovery.logs.files import PartitionFiles
-from winnow.recovery.logs.producers import ProducerManager
-from winnow.recovery.logs.segments import (
+from winnow.start.epochs import LeaderEpochs
+from winnow.start.files import PartitionFiles
+from winnow.start.producers import ProducerManager
+from winnow.start.segments import (
     Batches,
     batches_from,
     end_of_log,
     is_before_break,
     recovered_batches,
 )
-from winnow.recovery.logs.values import LoadedLog, LogToLoad
+from winnow.start.values import LoadedLog, LogToLoad
 from winnow.storage.contract import Storage
 from winnow.wire.batch import MAX_MAGIC
 from winnow.wire.buffers import Rows

@@ -1,0 +1,1 @@
+"""What a broker does with its log directories when it starts."""
