@@ -89,8 +89,12 @@ def run_erase(call: Call, own: EraseOptions) -> int:
 
 def to_json(result: EraseResult) -> dict[str, Any]:
     return {
-        **picked(result, "run_id", "status", "dry_run", "proven", "keys", "keys_found"),
-        "partitions": [fields_of(partition, "error_code") for partition in result.partitions],
+        **picked(result, "run_id", "status", "dry_run", "proven", "why_not_proven"),
+        **picked(result, "keys", "keys_found"),
+        "partitions": [
+            picked(partition, "searched") | fields_of(partition, "error_code")
+            for partition in result.partitions
+        ],
         **picked(result, "not_searched", "notes", "ledger"),
         **picked(result, "certificate", "certificate_sha256", "hash_key"),
         **version_keys(result.kafka),

@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, redirect_stderr
 from dataclasses import dataclass, fields
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
@@ -32,6 +33,8 @@ _SPINNER = 2
 """Columns before a live line."""
 LEAST_NAME = 20
 """Least width of a name that is cut."""
+_KEPT_BEFORE = 4
+"""Characters that are kept of what names have in common, before their first difference."""
 Row = Mapping[str, str]
 """Of a table, by the headings of the columns."""
 
@@ -101,12 +104,17 @@ def aligned(rows: Sequence[Row], *words: str) -> list[str]:
     ]
 
 
-def fitted(rows: Sequence[Row], width: int, *, names: int = 1, needed: int) -> list[Row]:
+def fitted(
+    rows: Sequence[Row], width: int, *, names: int = 1, needed: int, whole: bool = False
+) -> list[Row]:
     """Cut long names in the middle so that each row fits `width`. Where names would get too short,
-    the last columns are omitted.
+    the last columns are omitted. Different names stay different (`apart`).
 
-    The first `names` columns are names; the first `needed` columns are never omitted.
+    The first `names` columns are names; the first `needed` columns are never omitted. `whole`: cut
+    and omit nothing.
     """
+    if whole:
+        return [*rows]
     widths = [max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]]
     while True:
         left = width - sum(widths[names:]) - 2 * (len(widths) - 1)
@@ -116,7 +124,30 @@ def fitted(rows: Sequence[Row], width: int, *, names: int = 1, needed: int) -> l
     while sum(widths[:names]) > left and (longest := max(widths[:names])) > LEAST_NAME:
         widths[widths.index(longest)] -= 1
     most = dict(zip(rows[0], widths, strict=False))
-    return [{name: cut(row[name], most[name]) for name in most} for row in rows]
+    shown = {name: apart([row[name] for row in rows], most[name]) for name in most}
+    return [{name: shown[name][row[name]] for name in most} for row in rows]
+
+
+def apart(names: Iterable[str], width: int) -> dict[str, str]:
+    """Shorten each name to `width`, by name. Names that `cut` would make equal are cut where they
+    begin alike instead. Names that are still equal to another one stay whole.
+    """
+    every = {name: cut(name, width) for name in names}
+    for alike in _equal(every):
+        # The first and the last name in order have in common what all have.
+        least, greatest = min(alike), max(alike)
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(least, greatest, strict=False))
+        begin = max(sum(1 for _ in same) - _KEPT_BEFORE, 0)
+        every |= {name: f"…{cut(name[begin:], width - 1)}" for name in alike}
+    return every | {name: name for alike in _equal(every) for name in alike}
+
+
+def _equal(shown: Mapping[str, str]) -> list[list[str]]:
+    """Return the names that are shown in the same way, in groups of at least two."""
+    groups: dict[str, list[str]] = {}
+    for name, text in shown.items():
+        groups.setdefault(text, []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
 
 
 def cut(name: str, width: int) -> str:

@@ -21,7 +21,15 @@ from winnow.cli.inputs import (
 )
 from winnow.cli.line.saved import Saving, load
 from winnow.cli.options import SAFETY, CommandLine, argument, value_of
-from winnow.cli.out import complain, page_width, picked, tell_json, tell_notes, tell_page
+from winnow.cli.out import (
+    complain,
+    is_terminal,
+    page_width,
+    picked,
+    tell_json,
+    tell_notes,
+    tell_page,
+)
 from winnow.cli.outlets import Outlets, check_outlets, logged, tell_report, wants_report
 from winnow.cli.text.json_output import to_json
 from winnow.cli.text.table import page, summary
@@ -222,4 +230,5 @@ def tell_result(result: RunResult, request: CommandLine, **more: Any) -> None:  
     elif request.summary:
         tell_page([summary(result)])
     else:
-        tell_page(page(result, page_width(), everything=request.all))
+        whole = not is_terminal()
+        tell_page(page(result, page_width(), everything=request.all, whole_names=whole))

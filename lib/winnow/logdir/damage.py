@@ -36,6 +36,13 @@ class Damage:
     end_offset: int
     """Base offset of the next batch, in this segment or another. The lost records lie below it."""
 
+    @property
+    def holds_offsets(self) -> bool:
+        """Return whether there is an offset between the batches around these bytes. There is none
+        if a whole batch there repeats the offsets of its neighbour.
+        """
+        return self.least_offset < self.end_offset
+
 
 def find_damage(
     path: str, log_bytes: int, *, base_offset: int, end_offset: int

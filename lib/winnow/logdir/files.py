@@ -57,6 +57,12 @@ def files_of(files: Files, bases: Sequence[int]) -> list[str]:
     return [name for name in names if name in files]
 
 
+def log_bytes_in(storage: Storage, directory: str) -> int:
+    """Return the size of all `.log` files of a partition directory, whatever is wrong with it."""
+    entries = storage.list_dir(directory)
+    return sum(entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
+
+
 def removable_snapshots(files: Files, bases: Sequence[int]) -> list[str]:
     """Return the snapshots at these bases, ascending, but never the newest of all.
 

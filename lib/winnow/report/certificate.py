@@ -165,6 +165,7 @@ def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dic
         "status": result.status,
         "exit_code": result.exit_code,
         "proven": result.proven,
+        "why_not_proven": result.why_not_proven,
         "keys": {
             "given": result.keys,
             "found": result.keys_found,
@@ -194,6 +195,7 @@ def _partition(p: PartitionErasure) -> dict[str, Any]:
         "topic": p.topic,
         "partition": p.partition,
         "log_dir": p.log_dir,
+        "searched": p.searched,
         "records_erased": (p.erased or Amount()).records,
         "segments": p.segments,
         "bytes_before": p.bytes_before,

@@ -76,6 +76,56 @@ def test_nothing_is_proven_without_a_second_read() -> None:
     )
 
 
+UNSEARCHED = changed(
+    topic="u", closed=None, erased=None, active=None, proof=None, error="can't be read"
+)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        UNSEARCHED,
+        changed(topic="u", closed=None, proof=None, why_left_alone="remote.storage.enable"),
+        changed(topic="u", copies=("/kafka/u-0/.winnow-kept-r",)),
+        changed(topic="u", proof=None, error="no space", error_code=NoSpaceError.exit_code),
+    ],
+)
+def test_nothing_is_proven_unless_everything_was_searched_and_erased(
+    other: PartitionErasure,
+) -> None:
+    whole = result(FINE, other)
+    assert whole.proven is None
+    assert in_json(to_json(whole))["why_not_proven"] == whole.why_not_proven is not None
+    told = [*page(whole)]
+    assert f"NOT PROVEN: {whole.why_not_proven}" in told
+    assert not any(line.startswith("Proven") for line in told)
+
+
+def test_directory_that_was_not_searched_proves_nothing() -> None:
+    whole = EraseResult(
+        run_id="r",
+        dry_run=False,
+        keys=2,
+        keys_found=1,
+        partitions=(FINE,),
+        not_searched=("/kafka/t-1.0-stray: a replica",),
+    )
+    assert (whole.proven, whole.exit_code) == (None, 3)
+    assert "NOT PROVEN: not everything was searched, and what was not may hold the keys" in [
+        *page(whole)
+    ]
+
+
+def test_partition_that_was_not_searched_is_not_counted_as_searched() -> None:
+    for dry_run in (False, True):
+        told = [*page(result(FINE, UNSEARCHED, dry_run=dry_run))]
+        assert "2 keys, 1 of them found" in told
+        assert (
+            "searched 1 of 2 partitions; u-0 (9.8 KiB) was NOT searched and may hold the keys"
+            in told
+        )
+
+
 def test_text_lists_partitions_active_segments_and_failed_proofs() -> None:
     told = [
         *page(

@@ -129,10 +129,18 @@ def commit(
     run_id = request.run_id
     with kept_by(request, state):
         moved = commit_quarantine(request.storage, state, staged, run_id=run_id, now=request.now)
-    damages = (damage for item in staged for damage in item.damages)
-    ranges = ", ".join(f"{damage.least_offset}..{damage.end_offset - 1}" for damage in damages)
-    return moved, (
-        f"{moved} damaged bytes between the offsets {ranges} were moved to "
+    return moved, what_was_moved([d for item in staged for d in item.damages], moved, run_id)
+
+
+def what_was_moved(damages: Sequence[Damage], moved: int, run_id: str) -> str:
+    """Return what was moved aside, and what that means, for people. Damage may lie between two
+    batches without an offset between them, as when a batch was appended twice.
+    """
+    between = [f"{d.least_offset}..{d.end_offset - 1}" for d in damages if d.holds_offsets]
+    before = [f"before offset {d.end_offset}" for d in damages if not d.holds_offsets]
+    offsets = [f"between the offsets {', '.join(between)}"] if between else []
+    return (
+        f"{moved} damaged bytes {', and '.join([*offsets, *before])} were moved to "
         f"{QUARANTINE_PREFIX}{run_id}; the log has lost the records in these bytes: an older value "
         "of a key may be its newest now, and a key that they deleted may be back"
     )

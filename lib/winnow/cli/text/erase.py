@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from winnow.cli.out import Row, aligned, by_the_rules
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
-from winnow.words import counted, printable, size
+from winnow.words import counted, first_few, printable, size
+
+_FEW = 3
+"""Partitions that were not searched and are named in the last lines."""
 
 
 def page(result: EraseResult) -> Iterator[str]:
@@ -74,8 +77,7 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
 
 def _summary(result: EraseResult) -> Iterator[str]:
     yield by_the_rules(result.kafka)
-    partitions = counted(len(result.partitions), "partition")
-    yield f"{counted(result.keys, 'key')}, {result.keys_found} of them found in {partitions}"
+    yield from _found(result)
     if result.dry_run:
         found = sum((p.closed or Amount() for p in result.partitions), Amount())
         yield (
@@ -92,6 +94,8 @@ def _summary(result: EraseResult) -> Iterator[str]:
             "Proven: a second reading, with other code, found none of the keys in rewritable "
             f"segments{where}"
         )
+    elif result.why_not_proven is not None:
+        yield f"NOT PROVEN: {result.why_not_proven}"
     if result.hash_key is not None and result.ledger is not None:
         yield (
             f"Recorded in {printable(result.ledger or '')}, with hashes of the keys under this "
@@ -103,3 +107,19 @@ def _summary(result: EraseResult) -> Iterator[str]:
         yield f"  SHA-256 {result.certificate_sha256}"
     if left.records:
         yield f"{counted(left.records, 'record')} left in other segments: see above"
+
+
+def _found(result: EraseResult) -> Iterator[str]:
+    """Yield how many keys were found, in how many partitions, and what was not searched."""
+    found = f"{counted(result.keys, 'key')}, {result.keys_found} of them found"
+    every, missed = len(result.partitions), result.unsearched
+    if not missed:
+        yield f"{found} in {counted(every, 'partition')}"
+        return
+    yield found
+    names = first_few([f"{p.topic}-{p.partition} ({size(p.bytes_before)})" for p in missed], _FEW)
+    were = "was" if len(missed) == 1 else "were"
+    yield (
+        f"searched {every - len(missed)} of {counted(every, 'partition')}; {printable(names)} "
+        f"{were} NOT searched and may hold {'the key' if result.keys == 1 else 'the keys'}"
+    )

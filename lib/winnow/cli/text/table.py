@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, by_the_rules, fitted, section
@@ -28,10 +29,13 @@ LEAST_WHY = 24
 """Least width of the column for reasons. If there is less room, it is omitted."""
 
 
-def page(result: RunResult, width: int, *, everything: bool = False) -> Iterator[Line]:
+def page(
+    result: RunResult, width: int, *, everything: bool = False, whole_names: bool = False
+) -> Iterator[Line]:
     """Yield the table. Above MOST partitions, it has the largest ones and counts of the others,
-    unless `everything` is wanted.
+    unless `everything` is wanted. `whole_names`: do not shorten names to fit `width`.
     """
+    lines = partial(_lines, result, width=width, whole=everything or whole_names)
     active = sorted(
         (p for p in result.partitions if p.acts), key=lambda p: (-p.gain, *_name_key(p))
     )
@@ -41,7 +45,7 @@ def page(result: RunResult, width: int, *, everything: bool = False) -> Iterator
         yield Paragraph(by_the_rules(result.kafka))
     few_idle: list[PartitionResult] = []
     if len(active) > MOST and not everything:
-        yield from _lines(result, active[:MOST], width, with_reasons=False)
+        yield from lines(active[:MOST], with_reasons=False)
         yield f"{len(active) - MOST:,} more partitions have a line with --all."
         yield from section("Reasons", _reasons(active))
         yield from section("Who fills Kafka's own topics", _holders(active[:MOST]))
@@ -50,7 +54,7 @@ def page(result: RunResult, width: int, *, everything: bool = False) -> Iterator
             yield "The settings of each topic, and where they come from: --all, or `explain`."
     else:
         few_idle = idle if everything or len(idle) <= FEW else []
-        yield from _lines(result, [*active, *few_idle], width)
+        yield from lines([*active, *few_idle])
         yield from section("Who fills Kafka's own topics", _holders(active))
         yield from section("Settings, and where they come from", _settings([*active, *few_idle]))
     if unchanged := sum(p.segments_unchanged or 0 for p in active):
@@ -158,7 +162,12 @@ def _title(result: RunResult, *, acting: int) -> str:
 
 
 def _lines(
-    result: RunResult, shown: Sequence[PartitionResult], width: int, *, with_reasons: bool = True
+    result: RunResult,
+    shown: Sequence[PartitionResult],
+    *,
+    width: int,
+    whole: bool,
+    with_reasons: bool = True,
 ) -> Iterator[Line]:
     """Yield header, partitions and sums. In a plan, reasons have their own lines. Otherwise they
     are cut to the space available.
@@ -167,7 +176,9 @@ def _lines(
         return
     name = _names_of(result)
     rows = [*(_row(p, name(p)) for p in shown), _sums(result)]
-    head, *lines, sums = aligned(fitted(rows, width, needed=_NEEDED), "partition", "action")
+    head, *lines, sums = aligned(
+        fitted(rows, width, needed=_NEEDED, whole=whole), "partition", "action"
+    )
     left = width - len(head) - 2
     inline = result.verb != "plan" and left >= LEAST_WHY
     yield Styled(f"{head}  why" if inline else head, "bold")

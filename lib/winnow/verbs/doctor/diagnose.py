@@ -19,6 +19,7 @@ from winnow.cleaning.rewrite.compaction import weigh
 from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
+from winnow.logdir.files import log_bytes_in
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.logdir.survey import LogDir
 from winnow.policy.cleanable import oldest_first_batch, segments_between
@@ -237,11 +238,10 @@ def _with_bytes(item: Prepared, result: PartitionResult, request: Request) -> Pa
     if item.state is not None:
         return result
     try:
-        entries = request.storage.list_dir(item.place.directory)
+        log_bytes = log_bytes_in(request.storage, item.place.directory)
     except FAILS_ONE_PARTITION:  # `left alone` gives the reason
         return result
-    logs = (entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
-    return replace(result, bytes_before=sum(logs))
+    return replace(result, bytes_before=log_bytes)
 
 
 def _disk(log_dir: LogDir, results: Sequence[PartitionResult], request: Request) -> Disk:

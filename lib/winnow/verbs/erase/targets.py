@@ -17,6 +17,7 @@ from winnow.cleaning.plan.prepared import Known, LeftAlone
 from winnow.cleaning.request import Request
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
+from winnow.logdir.files import log_bytes_in
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
@@ -139,7 +140,18 @@ def find_targets(
             targets.append(_target(*next(listed), request.storage))
         except FAILS_ONE_PARTITION as error:
             targets.append(PartitionErasure(**named, error=failure_of(error)))
-    return targets
+    return [
+        one if isinstance(one, Target) else _with_bytes(one, item.place.directory, request.storage)
+        for one, item in zip(targets, found, strict=True)
+    ]
+
+
+def _with_bytes(left: PartitionErasure, directory: str, storage: Storage) -> PartitionErasure:
+    """Return the result of a partition that is not searched, with the size of its log."""
+    try:
+        return replace(left, bytes_before=log_bytes_in(storage, directory))
+    except FAILS_ONE_PARTITION:  # the result has the reason already
+        return left
 
 
 def of_users(request: Request) -> Request:

@@ -109,6 +109,13 @@ class PartitionErasure:
         return (self.above_high_watermark or Amount()) + (self.active or Amount())
 
     @property
+    def searched(self) -> bool:
+        """Return whether every record of the partition's log was read, and compared with the
+        keys.
+        """
+        return self.closed is not None
+
+    @property
     def disproven(self) -> bool:
         """Return whether the second reading found one of the keys, or could not read something,
         although all segments were rewritten.
@@ -147,12 +154,44 @@ class EraseResult:
     """The version of Kafka whose rules were used."""
 
     @property
-    def proven(self) -> bool | None:
-        """Whether a second reading found nothing where everything was erased. None: there was
-        none, or nothing was erased completely.
+    def unsearched(self) -> tuple[PartitionErasure, ...]:
+        """The partitions that were not searched. They may have records with these keys."""
+        return tuple(p for p in self.partitions if not p.searched)
+
+    @property
+    def all_searched(self) -> bool:
+        """Return whether everything in these log directories that may have the keys was searched:
+        all partitions, without older copies of records, and without other replicas.
         """
-        done = [p for p in self.partitions if p.proof is not None and p.error is None]
-        return not any(p.disproven for p in done) if done else None
+        copies = any(p.copies for p in self.partitions)
+        return not (self.unsearched or self.not_searched or copies)
+
+    @property
+    def proven(self) -> bool | None:
+        """Whether a second reading found nothing in all that an erasure reaches. None: there was
+        none, or something was not searched or not erased completely.
+        """
+        if any(p.disproven for p in self.partitions):
+            return False
+        held = all(p.proof is not None and p.error is None for p in self.partitions)
+        return True if self.partitions and held and self.all_searched else None
+
+    @property
+    def why_not_proven(self) -> str | None:
+        """Return why `proven` is not True, for people. None for a dry run, and if it is True."""
+        if self.proven or self.dry_run:
+            return None
+        if self.proven is False:
+            return (
+                "the second reading found records with one of the keys, or could not read "
+                "everything"
+            )
+        if not self.all_searched:
+            keys = "the key" if self.keys == 1 else "the keys"
+            return f"not everything was searched, and what was not may hold {keys}"
+        if any(p.proof is not None for p in self.partitions):
+            return "not everything could be erased"
+        return "there was no second reading"
 
     @property
     def complete(self) -> bool:

@@ -213,6 +213,27 @@ def test_long_names_are_cut_in_the_middle_to_fit_80_columns() -> None:
     assert name not in row
 
 
+def test_shortened_names_are_different_if_the_names_are() -> None:
+    form = "_app-control-center-7-6-0-1-KSTREAM-{}-000000000{}-store-consumption-rekey"
+    names = [form.format(*one) for one in (("OUTERTHIS", 5), ("OUTEROTHER", 6), ("JOIN", 7))]
+    names += ["x" * 100 + end + "y" * 100 for end in ("a", "b", "aa")]
+    for width in (40, 60, 80, 100):
+        lines = shown(run_of(*map(partition, names)), width=width).splitlines()
+        rows = [line.split()[0] for line in lines if " compacted " in line]
+        assert len(set(rows)) == len(names), lines
+    lines = shown(run_of(*map(partition, names[:3])), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_whole_names_are_not_shortened() -> None:
+    long = partition("t" * 249)
+    for page_ in (
+        page(run_of(long), 80, whole_names=True),
+        page(run_of(long), 80, everything=True),
+    ):
+        assert long.name in printed(page_, 80)
+
+
 def test_reasons_that_differ_in_names_and_numbers_are_shown_once() -> None:
     many = [
         left_alone(f"t{n:03}", n, error=f"the policy of topic t{n:03} is unknown: see line {n}")
