@@ -139,6 +139,10 @@ class CorruptLogError(WinnowError):
     exit_code = 3
 
 
+class UnpredictedLoadError(CorruptLogError):
+    """A broker's loader may load this log, but Winnow does not follow how."""
+
+
 class OversizedBatchError(CorruptLogError):
     """A batch whose decompressed size exceeds the limit."""
 

@@ -192,6 +192,14 @@ RULES: tuple[Row, ...] = (
          "a transaction open below the log start: nothing from the next batch on is cleaned"),
     ),
     *_switch(
+        "empties_on_failed_recovery", "S8.2", "unit/start/test_broker.py",
+        ("2.8", False, "LogLoader of 3.9.2",
+         "a write that fails while a segment is recovered takes the log directory offline"),
+        ("4.0", True, "LogLoader of 4.3.1 and 4.4.0",
+         ("a write that fails while a segment is recovered, as on a full disk, empties the "
+          "segment and deletes all later ones")),
+    ),
+    *_switch(
         _EXPIRATION, "S8.4", "unit/policy/test_sources.py",
         ("2.8", TRANSACTIONAL_ID, "before KIP-854",
          f"{TRANSACTIONAL_ID} (7 days) decides when a broker forgets an idle producer"),
@@ -221,6 +229,7 @@ KEEPS_MORE: Mapping[str, tuple[Any, ...]] = {
     "converts_old_formats": (False, True),
     "empty_segment_spans": (False, True),
     "open_from_log_start": (True, False),
+    "empties_on_failed_recovery": (True, False),
 }
 """The values of each switch, the one that keeps more first. A batch gets its horizon when a
 cleaning first finds it without other data, so with horizons nothing expires in a log that has none.
@@ -242,6 +251,8 @@ class Rules:
     """A transaction open below the log start offset ends the cleanable part there, even where the
     next batch lies in a later segment.
     """
+    empties_on_failed_recovery: bool
+    """A start on a full disk may delete records. If it is unknown, a start is not advised."""
     producer_expiration: tuple[str, ...]
     """The settings that may decide when a broker forgets an idle producer: the longest counts."""
     settings: Mapping[str, Range | None]

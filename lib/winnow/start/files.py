@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.indexes.txnindex import ENTRY
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
@@ -26,7 +26,7 @@ class PartitionFiles:
         entries = storage.list_dir(directory)
         for entry in entries:
             if not entry.is_file and entry.name.endswith((LOG, *INDEX_SUFFIXES, SNAPSHOT)):
-                raise CorruptLogError(
+                raise UnpredictedLoadError(
                     "not a regular file",
                     expected="a file",
                     found="a symbolic link" if entry.is_link else "something else",

@@ -1,5 +1,5 @@
-"""What a broker's loader makes of a partition directory without the marker of a clean shutdown
-(S8.9, Kafka's `LogLoader`), and then a clean close. Changes nothing.
+"""What a broker's loader makes of a partition directory, with or without the marker of a clean
+shutdown (S8.9, Kafka's `LogLoader`), and then a clean close. Changes nothing.
 
 Leftovers of an interrupted cleaning are gone already (`winnow.logdir.commit.recovery`).
 """
@@ -43,6 +43,7 @@ from winnow.start.segments import (
     batches_from,
     end_of_log,
     is_before_break,
+    read_next_offset,
     recovered_batches,
 )
 from winnow.start.values import LoadedLog, LogToLoad
@@ -86,10 +87,14 @@ class _Loader:
         """By base offset, ascending."""
         self._removed: list[_Segment] = []
         self._main = self._manager()
+        self._recovered_bytes = 0
 
     def load(self) -> LoadedLog:
         self._open_segments()
-        self._recover_unflushed()
+        if self._log.clean_shutdown:
+            self._read_end()
+        else:
+            self._recover_unflushed()
         checkpoint = self._log.log_start_checkpoint
         created = self._start_anew_if_beyond_end()
         end, first = self._end, min(self._segments)
@@ -102,7 +107,10 @@ class _Loader:
         )
         log_start = checkpoint if tiered else max(checkpoint, first)
         self._main.remove_stray(self._segments)
-        self._rebuild(self._main, log_start, end)
+        if self._log.clean_shutdown and not self._files.snapshots:
+            self._main.map_end = end  # as after an upgrade: no producer is looked for
+        else:
+            self._rebuild(self._main, log_start, end)
         self._main.take_snapshot()
         self._read_unstable(log_start)
         return LoadedLog(
@@ -110,6 +118,7 @@ class _Loader:
             log_start_offset=log_start,
             log_end_offset=end,
             log_start_to_write=log_start if tiered or log_start > first else None,
+            recovered_bytes=self._recovered_bytes,
         )
 
     # --- the steps of the loader ---
@@ -154,6 +163,13 @@ class _Loader:
                 self._remove(unflushed[number + 1 :])
                 return
 
+    def _read_end(self) -> None:
+        if self._segments:
+            last = self._segments[max(self._segments)]
+            if INDEX not in last.files:  # it was not recovered when it was opened
+                index = self._files.read(last.name(INDEX))
+                last.next_offset = read_next_offset(self._path(last), last.size, last.base, index)
+
     def _start_anew_if_beyond_end(self) -> int | None:
         start = self._log.log_start_checkpoint
         if self._segments:
@@ -168,6 +184,7 @@ class _Loader:
 
     def _recover(self, segment: _Segment, why: str) -> None:
         manager = self._manager()
+        self._recovered_bytes += segment.size
         self._rebuild(manager, self._log.log_start_checkpoint, segment.base)
         path, interval = self._path(segment), self._config.index_interval_bytes
         indexes = RecoveredIndexes(

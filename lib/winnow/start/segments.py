@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.batches import HeaderWalk, Piece, records_of
-from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK
+from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK, look_up
 from winnow.logdir.unflushed import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range
@@ -43,7 +43,7 @@ def recovered_batches(path: str, size: int, base_offset: int) -> Iterator[Batche
                 break
             lasts = item["last_offset"]
             if ((lasts < base_offset) | (lasts - base_offset > MAX_OFFSET_SPAN)).any():
-                raise CorruptLogError(
+                raise UnpredictedLoadError(
                     "an offset is out of reach of its segment's index",
                     expected=f"offsets from {base_offset} to {base_offset + MAX_OFFSET_SPAN}",
                     found=f"{lasts.min()}..{lasts.max()}",
@@ -127,6 +127,23 @@ def end_of_log(path: str, size: int, base_offset: int, index: bytes) -> int:
             last = int(row["last_offset"])
             found = found or _first_offset(buf, row, path) >= target
     return last + 1 if found or last >= target else base_offset
+
+
+def read_next_offset(path: str, size: int, base_offset: int, index: bytes) -> int:
+    """Return the next offset of the active segment as a loader reads it after a clean shutdown
+    (`LogSegment.readNextOffset`): the end of the last batch behind the last entry of the index.
+
+    Raises CorruptLogError where bytes that are no batch follow that entry: a broker does not start.
+    """
+    target, whole = base_offset, len(index) - len(index) % OFFSET_ENTRY_ON_DISK.itemsize
+    if whole:
+        target += int(np.frombuffer(index[:whole], OFFSET_ENTRY_ON_DISK)["relative_offset"][-1])
+    found, end = False, base_offset
+    start = look_up(index, base_offset, target)
+    for _, rows in _walk(path, size, max(0, start)):
+        found = found or bool((rows["last_offset"] >= target).any())
+        end = int(rows["last_offset"][-1]) + 1
+    return end if found else base_offset
 
 
 def _first_offset(buf: Bytes, row: Rows, path: str) -> int:

@@ -1,0 +1,263 @@
+"""What happens if the broker of some log directories starts now: the answer that every verb uses
+before it advises or promises anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from pyspark import SparkContext
+
+from winnow.errors import FAILS_ONE_PARTITION, UsageError, failure_of
+from winnow.logdir.metadata import METADATA_DIR
+from winnow.logdir.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG,
+    LOG_START_CHECKPOINT,
+    METADATA_TOPIC,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    DirectoryKind,
+    parse_partition_dir,
+)
+from winnow.logdir.survey import LogDir
+from winnow.policy.sources import Settings
+from winnow.runtime.failure import Failure
+from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.spread import spread
+from winnow.start.log import LogQuestion, start_of_log
+from winnow.start.metadata_log import start_of_metadata_log
+from winnow.start.small_files import checkpoint_problem
+from winnow.start.values import (
+    BrokerStart,
+    Fate,
+    KnownTopics,
+    LogDirStart,
+    LogStart,
+    LogToLoad,
+    worst,
+)
+from winnow.storage.contract import Storage, read_if_there
+from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
+from winnow.words import counted, size
+
+_OFFSET_WORDS = 3
+_LEAST_FREE = 64 << 20
+"""Below it, a recovery may run out of space: each active segment gets indexes of 10 MiB."""
+_LOADED_BEFORE_TOPICS = KnownTopics(replicas=None)
+
+
+def expected_starts(
+    sc: SparkContext | None,
+    log_dirs: Sequence[LogDir],
+    settings: Settings,
+    *,
+    now: int,
+    progress: Progress | None = None,
+) -> tuple[BrokerStart, ...]:
+    """Return what happens if the brokers of these log directories start now, in the order of their
+    node ids' first directories. Changes nothing.
+
+    `settings`: with those of the metadata log. `now`: the brokers' clock, ms. Without `sc`, all is
+    read in this thread.
+    """
+    by_node = defaultdict[int | None, list[LogDir]](list)
+    for log_dir in log_dirs:
+        if not is_remote(log_dir.path):
+            by_node[log_dir.meta.node_id].append(log_dir)
+    return tuple(
+        _expected_start(sc, node_id, own, settings, now, progress or Silence())
+        for node_id, own in by_node.items()
+    )
+
+
+def _expected_start(
+    sc: SparkContext | None,
+    node_id: int | None,
+    log_dirs: Sequence[LogDir],
+    settings: Settings,
+    now: int,
+    progress: Progress,
+) -> BrokerStart:
+    storage = Places()
+    fate, reasons, topics = Fate.LOADS, list[str](), _LOADED_BEFORE_TOPICS
+    if any(log_dir.meta.version > 0 for log_dir in log_dirs):
+        home, problem = _metadata_home(storage, log_dirs, settings, node_id)
+        if problem is not None:
+            fate = Fate.STOPS
+            reasons.append(problem)
+        elif home is not None:
+            metadata = start_of_metadata_log(storage, home, node_id=node_id, now=now)
+            fate, topics = metadata.fate, metadata.topics
+            reasons += [metadata.reason] if metadata.reason else []
+    logs = [log for log_dir in log_dirs for log in logs_to_load(storage, log_dir, settings, now)]
+    if doubled := _doubled(logs):
+        fate = Fate.STOPS
+        reasons += doubled
+    questions = [LogQuestion(log, topics, node_id) for log in logs]
+    starts = defaultdict[str, list[LogStart]](list)
+    for start in _starts(sc, questions, progress):
+        starts[start.log_dir].append(start)
+    found = tuple(_log_dir_start(storage, one, starts[one.path], settings) for one in log_dirs)
+    offline = [one for one in found if one.fate is Fate.OFFLINE]
+    if offline and len(offline) == len(found):
+        fate = worst(fate, Fate.STOPS)
+        reasons.append("no log directory is left in service")
+    fate = worst(fate, *(one.fate for one in found))
+    return BrokerStart(node_id=node_id, fate=fate, reasons=tuple(reasons), log_dirs=found)
+
+
+def _metadata_home(
+    storage: Storage, log_dirs: Sequence[LogDir], settings: Settings, node_id: int | None
+) -> tuple[str | None, str | None]:
+    """Return the log directory with the metadata log that the broker uses, None if that is unknown;
+    and why it would not start with what it finds, if that is so (`KafkaRaftServer`).
+    """
+    having = [one.path for one in log_dirs if storage.exists(f"{one.path}/{METADATA_DIR}")]
+    server = settings.server_of(node_id)
+    named = None if server is None else server.metadata_log_dir or (*server.log_dirs, None)[0]
+    home = None if named is None or not named.startswith("/") else storage.canonical(named)
+    if home is None and len(having) > 1:
+        words = f"{counted(len(having), 'log directory')} of one node have a {METADATA_DIR}: "
+        return None, f"{words}{', '.join(having)}. A broker starts only if one has it"
+    others = [path for path in having if home not in {None, path}]
+    if others:
+        return home, (
+            f"{others[0]} has a {METADATA_DIR}, but metadata.log.dir is {home}: "
+            '"Found unexpected metadata location"'
+        )
+    return home or next(iter(having), None), None
+
+
+def logs_to_load(
+    storage: Storage, log_dir: LogDir, settings: Settings, now: int
+) -> Iterator[LogToLoad]:
+    """Yield the logs that a broker loads from a log directory, with what its checkpoints say.
+
+    Replicas that are being moved, deleted, or set aside are loaded as well. The metadata log is
+    not: see `start.metadata_log`.
+    """
+    checkpoints = log_dir.checkpoints
+    for entry in storage.list_dir(log_dir.path):
+        if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
+            continue
+        try:
+            kind = parse_partition_dir(entry.name).kind
+        except UsageError:
+            continue  # see `_strangers`
+        plain = entry.name.rpartition(".")[0] if kind is not DirectoryKind.CURRENT else entry.name
+        key = parse_partition_dir(plain).topic_partition
+        if key is None or key.topic == METADATA_TOPIC:
+            continue
+        error, log_bytes = None, 0
+        if not entry.is_dir:
+            error = "it is a symbolic link, which Winnow does not follow"
+        else:
+            try:
+                files = storage.list_dir(f"{log_dir.path}/{entry.name}")
+                log_bytes = sum(file.size for file in files if file.name.endswith(LOG))
+            except FAILS_ONE_PARTITION as failed:
+                error = failure_of(failed)
+        yield LogToLoad(
+            log_dir=log_dir.path,
+            name=entry.name,
+            kind=kind,
+            topic_partition=key,
+            log_start_checkpoint=checkpoints.log_start.get(key, 0),
+            recovery_point=checkpoints.recovery_point.get(key, 0),
+            config=settings.resolve_for_any_policy(key.topic, node_id=log_dir.meta.node_id),
+            now=now,
+            bytes=log_bytes,
+            error=error,
+            clean_shutdown=log_dir.clean_shutdown,
+            high_watermark=checkpoints.high_watermark.get(key, 0),
+        )
+
+
+def _starts(
+    sc: SparkContext | None, questions: Sequence[LogQuestion], progress: Progress
+) -> Iterator[LogStart]:
+    one = partial(start_of_log, Places())
+    if sc is None:
+        yield from map(one, questions)
+        return
+    found = spread(
+        sc,
+        one,
+        questions,
+        weights=[question.log.bytes for question in questions],
+        name=f"finding out what a broker does with {counted(len(questions), 'log')}",
+        progress=progress,
+    )
+    for question, start in zip(questions, found, strict=True):
+        if isinstance(start, Failure):
+            log = replace(question.log, error=start.message)
+            yield start_of_log(Places(), replace(question, log=log))
+        else:
+            yield start
+
+
+def _doubled(logs: Sequence[LogToLoad]) -> list[str]:
+    """Return why the broker does not start: partitions in two of its directories."""
+    current = [log for log in logs if log.kind is DirectoryKind.CURRENT]
+    counts = Counter(log.topic_partition for log in current)
+    return [
+        f"{partition} is in {count} directories: "
+        + " and ".join(log.directory for log in current if log.topic_partition == partition)
+        for partition, count in counts.items()
+        if count > 1
+    ]
+
+
+def _log_dir_start(
+    storage: Storage, log_dir: LogDir, logs: Sequence[LogStart], settings: Settings
+) -> LogDirStart:
+    reasons: Mapping[str, Fate] = {
+        **dict.fromkeys(_strangers(storage, log_dir.path), Fate.STOPS),
+        **dict.fromkeys(_unreadable_checkpoints(storage, log_dir.path), Fate.OFFLINE),
+        **_of_volume(storage, log_dir, settings),
+    }
+    fate = worst(*reasons.values(), *(log.fate for log in logs))
+    return LogDirStart(path=log_dir.path, fate=fate, reasons=(*reasons,), logs=(*logs,))
+
+
+def _strangers(storage: Storage, path: str) -> Iterator[str]:
+    for entry in storage.list_dir(path):
+        if (entry.is_dir or entry.leads_to_dir) and entry.name != REMOTE_INDEX_CACHE:
+            try:
+                parse_partition_dir(entry.name)
+            except UsageError:
+                yield f"{path}/{entry.name} is no partition's directory"
+
+
+def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[str]:
+    for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
+        data = read_if_there(storage, f"{path}/{name}")
+        problem = None if data is None else checkpoint_problem(data, words=_OFFSET_WORDS)
+        if problem is not None:
+            yield f"{path}/{name} can't be read: {problem}"
+
+
+def _of_volume(storage: Storage, log_dir: LogDir, settings: Settings) -> dict[str, Fate]:
+    """Return what the state of the file system means for a start. A broker writes when it starts,
+    and a recovery writes much.
+    """
+    volume = storage.volume(log_dir.path)
+    if volume.read_only:
+        return {f"{log_dir.path} is on a file system that is read-only": Fate.OFFLINE}
+    if log_dir.clean_shutdown or (volume.free_bytes >= _LEAST_FREE and volume.free_files != 0):
+        return {}
+    left = (
+        "no file can be made" if volume.free_files == 0 else f"{size(volume.free_bytes)} are free"
+    )
+    what = (
+        "Where a write fails while a segment is recovered, Kafka empties the segment and deletes "
+        "all later ones"
+        if settings.kafka.rules.empties_on_failed_recovery
+        else "Kafka can't recover its logs without free space"
+    )
+    return {f"the file system of {log_dir.path} is full ({left}). {what}": Fate.LOSES}

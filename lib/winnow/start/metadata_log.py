@@ -1,0 +1,134 @@
+"""What a start does with the cluster's metadata log, and which topics the broker knows then.
+
+A broker recovers `__cluster_metadata-0` at every start, whether its shutdown was clean or not
+(`KafkaRaftLog`). Then it loads the newest snapshot and the log behind it. It sets aside every
+partition whose topic is not among them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, failure_of
+from winnow.logdir.metadata import METADATA_DIR, read_cluster_metadata
+from winnow.logdir.metadata_log import list_snapshots, read_snapshot
+from winnow.logdir.names import METADATA_TOPIC, DirectoryKind
+from winnow.policy.sources import Settings
+from winnow.start.log import LogQuestion, start_of_log
+from winnow.start.values import Fate, KnownTopics, LogStart, LogToLoad
+from winnow.state import TopicPartition
+from winnow.storage.contract import Storage, read_if_there
+
+_QUORUM_STATE = "quorum-state"
+_MAX_STATE_BYTES = 1 << 20
+_UNKNOWN_TOPICS = KnownTopics(replicas=None)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataStart:
+    """What a start does with the metadata log."""
+
+    directory: str
+    fate: Fate
+    reason: str
+    topics: KnownTopics
+    """What the broker knows when it loads the other logs."""
+
+
+def start_of_metadata_log(
+    storage: Storage, log_dir: str, *, node_id: int | None, now: int
+) -> MetadataStart:
+    """Return what a start does with the metadata log of a KRaft node in this log directory.
+
+    `now`: the broker's clock, ms.
+    """
+    directory = f"{log_dir}/{METADATA_DIR}"
+    alone = is_only_voter(storage, directory, node_id)
+    if not storage.exists(directory):
+        return _without_topics(directory, f"{log_dir} has no {METADATA_DIR}", alone=alone)
+    loaded = start_of_log(storage, _question(log_dir, now))
+    known, problem = _UNKNOWN_TOPICS, _why_not_loaded(storage, directory, loaded)
+    try:
+        if problem is None:
+            known = _known_topics(storage, directory)
+    except CorruptLogError as error:
+        if loaded.log_end_offset == 0:
+            return _without_topics(directory, f"{METADATA_DIR} is empty", alone=alone)
+        problem = str(error)
+    if problem is not None:
+        return MetadataStart(directory, Fate.STOPS, problem, _UNKNOWN_TOPICS)
+    if loaded.fate is Fate.LOSES and alone is not False:
+        reason = f"{METADATA_DIR}: {loaded.reason}. Changes of topics in it are lost"
+        return MetadataStart(directory, Fate.LOSES, reason, known)
+    return MetadataStart(directory, Fate.LOADS, "", known)
+
+
+def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> str | None:
+    if loaded.fate.is_harmless or loaded.fate is Fate.LOSES:
+        return _snapshot_problem(storage, directory, loaded)
+    return f"{METADATA_DIR}: {loaded.reason}"
+
+
+def _known_topics(storage: Storage, directory: str) -> KnownTopics:
+    state = read_cluster_metadata(storage, directory, unclean=True)
+    return KnownTopics(
+        replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
+        log=f"{METADATA_DIR} up to offset {state.end_offset - 1}",
+    )
+
+
+def _without_topics(directory: str, why: str, *, alone: bool | None) -> MetadataStart:
+    if alone is False:
+        reason = f"{why}: the broker fetches it from the other nodes of its quorum"
+        return MetadataStart(directory, Fate.RECOVERS, reason, _UNKNOWN_TOPICS)
+    who = "this node, the only voter of its quorum," if alone else "a node that is its own quorum"
+    reason = f"{why}: {who} starts without any topic"
+    return MetadataStart(directory, Fate.LOSES, reason, KnownTopics(replicas={}, log=METADATA_DIR))
+
+
+def _question(log_dir: str, now: int) -> LogQuestion:
+    log = LogToLoad(
+        log_dir=log_dir,
+        name=METADATA_DIR,
+        kind=DirectoryKind.CURRENT,
+        topic_partition=TopicPartition(METADATA_TOPIC, 0),
+        log_start_checkpoint=0,
+        recovery_point=0,
+        config=Settings().resolve_for_any_policy(METADATA_TOPIC),
+        now=now,
+        bytes=0,
+        error=None,
+    )
+    return LogQuestion(log, _UNKNOWN_TOPICS, None)
+
+
+def _snapshot_problem(storage: Storage, directory: str, loaded: LogStart) -> str | None:
+    """Return why the snapshots keep the node from starting, or None."""
+    start = loaded.log_start_offset or 0
+    usable = [(end, name) for end, name in list_snapshots(storage, directory) if end >= start]
+    if not usable:
+        if start == 0:
+            return None
+        return f"{METADATA_DIR} begins at offset {start}, and no snapshot holds what was before it"
+    _, newest = usable[0]
+    try:
+        read_snapshot(storage, f"{directory}/{newest}")
+    except FAILS_ONE_PARTITION as error:
+        return f"the newest snapshot of {METADATA_DIR} can't be loaded: {failure_of(error)}"
+    return None
+
+
+def is_only_voter(storage: Storage, directory: str, node_id: int | None) -> bool | None:
+    """Return whether this node is the only voter of its quorum, by the `quorum-state` of its
+    metadata log. None: that file does not say (a quorum that can change, KIP-853).
+    """
+    data = read_if_there(storage, f"{directory}/{_QUORUM_STATE}")
+    if data is None or len(data) > _MAX_STATE_BYTES:
+        return None
+    try:
+        state = json.loads(data)
+        voters = {int(voter["voterId"]) for voter in state["currentVoters"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return voters == {node_id} if voters and node_id is not None else None

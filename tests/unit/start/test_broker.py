@@ -1,0 +1,223 @@
+"""What a start of a broker would do with a recorded log directory that was damaged in one place.
+
+Real brokers judge the same kinds of damage in `tests/kafka/starts`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.disks import disk_or_skip, fill
+from tests.fixtures.data import copy_log_dir, copy_tree
+from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings
+from winnow.policy.versions import asked_version
+from winnow.start.broker import expected_starts
+from winnow.start.values import BrokerStart, Fate, LogStart
+from winnow.storage.places import Places
+
+NOW = 1_800_000_000_000
+METADATA = "__cluster_metadata-0"
+PARTITIONS = ("c-tomb-0", "d-time-0", METADATA)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    return copy_log_dir("clean", tmp_path / "kafka", only=PARTITIONS)
+
+
+def start_of(*paths: Path, settings: Settings | None = None) -> BrokerStart:
+    dirs = survey_log_dirs(Places(), [str(path) for path in paths])
+    (found,) = expected_starts(None, dirs, settings or Settings(), now=NOW)
+    return found
+
+
+def log_of(start: BrokerStart, name: str) -> LogStart:
+    (found,) = [log for one in start.log_dirs for log in one.logs if log.name == name]
+    return found
+
+
+def test_sound_directory_loads(log_dir: Path) -> None:
+    start = start_of(log_dir)
+    assert start.is_safe
+    assert {log.fate for log in start.log_dirs[0].logs} == {Fate.LOADS}
+    assert log_of(start, "c-tomb-0").log_end_offset == _checkpoint(log_dir, "c-tomb-0")
+
+
+def test_directory_without_the_marker_is_recovered(log_dir: Path) -> None:
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    os.truncate(log_dir / "recovery-point-offset-checkpoint", 0)
+    start = start_of(log_dir)
+    assert start.is_safe
+    names = ("c-tomb-0", "d-time-0")
+    logs = [path.stat().st_size for name in names for path in (log_dir / name).glob("*.log")]
+    assert start.recovered_bytes == sum(logs)
+
+
+def test_metadata_log_without_records_sets_all_partitions_aside(log_dir: Path) -> None:
+    os.truncate(log_dir / METADATA / f"{0:020d}.log", 0)
+    start = start_of(log_dir)
+    assert start.fate is Fate.LOSES
+    assert "starts without any topic" in start.reasons[0]
+    assert [log.name for log in start.logs(Fate.SET_ASIDE)] == ["c-tomb-0", "d-time-0"]
+
+
+def test_other_voters_give_an_empty_metadata_log_back(log_dir: Path) -> None:
+    os.truncate(log_dir / METADATA / f"{0:020d}.log", 0)
+    state = log_dir / METADATA / "quorum-state"
+    state.write_text(state.read_text().replace('[{"voterId":1}]', '[{"voterId":1},{"voterId":2}]'))
+    start = start_of(log_dir)
+    assert start.is_safe
+    assert "fetches it from the other nodes" in start.reasons[0]
+
+
+def _cut_newest_topics(log_dir: Path) -> None:
+    log = log_dir / METADATA / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+
+
+def test_damaged_metadata_log_ends_before_the_damage_and_forgets_later_topics(
+    log_dir: Path,
+) -> None:
+    _cut_newest_topics(log_dir)
+    start = start_of(log_dir)
+    assert start.fate is Fate.LOSES
+    assert "Changes of topics in it are lost" in start.reasons[0]
+
+
+def _topic_id(text: str) -> Callable[[Path], None]:
+    return lambda path: (path / "partition.metadata").write_text(text) and None
+
+
+@pytest.mark.parametrize(
+    ("damage", "fate", "reason"),
+    [
+        (lambda path: (path / "partition.metadata").unlink(), Fate.SET_ASIDE, "no topic id"),
+        (_topic_id(""), Fate.STOPS, "is empty"),
+        (_topic_id("version: 0\n"), Fate.STOPS, "ends before the topic id"),
+        (_topic_id("version: 0\ntopic_id: short\n"), Fate.STOPS, "malformed topic id"),
+        (_topic_id("\0" * 43), Fate.OFFLINE, "does not begin with a version"),
+        (
+            _topic_id("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"),
+            Fate.SET_ASIDE,
+            "no topic with its id AAAAAAAAAAAAAAAAAAAAAQ",
+        ),
+        (
+            lambda path: (path / "leader-epoch-checkpoint").write_bytes(bytes(8)),
+            Fate.OFFLINE,
+            "leader-epoch-checkpoint can't be read",
+        ),
+        (
+            lambda path: _active(path).write_bytes(_active(path).read_bytes() + bytes(100)),
+            Fate.STOPS,
+            "expected",
+        ),
+    ],
+)
+def test_damaged_file_of_a_partition(
+    log_dir: Path, damage: Callable[[Path], None], fate: Fate, reason: str
+) -> None:
+    damage(log_dir / "c-tomb-0")
+    start = start_of(log_dir)
+    found = log_of(start, "c-tomb-0")
+    assert (found.fate, reason in found.reason) == (fate, True), found
+    assert log_of(start, "d-time-0").fate is Fate.LOADS
+    assert start.fate is (Fate.STOPS if fate is Fate.OFFLINE else fate)
+
+
+def _active(path: Path) -> Path:
+    return max(path.glob("*.log"))
+
+
+def test_partition_number_that_the_topic_lacks_is_set_aside(log_dir: Path) -> None:
+    copy_tree(log_dir / "c-tomb-0", log_dir / "c-tomb-7")
+    found = log_of(start_of(log_dir), "c-tomb-7")
+    assert (found.fate, "no partition 7" in found.reason) == (Fate.SET_ASIDE, True)
+
+
+def test_log_start_above_the_end_deletes_the_log(log_dir: Path) -> None:
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nc-tomb 0 900000\n")
+    found = log_of(start_of(log_dir), "c-tomb-0")
+    assert found.fate is Fate.LOSES
+    assert found.cut_bytes == sum(
+        log.stat().st_size for log in (log_dir / "c-tomb-0").glob("*.log")
+    )
+
+
+def test_log_that_ends_below_its_high_watermark_has_lost_its_end(log_dir: Path) -> None:
+    for file in (log_dir / "c-tomb-0").glob(f"{_active(log_dir / 'c-tomb-0').stem}.*"):
+        file.unlink()
+    start = start_of(log_dir)
+    assert log_of(start, "c-tomb-0").already_lost
+    assert not start.is_safe
+
+
+def test_batches_behind_damage_are_lost_by_a_recovery(log_dir: Path) -> None:
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    os.truncate(log_dir / "recovery-point-offset-checkpoint", 0)
+    first = min((log_dir / "c-tomb-0").glob("*.log"))
+    data = bytearray(first.read_bytes())
+    data[50] ^= 1
+    first.write_bytes(data)
+    found = log_of(start_of(log_dir), "c-tomb-0")
+    assert found.fate is Fate.LOSES
+    assert found.log_end_offset == int(first.stem)
+
+
+def test_missing_index_is_rebuilt_after_a_clean_shutdown(log_dir: Path) -> None:
+    first = min((log_dir / "c-tomb-0").glob("*.log"))
+    first.with_suffix(".index").unlink()
+    found = log_of(start_of(log_dir), "c-tomb-0")
+    assert (found.fate, found.recovered_bytes) == (Fate.RECOVERS, first.stat().st_size)
+
+
+def test_malformed_checkpoint_takes_the_directory_offline(log_dir: Path) -> None:
+    (log_dir / "replication-offset-checkpoint").write_text("0\n2\nc-tomb 0 1\n")
+    start = start_of(log_dir)
+    assert (start.fate, start.log_dirs[0].fate) == (Fate.STOPS, Fate.OFFLINE)
+    assert "announces 2 entries and has 1" in start.log_dirs[0].reasons[0]
+
+
+def test_second_metadata_log_keeps_the_broker_from_starting(log_dir: Path, tmp_path: Path) -> None:
+    other = copy_log_dir("clean", tmp_path / "other", only=["c-none-0", METADATA])
+    assert start_of(log_dir, other).fate is Fate.STOPS
+    text = f"node.id=1\nprocess.roles=broker\nlog.dirs={log_dir},{other}\n"
+    named = start_of(
+        log_dir, other, settings=Settings(server_properties=parse_server_properties(text))
+    )
+    assert "Found unexpected metadata location" in named.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "words"), [("4.3", "Kafka empties the segment"), ("3.9", "can't recover its logs")]
+)
+def test_start_on_a_full_disk_after_a_crash_loses_records(
+    tmp_path: Path, version: str, words: str
+) -> None:
+    with disk_or_skip(tmp_path / "disk", mib=8) as disk:
+        log_dir = copy_log_dir("clean", disk / "kafka", only=PARTITIONS)
+        settings = replace(Settings(), kafka=asked_version(version))
+        fill(disk)
+        assert start_of(log_dir, settings=settings).is_safe
+        (log_dir / ".kafka_cleanshutdown").unlink()
+        start = start_of(log_dir, settings=settings)
+        assert (start.fate, words in start.log_dirs[0].reasons[0]) == (Fate.LOSES, True)
+
+
+def _checkpoint(log_dir: Path, name: str) -> int:
+    topic, _, partition = name.rpartition("-")
+    text = (log_dir / "recovery-point-offset-checkpoint").read_text()
+    (offset,) = [
+        int(line.split()[2])
+        for line in text.splitlines()
+        if line.startswith(f"{topic} {partition} ")
+    ]
+    return offset
