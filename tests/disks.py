@@ -17,6 +17,14 @@ import pytest
 MIB = 2**20
 MEMORY = Path("/dev/shm")  # noqa: S108 - a place, not a name of a file
 _ROOM = 4 * 2**30
+ON_A_LOOP = {
+    "ext4": ("mkfs.ext4", "-q", "-m", "0"),
+    "xfs": ("mkfs.xfs", "-q"),
+    "btrfs": ("mkfs.btrfs", "-q"),
+}
+"""The commands that make a file system in a file, by its kind."""
+LEAST_MIB = {"xfs": 320, "btrfs": 256}
+"""xfs refuses less than 300 MiB; the parts of a smaller btrfs are not those of a large one."""
 
 
 def memory() -> Path | None:
@@ -37,23 +45,36 @@ class NoDiskError(Exception):
 
 
 @contextmanager
-def small_disk(path: Path, *, mib: int, kind: str = "tmpfs", options: str = "") -> Iterator[Path]:
-    """A file system at `path`, which must not exist: tmpfs, or ext4, where a directory takes
-    blocks, too. It is unmounted at the end.
+def small_disk(
+    path: Path, *, mib: int, kind: str = "tmpfs", options: str = "", inodes: int = 512
+) -> Iterator[Path]:
+    """A file system at `path`, which must not exist. It is unmounted at the end.
+
+    kind: `tmpfs`, or one of `ON_A_LOOP`, which lie in a file beside `path`; xfs and btrfs are at
+    least `LEAST_MIB` large. inodes: those of ext4.
     """
     path.mkdir(parents=True)
-    if kind == "ext4":
+    if kind == "tmpfs":
+        _do("mount", "-t", "tmpfs", "-o", f"size={mib}m{options}", "winnow-test", str(path))
+    else:
         image = path.with_suffix(".image")
         with image.open("wb") as file:
-            file.truncate(mib * MIB)
-        _do("mkfs.ext4", "-q", "-m", "0", "-N", "512", str(image))
+            file.truncate(max(mib, LEAST_MIB.get(kind, 0)) * MIB)
+        count = ("-N", str(inodes)) if kind == "ext4" else ()
+        _do(*ON_A_LOOP[kind], *count, str(image))
         _do("mount", "-o", f"loop{options}", str(image), str(path))
-    else:
-        _do("mount", "-t", "tmpfs", "-o", f"size={mib}m{options}", "winnow-test", str(path))
     try:
         yield path
     finally:
         subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def take_all_but(disk: Path, *, mib: int) -> None:
+    """Fill a file system until `mib` MiB are free, with one file."""
+    taken = free_bytes(disk) - mib * MIB
+    if taken > 0:
+        with (disk / "ballast").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, taken)
 
 
 @contextmanager
@@ -65,6 +86,19 @@ def disk_or_skip(path: Path, *, mib: int, kind: str = "tmpfs", options: str = ""
         except NoDiskError as error:
             pytest.skip(str(error))
         yield disk
+
+
+def after_an_error(disk: Path) -> None:
+    """Let the kernel find an error in the ext4 at `disk`. With `errors=remount-ro`, it takes no
+    change from then on.
+    """
+    device = os.stat(disk).st_dev
+    block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+    trigger = Path(f"/sys/fs/ext4/{block}/trigger_fs_error")
+    try:
+        trigger.write_text("1", encoding="ascii")
+    except OSError as error:
+        pytest.skip(f"no error of a file system can be made here: {error}")
 
 
 def fill(disk: Path) -> None:

@@ -20,6 +20,7 @@ from winnow.storage.guarded import (
     status_of,
 )
 from winnow.storage.io_counters import count_io
+from winnow.storage.mounts import read_only
 from winnow.storage.size_limits import check_size
 from winnow.storage.turns import sync
 
@@ -122,13 +123,13 @@ class LocalStorage(Storage):
 
     def volume(self, path: str) -> Volume:
         with held(open_guarded(path, os.O_PATH), path) as fd:
-            status, key = os.statvfs(fd), os.fstat(fd).st_dev
+            status, key, fixed = os.statvfs(fd), os.fstat(fd).st_dev, read_only(fd)
         return Volume(
             key=key,
             free_bytes=status.f_bavail * status.f_frsize,
             total_bytes=status.f_blocks * status.f_frsize,
             free_files=status.f_favail if status.f_files else None,
-            read_only=bool(status.f_flag & os.ST_RDONLY),
+            read_only=fixed,
         )
 
 
