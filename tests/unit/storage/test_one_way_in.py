@@ -84,6 +84,7 @@ ALLOWED = {
     "storage/local.py": "relative to a descriptor of the guarded way",
     "storage/input_file.py": "settings and keys, which the user names",
     "storage/output_file.py": "results and reports, which are in no log directory",
+    "storage/mounts.py": "the kernel's own files in /proc",
     "storage/private.py": "the user's own directory beside the ledger",
     "cleaning/summaries/store.py": "the user's own directory beside the ledger",
     "runtime/run_directory.py": "the private directory of the run",
