@@ -2,8 +2,16 @@
 
 A broker reports aborted transactions to a read_committed consumer. It stops its search at the first
 entry whose last stable offset reaches the end of the fetched data. A last stable offset that is too
-high hides later entries, and the consumer gets aborted records. It may be at most the first offset
-of any transaction that was open at the marker, or else the offset after the marker.
+high hides later entries, and the consumer gets aborted records.
+
+Kafka writes the first offset of the earliest transaction of another producer that it knows as open,
+or else the offset after the marker (`ProducerStateManager.lastStableOffset`). It knows all
+transactions of one append. A leader appends one batch. A follower appends all batches of a fetch,
+into one segment. So, above the offset after the marker, a follower may write where another producer
+begins the next transaction.
+
+Kafka truncates a log without a look at these offsets. What came after the cut has a higher leader
+epoch, or does not exist.
 
 Cleaning removes batches, so an offset may name a removed batch. A batch that still exists keeps its
 offsets: if one holds the offset, it must begin there and be data of that transaction.
@@ -53,10 +61,12 @@ def entry_faults(
     batches: NDArray[np.void],
     *,
     base_offset: int,
+    end_offset: int,
 ) -> Iterator[EntryFault]:
     """Yield the entries that the log of the same segment contradicts. `entries`: dtype ABORTED,
-    ascending, each with its marker; `events`: dtype EVENT, reduced; `batches`: with `base_offset`
-    and `last_offset`, ascending.
+    ascending, each with its marker; `events`: dtype EVENT, reduced; `batches`: with `base_offset`,
+    `last_offset` and `leader_epoch`, ascending. `end_offset`: the next segment begins there, or at
+    most there.
     """
     if not len(entries):
         return
@@ -67,13 +77,12 @@ def entry_faults(
     starts = set(data["offset"].tolist())
     until = np.searchsorted(begins, np.minimum(stable, markers))
     latest = np.maximum.accumulate(ends)
+    begins_after = _BeginsAfter(data, end_offset)
     for number in range(len(entries)):
         producer, first, marker, lso = (int(v) for v in entries[number].tolist())
-        if lso > marker + 1:
-            yield EntryFault(
-                f"expected a last stable offset up to {marker + 1}, after the marker, found {lso}",
-                number,
-            )
+        highest = begins_after.of_others(marker, producer)
+        if lso > marker + 1 and not _fits(lso, marker, highest, batches, end_offset):
+            yield EntryFault(_beyond(lso, marker, highest, end_offset), number)
         elif until[number] and latest[until[number] - 1] > marker:
             yield EntryFault(
                 _too_high(lso, int(begins[np.argmax(ends[: until[number]] > marker)])), number
@@ -82,6 +91,35 @@ def entry_faults(
             yield EntryFault(_names_no_data("a last stable offset", lso), number)
         if first >= base_offset and (first, producer) not in firsts and _is_held(batches, first):
             yield EntryFault(_names_no_data("a first offset", first, producer), number)
+
+
+class _BeginsAfter:
+    """Finds the first data of other producers after a marker: where the next transaction begins."""
+
+    def __init__(self, data: NDArray[np.void], end_offset: int) -> None:
+        """`data`: those of EVENT rows that are data."""
+        self._offsets, self._producers = data["offset"], data["producer_id"]
+        self._changes = np.flatnonzero(np.diff(self._producers)) + 1
+        self._end = end_offset
+
+    def of_others(self, marker: int, producer: int) -> int:
+        """Return its offset, or `end_offset` if there is none in the segment."""
+        at = int(np.searchsorted(self._offsets, marker, side="right"))
+        if at < len(self._offsets) and self._producers[at] == producer:
+            after = int(np.searchsorted(self._changes, at, side="right"))
+            at = int(self._changes[after]) if after < len(self._changes) else len(self._offsets)
+        return int(self._offsets[at]) if at < len(self._offsets) else self._end
+
+
+def _fits(lso: int, marker: int, begin: int, batches: NDArray[np.void], end_offset: int) -> bool:
+    """Whether Kafka can have written a last stable offset above the one after the marker. `begin`:
+    where another producer begins the next transaction, or the end of the segment.
+    """
+    if lso == begin < end_offset or (lso < begin and not _is_held(batches, lso)):
+        return True
+    after = batches[np.searchsorted(batches["base_offset"], marker) :]
+    later = after["base_offset"][after["leader_epoch"] > after["leader_epoch"][:1]]
+    return bool(len(later) and later[0] <= min(lso, begin))
 
 
 def promises(entries: NDArray[np.void], runs: SegmentRuns, *, base_offset: int) -> EntryPromises:
@@ -152,6 +190,14 @@ def _intervals(events: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.
 def _is_held(batches: NDArray[np.void], offset: int) -> bool:
     at = int(np.searchsorted(batches["last_offset"], offset))
     return at < len(batches) and bool(batches["base_offset"][at] <= offset)
+
+
+def _beyond(lso: int, marker: int, begin: int, end_offset: int) -> str:
+    next_begin = f", or {begin}, where the next transaction begins" if begin < end_offset else ""
+    return (
+        f"expected a last stable offset up to {marker + 1}, after the marker{next_begin}, "
+        f"found {lso}"
+    )
 
 
 def _too_high(lso: int, first: int) -> str:

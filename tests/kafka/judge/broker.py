@@ -139,7 +139,7 @@ class Broker:
 
     def start(self) -> Self:
         self.launch()
-        self._wait_until_started()
+        self.wait_until_started()
         return self
 
     def launch(self) -> None:
@@ -299,7 +299,7 @@ class Broker:
             "log.dirs": str(self.log_dir),
         }
 
-    def _wait_until_started(self) -> None:
+    def wait_until_started(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while self._started not in self.log:
             if self._process is None or self._process.poll() is not None:

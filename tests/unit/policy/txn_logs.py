@@ -136,18 +136,21 @@ def sound_logs(draw: st.DrawFn) -> Log:  # noqa: PLR0912 - one branch for each t
     return log
 
 
-def runs_of(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) -> list[SegmentRuns]:
+def events_of(log: Log, start: int, end: int, *, log_start_offset: int = 0) -> NDArray[np.void]:
+    """Return those of the batches from offset `start` up to `end`."""
     rows, kinds = log.rows, batch_kinds(log.rows, log.all_types)
+    mine = (rows["base_offset"] >= start) & (rows["base_offset"] < end)
+    events = np.empty(int(mine.sum()), EVENT)
+    events["producer_id"], events["offset"] = rows["producer_id"][mine], rows["base_offset"][mine]
+    events["kind"] = kinds[mine]
+    events["live"] = rows["last_offset"][mine] >= log_start_offset
+    return events
+
+
+def runs_of(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) -> list[SegmentRuns]:
     found = []
     for start, end in log.segments():
-        mine = (rows["base_offset"] >= start) & (rows["base_offset"] < end)
-        events = np.empty(int(mine.sum()), EVENT)
-        events["producer_id"], events["offset"] = (
-            rows["producer_id"][mine],
-            rows["base_offset"][mine],
-        )
-        events["kind"] = kinds[mine]
-        events["live"] = rows["last_offset"][mine] >= log_start_offset
+        events = events_of(log, start, end, log_start_offset=log_start_offset)
         index = log.index[(log.index["last_offset"] >= start) & (log.index["last_offset"] < end)]
         found.append(
             summarise(

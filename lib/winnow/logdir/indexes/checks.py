@@ -22,6 +22,7 @@ COLUMNS = np.dtype(
         ("base_offset", np.int64),
         ("last_offset", np.int64),
         ("max_timestamp", np.int64),
+        ("leader_epoch", np.int32),
         ("wrapper", np.bool_),
     ]
 )
@@ -32,7 +33,7 @@ def columns_of(piece: Piece) -> Array:
     """Return rows of dtype COLUMNS."""
     columns = np.empty(len(piece.rows), COLUMNS)
     columns["position"] = piece.rows["position"] + piece.start
-    for name in ("base_offset", "last_offset", "max_timestamp"):
+    for name in ("base_offset", "last_offset", "max_timestamp", "leader_epoch"):
         columns[name] = piece.rows[name]
     columns["wrapper"] = is_wrapper(piece.rows)
     return columns

@@ -164,7 +164,8 @@ class Kind(StrEnum):
         "A checkpoint of the log directory does not match this log, or can't be read. One "
         "that can't be read takes the whole log directory offline. A log that ends before its "
         "recovery point or high watermark has lost its end. If a log ends before its log "
-        "start offset, a broker deletes it when it starts.",
+        "start offset, a broker deletes it when it starts. A copy that was made while a broker "
+        "wrote looks like this, too: then make the copy again.",
     )
     PROPERTIES = _row(
         "properties",

@@ -68,6 +68,8 @@ class LogCheck:
     checked: Checked = field(default_factory=Checked)
     next_offset: int
     """The offset after the last batch that could be read."""
+    sound_end: int | None = None
+    """The offset after the last sound batch, if nothing but a torn tail follows it; else None."""
     sound_bytes: int = 0
     """Up to this byte there are only sound batches: the file's size if all of it is sound."""
     producers: bool = False
@@ -110,6 +112,8 @@ class _Reader:
         self._next_offset = log.base_offset
         self._sound_end = 0
         """End of the last batch with the right CRC."""
+        self._sound_next = log.base_offset
+        """The offset after it."""
         self._told: set[Kind] = set()
 
     def read_on(self, at: int, least: int) -> tuple[int, int]:
@@ -179,6 +183,7 @@ class _Reader:
         self._next_offset = max(self._next_offset, int(rows[-1]["last_offset"]) + 1)
         if len(sound):
             self._sound_end = piece.start + int(sound[-1]["position"] + sound[-1]["size"])
+            self._sound_next = int(sound[-1]["last_offset"]) + 1
             self._producers |= bool((sound["producer_id"] >= 0).any())
             self._headers(piece, sound)
             self._all_records(piece, sound)
@@ -266,6 +271,7 @@ class _Reader:
             f.position for f in self._findings if f.kind in _HIDING and f.position is not None
         ]
         sound_bytes = min(hidden, default=log.size)
+        unreadable = any(f.kind is Kind.UNREADABLE for f in self._findings)
         findings = self._findings
         if log.recovered and log.following is None:
             findings = self._with_torn_tail()
@@ -275,6 +281,7 @@ class _Reader:
             findings=tuple(findings),
             checked=self._checked,
             next_offset=self._next_offset,
+            sound_end=None if unreadable or sound_bytes < self._sound_end else self._sound_next,
             sound_bytes=sound_bytes,
             batches=columns[columns["position"] < sound_bytes],
             events=events if self._events_known and not hidden else None,

@@ -102,7 +102,9 @@ def _transactions(
         return None, None, (file.scope.finding(Kind.TXN_INDEX, name, error),)
     wrong = tuple(
         txn_index_finding(file, fault)
-        for fault in entry_faults(aborted, log.events, log.batches, base_offset=base)
+        for fault in entry_faults(
+            aborted, log.events, log.batches, base_offset=base, end_offset=file.end_offset
+        )
     )
     return runs, None if wrong else promises(aborted, runs, base_offset=base), wrong
 

@@ -122,7 +122,8 @@ def _log_check(log: LogFile, found: LogCheck | Failure) -> LogCheck:
     return LogCheck(findings=(finding,), next_offset=log.base_offset)
 
 
-_LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
+_FLUSHED = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT)
+_LIMITS = (*_FLUSHED, HIGH_WATERMARK_CHECKPOINT)
 """Checkpoints with an offset that the log must reach. The log start comes first: if it is too high,
 a broker deletes the log.
 """
@@ -141,17 +142,23 @@ def all_findings(
     checks = logs[: len(segments)]
     yield from _transactions(place, segments, checks)
     yield from _entries(place, segments, checks)
-    if place.recovered or not checks:
+    if not checks:
         return
-    if not directory.snapshots and any(check.producers for check in checks):
+    wrote = any(check.producers for check in checks)
+    if not (place.recovered or directory.snapshots) and wrote:
         message = "expected a producer snapshot, because producers have written here, found none"
         yield place.finding(Kind.MISSING, "", message)
-    if checks[-1].sound_bytes == segments[-1].size:
-        yield from _end(place, checks[-1].next_offset)
+    last, is_whole = checks[-1], checks[-1].sound_bytes == segments[-1].size
+    if is_whole:
+        yield from _end(place, last.next_offset, _LIMITS)
+    elif place.recovered and last.sound_end is not None:
+        # A recovery cuts the torn tail off, at the cost of the high watermark.
+        yield from _end(place, last.sound_end, _FLUSHED)
 
 
-def _end(place: Scope, end_offset: int) -> Iterator[Finding]:
-    for name in _LIMITS:
+def _end(place: Scope, end_offset: int, limits: Sequence[str]) -> Iterator[Finding]:
+    """A recovery never makes a log longer, so this holds after an unclean shutdown, too."""
+    for name in limits:
         offset = place.checkpoints.get(name, 0)
         if offset > end_offset:
             message = (
