@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -111,6 +111,17 @@ def fill(disk: Path) -> None:
             except OSError:
                 continue
     assert os.statvfs(disk).f_bavail == 0
+
+
+def fill_names(disk: Path) -> Path:
+    """To the last inode. Return the directory with the files that take them."""
+    names = disk / "names"
+    names.mkdir()
+    with suppress(OSError):
+        while True:
+            (names / str(os.statvfs(disk).f_favail)).touch(exist_ok=False)
+    assert os.statvfs(disk).f_favail == 0
+    return names
 
 
 def free_bytes(path: Path) -> int:

@@ -19,13 +19,22 @@ from tests.kafka.recover.compare import (
     NOW,
     assert_same_log_dir,
     log_dir_of_tails,
+    partitions_of,
     recover_with_winnow,
     sources,
 )
-from winnow.logdir.names import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT
+from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
+    INDEX,
+    LOG,
+    RECOVERY_POINT_CHECKPOINT,
+    TIMEINDEX,
+)
 
 SEEDS = (7, 11, 23, 42)
 """Each is a log directory with three damaged logs."""
+PREALLOCATED = (7, 23)
+"""Those with zeros at the end of the indexes of active segments, as a broker leaves them."""
 AT_ONCE = 40
 
 
@@ -54,6 +63,8 @@ def test_crash_at_any_point_leaves_the_same_log_to_kafka_and_to_winnow(
 ) -> None:
     pristine, whole = tmp_path / "pristine", tmp_path / "whole"
     log_dir_of_tails(pristine, range(100 * seed, 100 * seed + 3), among)
+    if seed in PREALLOCATED:
+        _preallocate(pristine)
     shutil.copytree(pristine, whole)
     load_with_kafka(kafka, [whole])
     twice = tmp_path / "twice"
@@ -85,6 +96,20 @@ def test_crash_at_any_point_leaves_the_same_log_to_kafka_and_to_winnow(
         except AssertionError as error:
             raise AssertionError(f"{label}: {error}") from error
     assert marked, "no state with the marker: the last step was not tried"
+
+
+def _preallocate(log_dir: Path) -> None:
+    """Append zeros to the indexes of each active segment, to 64 KiB, in whole entries."""
+    extended = 0
+    for partition in partitions_of(log_dir):
+        active = max(partition.glob(f"*{LOG}"))
+        for suffix, entry in ((INDEX, 8), (TIMEINDEX, 12)):
+            index = active.with_suffix(suffix)
+            if index.exists():
+                with index.open("ab") as file:
+                    file.write(bytes(2**16 // entry * entry - file.tell() % entry))
+                extended += 1
+    assert extended
 
 
 def _run_again(point: CrashPoint, whole: Path) -> None:

@@ -57,7 +57,8 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
         return result.exit_code
     if not line.json:
         tell_notes(of_broker.notes)
-        tell_page(cut_lines(of_broker, typed(command(("recover", "--truncate"), line))))
+        next_command = typed(command(("recover", "--truncate"), line))
+        tell_page(cut_lines(of_broker, next_command, changed_before=result.has_changed_files))
     return max(result.exit_code, of_broker.exit_code)
 
 
@@ -201,13 +202,18 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
     }
 
 
-def cut_lines(result: TruncateResult, next_command: str) -> Iterator[str]:
-    """Yield what was or would be cut, by partition. `next_command` would do it."""
+def cut_lines(result: TruncateResult, next_command: str, *, changed_before: bool) -> Iterator[str]:
+    """Yield what was or would be cut, by partition. `next_command` would do it. `changed_before`:
+    the page has listed files that were removed or renamed.
+    """
     for log_dir in result.log_dirs:
         yield from _of_dir(log_dir, result)
     if result.log_dirs and not result.truncated:
         cut = sum(log_dir.cut_bytes for log_dir in result.log_dirs)
-        yield f"Nothing was changed. This cuts {size(cut)} and keeps what it cuts: {next_command}"
+        nothing = "Nothing else" if changed_before else "Nothing"
+        yield (
+            f"{nothing} was changed. This cuts {size(cut)} and keeps what it cuts: {next_command}"
+        )
         yield "Or start the broker, which cuts the same bytes."
     if result.log_dirs:
         yield by_the_rules(result.kafka)

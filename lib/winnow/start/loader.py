@@ -350,6 +350,12 @@ class _Loader:
             ),
             old_snapshots=tuple(segment_file(offset, SNAPSHOT) for offset in gone if offset <= end),
             leader_epochs=tuple(self._epochs.entries) if self._epochs_differ() else None,
+            # A removed segment with indexes was recovered, for the sake of an index, before all
+            # others: so its epoch came first.
+            index_bytes=sum(
+                max(self._entries.get(name, 0) - len(data), 0) for name, data in files.items()
+            ),
+            epochs_first=created is not None or any(segment.files for segment in removed),
         )
 
     def _files_of(self, segment: _Segment) -> dict[str, bytes]:

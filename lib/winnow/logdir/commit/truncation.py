@@ -3,30 +3,39 @@
 The directory has no marker of a clean shutdown, so after a crash at any point the loader starts
 again from the recovery point. It must then reach the same log:
 
-1. The leader epochs. A loader that begins with a later segment would take its epoch for the first.
-2. Segments behind a cut go, the highest first. A loader that found the log cut, but not what
+1. Indexes are cut to what the loader would leave of them, as far as they begin with it: the zeros
+   at the end of a preallocated index go. The loader rebuilds the rest of such an index.
+2. The leader epochs, if segments that are removed have changed them: a loader that starts again
+   does not read these segments.
+3. Segments behind a cut go, the highest first. A loader that found the log cut, but not what
    followed it, would keep both, with a gap.
-3. The cut bytes are kept aside, then the logs are cut.
-4. Indexes and snapshots are written in a staging directory and renamed, so that none is ever torn
+4. The cut bytes are kept aside, then the logs are cut.
+5. All other leader epochs. A loader that begins with a later segment, because the indexes of the
+   first are there again, would take its epoch for the first.
+6. Indexes and snapshots are written in a staging directory and renamed, so that none is ever torn
    or missing. What made the loader rebuild the indexes of a segment goes last.
-5. Snapshots beyond the end go. No loader reads them, but one of them would make a broker that
+7. Snapshots beyond the end go. No loader reads them, but one of them would make a broker that
    finds the marker remove the one at the end.
-6. Old snapshots go when the marker is there (`recovery.logs.finish`). A loader that starts again
+8. Old snapshots go when the marker is there (`recovery.logs.finish`). A loader that starts again
    begins with them. With the marker, a broker removes them itself.
 
-Nothing needs more space than one new file at a time, and the bytes that are kept aside. Segments
-are kept by renames.
+So a full disk gets free bytes before anything is written. Nothing needs more space than one new
+file at a time, and the bytes that are kept aside. Segments are kept by renames.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from winnow.logdir.checkpoints import write_leader_epochs
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.files import Files, files_in, files_of, pieces, remove_files
+from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from winnow.logdir.indexes.txnindex import ENTRY
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
@@ -34,10 +43,14 @@ from winnow.logdir.names import (
     META_PROPERTIES,
     QUARANTINE_PREFIX,
     STAGING_PREFIX,
+    TIMEINDEX,
     TXNINDEX,
+    base_offset_of,
     segment_file,
 )
 from winnow.storage.contract import Storage
+
+_ENTRY_BYTES = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE, TXNINDEX: ENTRY.size}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +96,23 @@ class Truncation:
     """Snapshots that go last."""
     leader_epochs: tuple[tuple[int, int], ...] | None = None
     """None: unchanged."""
+    epochs_first: bool = False
+    """Segments that are removed have changed `leader_epochs`, or have kept others out of it."""
+    index_bytes: int = 0
+    """Bytes by which indexes become shorter."""
 
     def __bool__(self) -> bool:
-        return self != Truncation()
+        return replace(self, epochs_first=False) != Truncation()
 
     @property
     def cut_bytes(self) -> int:
         """Bytes of the log that go."""
         return sum(one.bytes for one in self.removed) + sum(one.bytes for one in self.cuts)
+
+    @property
+    def shorter_bytes(self) -> int:
+        """Bytes of logs and indexes that go."""
+        return self.cut_bytes + self.index_bytes
 
 
 def truncate_log(
@@ -108,23 +130,47 @@ def truncate_log(
 
     Hold the lock. May be interrupted at any point; then plan and run it again.
     """
-    logs = {cut: f"{directory}/{segment_file(cut.base_offset, LOG)}" for cut in change.cuts}
-    for cut, log in logs.items():  # a log that must not be cut is refused before it is copied
-        storage.truncate(log, cut.before)
+    for cut in change.cuts:  # a log that must not be cut is refused before it is copied
+        storage.truncate(_log_of(directory, cut), cut.before)
     there = files_in(storage, directory)
-    if change.leader_epochs is not None:
-        model = _model(directory, there, LEADER_EPOCHS)
-        write_leader_epochs(storage, directory, change.leader_epochs, attributes_of=model)
+    done = _cut_indexes(storage, directory, change, there)
+    if change.epochs_first:
+        _write_epochs(storage, directory, change, there)
     for name in change.orphans:
         storage.unlink(f"{directory}/{name}")
+    keep_in = f"{directory}/{QUARANTINE_PREFIX}{run_id}" if keep_cut else None
+    aside = _cut_logs(storage, directory, change, there, keep_in=keep_in, on_cut=on_cut)
+    if not change.epochs_first:
+        _write_epochs(storage, directory, change, there)
+    new = {name: data for name, data in change.files.items() if name not in done}
+    if change.created_segment is not None:
+        new[segment_file(change.created_segment, LOG)] = b""
+    if new:
+        _write_files(
+            storage, directory, new, there, staging=f"{directory}/{STAGING_PREFIX}{run_id}"
+        )
+    remove_files(storage, directory, change.snapshots_beyond_end)
+    return aside
+
+
+def _cut_logs(
+    storage: Storage,
+    directory: str,
+    change: Truncation,
+    there: Files,
+    *,
+    keep_in: str | None,
+    on_cut: Callable[[LogCut | RemovedSegment], None],
+) -> str | None:
+    """Remove segments and cut logs. Return `keep_in` if anything was kept in it."""
+    logs = {cut: _log_of(directory, cut) for cut in change.cuts}
     tails = [
         cut
         for cut, log in logs.items()
-        if keep_cut and any(any(data) for _, data in pieces(storage, log, cut.size, cut.before))
+        if keep_in and any(any(data) for _, data in pieces(storage, log, cut.size, cut.before))
     ]
-    aside: str | None = None
-    if tails or (keep_cut and change.removed):
-        aside = f"{directory}/{QUARANTINE_PREFIX}{run_id}"
+    aside = keep_in if tails or change.removed else None
+    if aside is not None:
         storage.ensure_dir(aside)
         storage.fsync_dir(directory)
     try:
@@ -143,25 +189,59 @@ def truncate_log(
             with suppress(OSError):  # something is kept in it
                 storage.rmdir(aside)
         raise
-    _write_files(storage, directory, change, there, staging=f"{directory}/{STAGING_PREFIX}{run_id}")
-    remove_files(storage, directory, change.snapshots_beyond_end)
     return aside
 
 
+def _cut_indexes(
+    storage: Storage, directory: str, change: Truncation, there: Files
+) -> frozenset[str]:
+    """Cut each index to the bytes that it shares with its new content, if it is longer than that.
+    Return the names of those that are complete now. Indexes of removed segments stay as they are.
+    """
+    done = set[str]()
+    removed = {segment.base_offset for segment in change.removed}
+    for name, data in sorted(change.files.items()):
+        if (
+            not name.endswith((*_ENTRY_BYTES,))
+            or name not in there
+            or there[name].size <= len(data)
+            or base_offset_of(name) in removed
+            or _comes_last(name, there)
+        ):
+            continue
+        path = f"{directory}/{name}"
+        shared = _shared_bytes(storage.read_range(path, 0, len(data)), data)
+        shared -= shared % _ENTRY_BYTES[name[name.index(".") :]]  # whole entries
+        storage.truncate(path, shared)
+        storage.fsync_file(path)
+        if shared == len(data):
+            done.add(name)
+    return frozenset(done)
+
+
+def _shared_bytes(found: bytes, new: bytes) -> int:
+    """Return how many bytes both begin with."""
+    many = min(len(found), len(new))
+    differ = np.frombuffer(found, np.uint8, many) != np.frombuffer(new, np.uint8, many)
+    return int(differ.argmax()) if differ.any() else many
+
+
+def _write_epochs(storage: Storage, directory: str, change: Truncation, there: Files) -> None:
+    if change.leader_epochs is not None:
+        model = _model(directory, there, LEADER_EPOCHS)
+        write_leader_epochs(storage, directory, change.leader_epochs, attributes_of=model)
+
+
 def _write_files(
-    storage: Storage, directory: str, change: Truncation, there: Files, *, staging: str
+    storage: Storage, directory: str, new: Mapping[str, bytes], there: Files, *, staging: str
 ) -> None:
-    new = dict(change.files)
-    if change.created_segment is not None:
-        new[segment_file(change.created_segment, LOG)] = b""
-    if not new:
-        return
-    # A file that begins with its new content, such as a preallocated index, is only cut.
+    # A file that begins with its new content is only cut.
     cut = {
         name
         for name, data in new.items()
         if name in there
         and there[name].size > len(data)
+        and _comes_last(name, there)
         and storage.read_range(f"{directory}/{name}", 0, len(data)) == data
     }
     staged = sorted(new.keys() - cut)
@@ -218,6 +298,10 @@ def _keep_tail(storage: Storage, log: str, cut: LogCut, aside: str) -> None:
             storage.unlink(path)
         storage.create(path, data)
     storage.fsync_dir(aside)
+
+
+def _log_of(directory: str, cut: LogCut) -> str:
+    return f"{directory}/{segment_file(cut.base_offset, LOG)}"
 
 
 def _model(directory: str, files: Files, name: str) -> str:

@@ -132,7 +132,7 @@ def recover_dir(
         ready = [_put_right(storage, log, request) for log in some]
         planned = map(_plan_one, ready) if sc is None else _plan_all(sc, ready)
         # Those that cut most come first: on a full disk they free space for the others.
-        work = sorted(zip(ready, planned, strict=True), key=lambda one: -_cut_bytes(one[1]))
+        work = sorted(zip(ready, planned, strict=True), key=lambda one: -_shorter_bytes(one[1]))
         at_once = 1 if sc is None else _WRITERS
         first = side_by_side([partial(apply, *one) for one in work], at_once=at_once)
         for (log, _), outcome in zip(work, first, strict=True):
@@ -197,8 +197,8 @@ def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> Lo
     return log
 
 
-def _cut_bytes(planned: _Planned) -> int:
-    return 0 if isinstance(planned, str) else planned.truncation.cut_bytes
+def _shorter_bytes(planned: _Planned) -> int:
+    return 0 if isinstance(planned, str) else planned.truncation.shorter_bytes
 
 
 def _apply(
@@ -228,14 +228,24 @@ def _apply(
         outcome = replace(outcome, kept=kept)
     except FAILS_ONE_PARTITION as error:
         full = isinstance(error, OSError) and error.errno in NO_SPACE
-        hint = ". Free some space" if full else ""
-        if full and request.keep_cut:
-            hint += ", or do not keep what is cut: --discard-cut"
+        hint = f". {_hint(storage, log, request)}" if full else ""
         outcome = replace(outcome, error=f"{failure_of(error)}{hint}", is_short_of_space=full)
     return replace(
         outcome,
         cuts=tuple(one for one in change.cuts if one in made),
         removed=tuple(one for one in change.removed if one in made),
+    )
+
+
+def _hint(storage: Storage, log: LogToLoad, request: TruncateRequest) -> str:
+    """Return what helps against a full disk."""
+    if storage.volume(log.log_dir).free_files == 0:
+        return (
+            "No inode is free: no file can be made, although space is free. Remove or move files "
+            "that are not Kafka's, then run again"
+        )
+    return "Free some space" + (
+        ", or do not keep what is cut: --discard-cut" if request.keep_cut else ""
     )
 
 

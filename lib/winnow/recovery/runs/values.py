@@ -55,6 +55,10 @@ class RecoverResult:
     """Paths of local log directories whose broker did not shut down cleanly."""
 
     @property
+    def has_changed_files(self) -> bool:
+        return not self.dry_run and any(p.actions != (Action.NONE,) for p in self.partitions)
+
+    @property
     def status(self) -> str:
         return "partial" if self.exit_code else "done"
 
