@@ -40,6 +40,10 @@ OFFSET_CHECKPOINTS = (
 """In the order of the fields of `logdir.survey.Checkpoints`."""
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 METADATA_TOPIC = "__cluster_metadata"
+QUORUM_STATE = "quorum-state"
+"""In the directory of the metadata log: the node's last vote."""
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+"""In the log directory: the first records of a metadata log (KIP-778)."""
 
 STAGING_PREFIX = ".winnow-"
 """Prefix of every sub-directory that Winnow makes in a partition directory. Kafka's loader looks

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, failure_of
 from winnow.logdir.metadata import METADATA_DIR, read_cluster_metadata
 from winnow.logdir.metadata_log import list_snapshots, read_snapshot
-from winnow.logdir.names import METADATA_TOPIC, DirectoryKind
+from winnow.logdir.names import METADATA_TOPIC, QUORUM_STATE, DirectoryKind
 from winnow.policy.sources import Settings
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.values import Fate, KnownTopics, LogStart, LogToLoad
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 
-_QUORUM_STATE = "quorum-state"
 _MAX_STATE_BYTES = 1 << 20
 _UNKNOWN_TOPICS = KnownTopics(replicas=None)
 
@@ -123,7 +122,7 @@ def is_only_voter(storage: Storage, directory: str, node_id: int | None) -> bool
     """Return whether this node is the only voter of its quorum, by the `quorum-state` of its
     metadata log. None: that file does not say (a quorum that can change, KIP-853).
     """
-    data = read_if_there(storage, f"{directory}/{_QUORUM_STATE}")
+    data = read_if_there(storage, f"{directory}/{QUORUM_STATE}")
     if data is None or len(data) > _MAX_STATE_BYTES:
         return None
     try:

@@ -11,6 +11,7 @@ from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
 from winnow.logdir.meta import read_meta, read_topic_id
 from winnow.logdir.names import (
+    BOOTSTRAP_CHECKPOINT,
     CLEANED,
     DELETED,
     LEADER_EPOCHS,
@@ -44,7 +45,7 @@ _KIND_OF_NAME = {
     LEADER_EPOCHS: FileKind.LEADER_EPOCHS,
     META_PROPERTIES: FileKind.PROPERTIES,
     PARTITION_METADATA: FileKind.PROPERTIES,
-    "bootstrap.checkpoint": FileKind.METADATA_SNAPSHOT,
+    BOOTSTRAP_CHECKPOINT: FileKind.METADATA_SNAPSHOT,
 }
 _NAMED_BY_BASE = frozenset(
     (FileKind.LOG, FileKind.INDEX, FileKind.TIMEINDEX, FileKind.TXNINDEX, FileKind.SNAPSHOT)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError
@@ -40,6 +40,7 @@ from winnow.storage.contract import Entry, Storage
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogFile
+from winnow.verbs.verify.metadata_log import check_bootstrap, is_metadata_log, without_deleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +56,11 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
     """Check everything except the logs and indexes. Never raises for the directory's content."""
     directory = place.directory
     try:
-        entries = storage.list_dir(directory)
+        entries: Sequence[Entry] = storage.list_dir(directory)
     except FAILS_ONE_PARTITION as error:
         return DirectoryCheck(findings=(place.finding(Kind.UNREADABLE, "", error),))
+    if is_metadata_log(place):
+        entries = without_deleted(entries)
     files = {entry.name: entry for entry in entries if entry.is_file}
     snapshots = sorted(name for name in files if name.endswith(SNAPSHOT))
     found = list(_names(place, entries))
@@ -75,7 +78,7 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
         with reported(found, place, name, Kind.SNAPSHOT):
             read_snapshot(storage, f"{directory}/{name}")
     segments = list(_segments(place, files, newest_epoch=epochs[-1][0] if epochs else None))
-    if not segments:
+    if not segments and not is_metadata_log(place):
         found.append(place.finding(Kind.MISSING, "", "expected at least one .log file, found none"))
     return DirectoryCheck(
         findings=tuple(found),
@@ -187,9 +190,12 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     """
     scope, clean = Scope(path), was_shut_down_cleanly(storage, path)
     findings: list[Finding] = []
+    version = 0
     with reported(findings, scope, META_PROPERTIES, Kind.PROPERTIES):
         # A broker reads a file that names no owner as one of version 0, but has never written one.
-        if read_meta(storage, path).is_anonymous:
+        meta = read_meta(storage, path)
+        version = meta.version
+        if meta.is_anonymous:
             raise CorruptLogError(
                 "meta.properties names no broker",
                 expected="broker.id, or node.id and cluster.id",
@@ -200,8 +206,10 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     for name in OFFSET_CHECKPOINTS:
         with reported(findings, scope, name, Kind.CHECKPOINT):
             checkpoints[name] = read_offset_checkpoint(storage, f"{path}/{name}")
+    findings += check_bootstrap(storage, scope)
     partitions: list[Scope] = []
     every: set[str] = set()
+    beside = 0
     notes: list[str] = []
     for entry in storage.list_dir(path):
         if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
@@ -229,6 +237,13 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
             own = {name: found[key] for name, found in checkpoints.items() if key in found}
             place = Scope(path, entry.name, key.topic, key.partition, own, recovered=not clean)
             partitions.append(place)
+        beside += key.topic != METADATA_TOPIC
+    partitions = [
+        replace(place, checkpoints={}, recovered=True, beside=beside if version else 0)
+        if is_metadata_log(place)
+        else place
+        for place in partitions
+    ]
     return LogDirCheck(
         findings=tuple(findings),
         partitions=tuple(partitions),

@@ -49,7 +49,10 @@ class Scope:
     """The offsets of the partition, by name of the checkpoint."""
     recovered: bool = False
     """A starting broker checks the log from its recovery point on: the shutdown was unclean (S8.2).
+    The metadata log is always checked.
     """
+    beside: int = 0
+    """Partitions in the log directory of a metadata log."""
 
     @property
     def directory(self) -> str:

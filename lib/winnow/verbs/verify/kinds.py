@@ -167,6 +167,18 @@ class Kind(StrEnum):
         "start offset, a broker deletes it when it starts. A copy that was made while a broker "
         "wrote looks like this, too: then make the copy again.",
     )
+    METADATA = _row(
+        "metadata",
+        "the metadata log of the cluster is empty, lacks records, or begins after its snapshots; a "
+        "snapshot of it, or `bootstrap.checkpoint`, without its header, its footer or whole "
+        "records; a `quorum-state` that can't be read",
+        "",
+        "The metadata log has all topics, their ids and their settings. Never delete "
+        "__cluster_metadata-0, and do not start the broker before a copy of it lies elsewhere. "
+        "Move a damaged snapshot elsewhere if the message says that the rest has all of it. "
+        "Otherwise restore the directory from a backup, or, if the quorum has other controllers, "
+        "start this one only while they are running: it fetches what it lacks.",
+    )
     PROPERTIES = _row(
         "properties",
         "a `meta.properties` or `partition.metadata` that can't be read",

@@ -34,6 +34,7 @@ from winnow.verbs.verify.directories import (
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile
+from winnow.verbs.verify.metadata_log import is_metadata_log, metadata_findings
 from winnow.verbs.verify.segments import check_segment, txn_index_finding
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 from winnow.words import counted
@@ -135,9 +136,11 @@ def all_findings(
     """Yield findings of the directory, of each of its logs (`logs`, in the order of
     `directory.logs`), and of them together.
     """
-    yield from directory.findings
-    for log in logs:
-        yield from log.findings
+    of_files = [*directory.findings, *(found for log in logs for found in log.findings)]
+    if is_metadata_log(place):
+        yield from metadata_findings(Places(), place, of_files)
+        return
+    yield from of_files
     segments = [log for log in directory.logs if log.indexes is not None]
     checks = logs[: len(segments)]
     yield from _transactions(place, segments, checks)
