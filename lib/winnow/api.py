@@ -12,9 +12,10 @@ result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_0
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -23,11 +24,13 @@ from winnow.cleaning.request import LookOptions, Request, RunOptions, new_run_id
 from winnow.cleaning.result import RunResult
 from winnow.cleaning.run import opened
 from winnow.clock import now_ms
+from winnow.errors import WinnowError
 from winnow.ledger.append import append, recorded
 from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.rows import cleaning, erasure, who
 from winnow.logdir.lock import lock_to_read
 from winnow.logdir.survey import survey_log_dirs
+from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Settings
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.progress import Progress, Silence
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from winnow.ledger.history import read_history as history
     from winnow.ledger.history import read_ledger as ledger_table
     from winnow.recovery.runs.run import recover_log_dirs as recover
+    from winnow.start.values import BrokerStart
     from winnow.verbs.compare.values import CompareResult
     from winnow.verbs.doctor.values import Diagnosis
     from winnow.verbs.erase.values import EraseResult
@@ -202,7 +206,8 @@ def erase(
         with cancelling_jobs(spark.sparkContext, known.stop):
             without_clock = replace(known, now=NO_CLOCK)
             result = erase_from(spark, dirs, without_clock, different, run_id=new_run_id())
-        result = replace(result, notes=(*notes, *result.notes))
+        starts = _starts_of(spark, [d.path for d in dirs], known.settings, known.wants, progress)
+        result = replace(result, notes=(*notes, *result.notes), starts=starts)
     if dry_run or (ledger is None and certificate is None):
         return result
     hashes, ended = hash_keys(key.as_py() for key in different), now_ms()
@@ -309,14 +314,40 @@ def verify(
     """
     from winnow.verbs.verify.verify import sweep  # noqa: PLC0415
 
+    progress = progress or Silence()
     with _found_to_read(spark, log_dirs) as found:
-        return sweep(
+        swept = sweep(
             spark.sparkContext,
             found,
             topics=topics,
             max_decompressed_bytes=max_decompressed_bytes,
-            progress=progress or Silence(),
+            progress=progress,
         )
+        wanted = partial(is_wanted, globs=topics)
+        return replace(swept, starts=_starts_of(spark, found, Settings(), wanted, progress))
+
+
+def _starts_of(
+    spark: WithContext,
+    paths: Sequence[str],
+    settings: Settings,
+    wanted: Callable[[str], bool],
+    progress: Progress,
+) -> tuple[BrokerStart, ...]:
+    """Return what the brokers do when they start now. Nothing for directories that can only be
+    read, such as parts of a log directory.
+    """
+    from winnow.cleaning.plan.settings import with_metadata  # noqa: PLC0415
+    from winnow.start.broker import expected_starts  # noqa: PLC0415
+
+    try:
+        dirs = survey_log_dirs(Places(), paths)
+    except WinnowError:
+        return ()
+    settings, _ = with_metadata(settings, Places(), dirs)
+    return expected_starts(
+        spark.sparkContext, dirs, settings, now=now_ms(), wanted=wanted, progress=progress
+    )
 
 
 @checked

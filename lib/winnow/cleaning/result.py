@@ -15,6 +15,7 @@ from winnow.errors import (
 )
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.scan.values import Holder
+from winnow.start.values import BrokerStart
 
 COMPACTED = "compacted"
 RETAINED = "retained"
@@ -275,6 +276,10 @@ class RunResult:
     """The ledger to which the run was written. None if none was requested or writing failed."""
     kafka: KnownVersion = ANY_VERSION
     """The version of Kafka whose rules were used."""
+    starts: tuple[BrokerStart, ...] = field(default=(), compare=False)
+    """What happens if the brokers start after the run, or, for a plan, now. Empty: unknown, as for
+    a remote or a private copy.
+    """
 
     @property
     def kafka_version(self) -> str:

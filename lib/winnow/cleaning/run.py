@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+from pyspark import SparkContext
+
 from winnow.cleaning.carry_out import CarriedOut, carry_out_with_quarantine, damaged_first
 from winnow.cleaning.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
 from winnow.cleaning.in_place import check_in_place
 from winnow.cleaning.plan.decide_listed import overridden
 from winnow.cleaning.plan.prepare import decide_without_walk, walk
-from winnow.cleaning.plan.prepared import Known, Prepared
+from winnow.cleaning.plan.prepared import Known, Prepared, states_of
 from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
@@ -19,13 +21,15 @@ from winnow.cleaning.result import RunResult
 from winnow.cleaning.rewrite.compaction import weigh
 from winnow.cleaning.summaries.store import with_summaries
 from winnow.logdir.lock import locked, why_seen_here_only
-from winnow.logdir.survey import LogDir, check_one_node, topics_of
+from winnow.logdir.survey import LogDir, check_one_node, survey_log_dirs, topics_of
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.spool import spooling
 from winnow.runtime.throttle import limiting_io
+from winnow.start.broker import expected_starts
+from winnow.start.values import BrokerStart
 from winnow.storage.places import Places
 from winnow.words import counted, first_few
 
@@ -93,6 +97,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             else:
                 done = carry_out_with_quarantine(sc, dirs, prepared, request)
         notes = (*of_settings, *_notes(dirs, prepared))
+        starts = _starts(sc, dirs, prepared, request)
         short = None
         if freeing is not None:
             short = max(0, freeing - freed_bytes(prepared, done.partitions))
@@ -110,6 +115,28 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         short_bytes=short,
         peak_extra_bytes=done.peak_extra_bytes,
         kafka=request.settings.kafka,
+        starts=starts,
+    )
+
+
+def _starts(
+    sc: SparkContext, dirs: Sequence[LogDir], prepared: Sequence[Prepared], request: Request
+) -> tuple[BrokerStart, ...]:
+    """Return what the brokers do when they start. Only logs in which something was found, or which
+    the run does not select, are read for it.
+    """
+    if not request.settings.compare_log_dirs:  # a private copy: no broker starts on it
+        return ()
+    if request.touch:
+        dirs = survey_log_dirs(Places(), [log_dir.path for log_dir in dirs])
+    return expected_starts(
+        sc,
+        dirs,
+        request.settings,
+        now=request.now,
+        known=states_of(prepared),
+        wanted=request.wants,
+        progress=request.progress,
     )
 
 

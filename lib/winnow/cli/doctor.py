@@ -25,6 +25,8 @@ from winnow.cli.out import (
 )
 from winnow.cli.text.alike import alike
 from winnow.cli.text.next_command import command, typed
+from winnow.cli.text.start import start_section
+from winnow.start.words import starts_to_json
 from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, first_few, instant, moment, roughly, size
 
@@ -78,7 +80,12 @@ def run_doctor(call: Call, own: DoctorOptions) -> int:
 
 def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
     advice = [{"command": command(one.arguments, request), "why": one.why} for one in found.advice]
-    return {**fields_of(found, "kafka"), **version_keys(found.kafka), "advice": advice}
+    return {
+        **fields_of(found, "kafka", "starts"),
+        **version_keys(found.kafka),
+        "advice": advice,
+        "starts": starts_to_json(found.starts),
+    }
 
 
 def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
@@ -93,6 +100,7 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
         yield f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
     yield Paragraph(by_the_rules(found.kafka), indent=2)
     yield from listed("What happened", _happened(found))
+    yield from start_section(found.starts)
     yield from section("What can be freed", _gains(found))
     yield from listed(
         "Overdue for compaction", (_overdue_line(found.now, o) for o in found.overdue)
@@ -130,9 +138,8 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     if found.census is not None:
         yield from _census(found.census)
     yield from section("What to run next", _advice(found, request))
-    stopped = any(disk.is_full or not disk.clean_shutdown for disk in found.disks)
-    if found.gains and stopped and not any(disk.read_only for disk in found.disks):
-        yield "  Then start the broker with its settings unchanged."
+    if found.starts:
+        yield f"  {_last(found)}"
 
 
 def _gains(found: Diagnosis) -> Iterator[Line]:
@@ -156,6 +163,21 @@ def _gains(found: Diagnosis) -> Iterator[Line]:
     if rest := found.unfreed[_SHOWN:]:
         total = sum(one.log_bytes for one in rest)
         yield item(f"{counted(len(rest), 'more topic')}  {size(total)}; `plan` gives each reason")
+
+
+def _last(found: Diagnosis) -> str:
+    """Return the last step: to start the broker, or not to."""
+    full = [one.path for start in found.starts for one in start.log_dirs if one.frees_first]
+    harm = [start for start in found.starts if not start.is_safe]
+    if full:
+        return (
+            "Do not start the broker before space is free and `recover --truncate` has recovered "
+            "the logs; then start it with its settings unchanged."
+        )
+    if harm:
+        return "Do not start the broker before what is named above is mended."
+    then = "Then start" if found.advice else "Start"
+    return f"{then} the broker with its settings unchanged."
 
 
 def _advice(found: Diagnosis, request: CommandLine) -> Iterator[Line]:

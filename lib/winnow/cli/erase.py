@@ -12,6 +12,7 @@ from winnow.cli.inputs import check_log_dirs, ledger_of, parse_settings, stop_of
 from winnow.cli.options import KEY, OTHER, SAFETY
 from winnow.cli.out import complain, fields_of, picked, tell_notes, version_keys
 from winnow.errors import CorruptLogError, UsageError, WinnowError
+from winnow.start.words import starts_to_json
 
 if TYPE_CHECKING:
     from winnow.verbs.erase.values import EraseResult
@@ -98,4 +99,5 @@ def to_json(result: EraseResult) -> dict[str, Any]:
         **picked(result, "not_searched", "notes", "ledger"),
         **picked(result, "certificate", "certificate_sha256", "hash_key"),
         **version_keys(result.kafka),
+        "starts": starts_to_json(result.starts),
     }

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from winnow.cli.call import Call
 from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
 from winnow.cli.options import OTHER, SAFETY
-from winnow.cli.out import by_the_rules, picked, tell_notes, tell_page, version_keys
+from winnow.cli.out import Line, by_the_rules, picked, tell_notes, tell_page, version_keys
 from winnow.cli.text.next_command import command, typed
+from winnow.cli.text.start import start_section
 from winnow.errors import UsageError
 from winnow.logdir.names import LOG, segment_file
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
+from winnow.start.words import starts_to_json
 from winnow.words import counted, moment, size
 
 if TYPE_CHECKING:
@@ -152,7 +154,10 @@ def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
 
 def to_json(result: RecoverResult, of_broker: TruncateResult | None) -> dict[str, Any]:
     value = picked(result, "status", "dry_run", "partitions")
-    return value if of_broker is None else value | {"unclean": cuts_to_json(of_broker)}
+    if of_broker is None:
+        return value
+    starts = starts_to_json(of_broker.starts)
+    return value | {"unclean": cuts_to_json(of_broker), "starts": starts}
 
 
 def cuts_to_json(result: TruncateResult) -> list[dict[str, Any]]:
@@ -202,7 +207,9 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
     }
 
 
-def cut_lines(result: TruncateResult, next_command: str, *, changed_before: bool) -> Iterator[str]:
+def cut_lines(
+    result: TruncateResult, next_command: str, *, changed_before: bool
+) -> Iterator[Line]:
     """Yield what was or would be cut, by partition. `next_command` would do it. `changed_before`:
     the page has listed files that were removed or renamed.
     """
@@ -214,7 +221,9 @@ def cut_lines(result: TruncateResult, next_command: str, *, changed_before: bool
         yield (
             f"{nothing} was changed. This cuts {size(cut)} and keeps what it cuts: {next_command}"
         )
-        yield "Or start the broker, which cuts the same bytes."
+        if all(start.is_safe for start in result.starts):
+            yield "Or start the broker, which cuts the same bytes."
+    yield from start_section(result.starts)
     if result.log_dirs:
         yield by_the_rules(result.kafka)
 
@@ -235,6 +244,11 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
         yield (
             f"Recovered; {size(log_dir.cut_bytes)} cut. A broker starts without recovery. Its "
             "controller still treats the shutdown as unclean (broker epoch -1)."
+        )
+    elif log_dir.is_whole and result.truncated:
+        yield (
+            f"Recovered; {size(log_dir.cut_bytes)} cut. But no marker of a clean shutdown was "
+            "written, for a broker can't start on it without harm: see below."
         )
     elif failed or log_dir.error is not None:
         why = f": {counted(failed, 'partition')} can't be recovered here" if failed else ""

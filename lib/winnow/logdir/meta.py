@@ -112,17 +112,25 @@ def was_shut_down_cleanly(storage: Storage, log_dir: str) -> bool:
 
 def read_topic_id(storage: Storage, directory: str) -> str | None:
     """Return the topic id in `partition.metadata`, as Kafka spells it, which tells two topics of
-    the same name apart. None if the file is missing or empty.
+    the same name apart. None if the file is missing.
 
-    Raises CorruptLogError for a file that a broker could not read.
+    Raises CorruptLogError for a file that a broker could not read. With an empty file, as a crash
+    leaves it, a broker does not start (KAFKA-20177).
     """
     path = f"{directory}/{PARTITION_METADATA}"
     try:
         text = storage.read_range(path, 0, _MAX_BYTES).decode("utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if not text.strip():
-        return None
+    if not text:
+        raise CorruptLogError(
+            "partition.metadata is empty: a broker does not start",
+            expected="version: 0 and a topic_id",
+            found="0 bytes",
+            where=path,
+            hint="Write the topic id that the cluster has for the topic "
+            "(kafka-topics.sh --describe), or remove the file if the partition has no records.",
+        )
     content = _CONTENT.fullmatch(text)
     if content is None or content["version"] != "0" or not _TOPIC_ID.fullmatch(content["id"]):
         raise CorruptLogError(

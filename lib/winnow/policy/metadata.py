@@ -45,7 +45,8 @@ class MetadataSettings:
         if topic_id is None:
             return (
                 "it has no partition.metadata. Without a topic id a broker would set it aside as "
-                "a stray"
+                f"a stray. If its records are those of the topic, the file has the lines "
+                f"`version: 0` and `topic_id: {known.topic_id}`"
             )
         if topic_id != known.topic_id:
             return (

@@ -5,7 +5,7 @@ before it advises or promises anything.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,24 +28,22 @@ from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
+from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.metadata_log import start_of_metadata_log
 from winnow.start.small_files import checkpoint_problem
-from winnow.start.values import (
-    BrokerStart,
-    Fate,
-    KnownTopics,
-    LogDirStart,
-    LogStart,
-    LogToLoad,
-    worst,
-)
-from winnow.storage.contract import Storage, read_if_there
+from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
+from winnow.state import PartitionState
+from winnow.storage.contract import Storage, Volume, read_if_there
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.words import counted, size
 
 _OFFSET_WORDS = 3
+_FEW, _FEW_BYTES = 4, 16 << 20
+"""Logs, and their bytes, that are read in less time than it takes to start tasks."""
+_EACH_BYTES = 1 << 20
+"""The cost of a log besides its bytes."""
 _LEAST_FREE = 64 << 20
 """Below it, a recovery may run out of space: each active segment gets indexes of 10 MiB."""
 _LOADED_BEFORE_TOPICS = KnownTopics(replicas=None)
@@ -57,20 +55,24 @@ def expected_starts(
     settings: Settings,
     *,
     now: int,
+    known: Mapping[str, PartitionState | LoadedLog] | None = None,
+    wanted: Callable[[str], bool] | None = None,
     progress: Progress | None = None,
 ) -> tuple[BrokerStart, ...]:
     """Return what happens if the brokers of these log directories start now, in the order of their
     node ids' first directories. Changes nothing.
 
-    `settings`: with those of the metadata log. `now`: the brokers' clock, ms. Without `sc`, all is
-    read in this thread.
+    `settings`: with those of the metadata log. `now`: the brokers' clock, ms. `known`: partitions
+    that were listed or loaded without a problem, by directory. Their logs are not read again.
+    `wanted`: whether the logs of a topic are looked at; the others are only counted. Without `sc`,
+    all is read in this thread.
     """
     by_node = defaultdict[int | None, list[LogDir]](list)
     for log_dir in log_dirs:
         if not is_remote(log_dir.path):
             by_node[log_dir.meta.node_id].append(log_dir)
     return tuple(
-        _expected_start(sc, node_id, own, settings, now, progress or Silence())
+        _expected_start(sc, node_id, own, settings, now, known or {}, wanted, progress or Silence())
         for node_id, own in by_node.items()
     )
 
@@ -81,10 +83,12 @@ def _expected_start(
     log_dirs: Sequence[LogDir],
     settings: Settings,
     now: int,
+    known: Mapping[str, PartitionState | LoadedLog],
+    wanted: Callable[[str], bool] | None,
     progress: Progress,
 ) -> BrokerStart:
     storage = Places()
-    fate, reasons, topics = Fate.LOADS, list[str](), _LOADED_BEFORE_TOPICS
+    fate, reasons, topics, home = Fate.LOADS, list[str](), _LOADED_BEFORE_TOPICS, None
     if any(log_dir.meta.version > 0 for log_dir in log_dirs):
         home, problem = _metadata_home(storage, log_dirs, settings, node_id)
         if problem is not None:
@@ -98,17 +102,27 @@ def _expected_start(
     if doubled := _doubled(logs):
         fate = Fate.STOPS
         reasons += doubled
-    questions = [LogQuestion(log, topics, node_id) for log in logs]
+    questions = [
+        LogQuestion(log, topics, node_id, known.get(log.directory))
+        for log in logs
+        if wanted is None or wanted(log.topic_partition.topic)
+    ]
     starts = defaultdict[str, list[LogStart]](list)
     for start in _starts(sc, questions, progress):
         starts[start.log_dir].append(start)
     found = tuple(_log_dir_start(storage, one, starts[one.path], settings) for one in log_dirs)
-    offline = [one for one in found if one.fate is Fate.OFFLINE]
-    if offline and len(offline) == len(found):
+    offline = [one.path for one in found if one.is_offline]
+    if offline and (len(offline) == len(found) or home in offline):
         fate = worst(fate, Fate.STOPS)
-        reasons.append("no log directory is left in service")
-    fate = worst(fate, *(one.fate for one in found))
-    return BrokerStart(node_id=node_id, fate=fate, reasons=tuple(reasons), log_dirs=found)
+        reasons.append(f"{home or offline[0]} goes offline, and a broker can't do without it")
+    return BrokerStart(
+        node_id=node_id,
+        fate=worst(fate, *(one.fate for one in found)),
+        of_broker=fate,
+        reasons=tuple(reasons),
+        log_dirs=found,
+        left_out=len(logs) - len(questions),
+    )
 
 
 def _metadata_home(
@@ -182,21 +196,25 @@ def _starts(
     sc: SparkContext | None, questions: Sequence[LogQuestion], progress: Progress
 ) -> Iterator[LogStart]:
     one = partial(start_of_log, Places())
-    if sc is None:
+    to_read = [question for question in questions if question.state is None]
+    log_bytes = sum(question.log.bytes for question in to_read)
+    if sc is None or (len(to_read) <= _FEW and log_bytes <= _FEW_BYTES):
         yield from map(one, questions)
         return
+    yield from (one(question) for question in questions if question.state is not None)
     found = spread(
         sc,
         one,
-        questions,
-        weights=[question.log.bytes for question in questions],
-        name=f"finding out what a broker does with {counted(len(questions), 'log')}",
+        to_read,
+        weights=[question.log.bytes for question in to_read],
+        each=_EACH_BYTES,
+        name=f"finding out what a broker does with {counted(len(to_read), 'log')}",
         progress=progress,
     )
-    for question, start in zip(questions, found, strict=True):
+    for question, start in zip(to_read, found, strict=True):
         if isinstance(start, Failure):
             log = replace(question.log, error=start.message)
-            yield start_of_log(Places(), replace(question, log=log))
+            yield one(replace(question, log=log))
         else:
             yield start
 
@@ -216,13 +234,27 @@ def _doubled(logs: Sequence[LogToLoad]) -> list[str]:
 def _log_dir_start(
     storage: Storage, log_dir: LogDir, logs: Sequence[LogStart], settings: Settings
 ) -> LogDirStart:
-    reasons: Mapping[str, Fate] = {
+    volume = storage.volume(log_dir.path)
+    reasons: dict[str, Fate] = {
         **dict.fromkeys(_strangers(storage, log_dir.path), Fate.STOPS),
         **dict.fromkeys(_unreadable_checkpoints(storage, log_dir.path), Fate.OFFLINE),
-        **_of_volume(storage, log_dir, settings),
     }
-    fate = worst(*reasons.values(), *(log.fate for log in logs))
-    return LogDirStart(path=log_dir.path, fate=fate, reasons=(*reasons,), logs=(*logs,))
+    if volume.read_only:
+        reasons[f"{log_dir.path} is on a file system that is read-only"] = Fate.OFFLINE
+    full = not log_dir.clean_shutdown and (
+        volume.free_bytes < _LEAST_FREE or volume.free_files == 0
+    )
+    if full and not volume.read_only:
+        reasons[_on_full_disk(log_dir.path, volume, settings)] = Fate.LOSES
+    fates = [*reasons.values(), *(log.fate for log in logs)]
+    return LogDirStart(
+        path=log_dir.path,
+        fate=worst(*fates),
+        reasons=(*reasons,),
+        logs=(*logs,),
+        is_offline=Fate.OFFLINE in fates,
+        frees_first=full,
+    )
 
 
 def _strangers(storage: Storage, path: str) -> Iterator[str]:
@@ -242,22 +274,13 @@ def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[str]:
             yield f"{path}/{name} can't be read: {problem}"
 
 
-def _of_volume(storage: Storage, log_dir: LogDir, settings: Settings) -> dict[str, Fate]:
-    """Return what the state of the file system means for a start. A broker writes when it starts,
-    and a recovery writes much.
-    """
-    volume = storage.volume(log_dir.path)
-    if volume.read_only:
-        return {f"{log_dir.path} is on a file system that is read-only": Fate.OFFLINE}
-    if log_dir.clean_shutdown or (volume.free_bytes >= _LEAST_FREE and volume.free_files != 0):
-        return {}
-    left = (
-        "no file can be made" if volume.free_files == 0 else f"{size(volume.free_bytes)} are free"
-    )
+def _on_full_disk(path: str, volume: Volume, settings: Settings) -> str:
+    free = volume.free_bytes
+    left = "no file can be made" if volume.free_files == 0 else f"{size(free)} are free"
     what = (
         "Where a write fails while a segment is recovered, Kafka empties the segment and deletes "
-        "all later ones"
+        "all later ones, in the metadata log as well"
         if settings.kafka.rules.empties_on_failed_recovery
         else "Kafka can't recover its logs without free space"
     )
-    return {f"the file system of {log_dir.path} is full ({left}). {what}": Fate.LOSES}
+    return f"the file system of {path} is full ({left}). {what}"

@@ -37,6 +37,7 @@ from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
 from winnow.start.epochs import LeaderEpochs
 from winnow.start.files import PartitionFiles
+from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.producers import ProducerManager
 from winnow.start.segments import (
     Batches,
@@ -46,7 +47,6 @@ from winnow.start.segments import (
     read_next_offset,
     recovered_batches,
 )
-from winnow.start.values import LoadedLog, LogToLoad
 from winnow.storage.contract import Storage
 from winnow.wire.batch import MAX_MAGIC
 from winnow.wire.buffers import Rows

@@ -13,6 +13,7 @@ from winnow.errors import (
 )
 from winnow.logdir.batches import find_next
 from winnow.logdir.commit.recovery import preview
+from winnow.logdir.commit.truncation import LogCut
 from winnow.logdir.names import (
     LEADER_EPOCHS,
     LOG,
@@ -23,9 +24,11 @@ from winnow.logdir.names import (
 )
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
+from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.small_files import Problem, checkpoint_problem, topic_id_or_problem
-from winnow.start.values import Fate, KnownTopics, LoadedLog, LogStart, LogToLoad
+from winnow.start.values import Fate, KnownTopics, LogStart
+from winnow.state import PartitionState
 from winnow.storage.contract import Storage, read_if_there
 from winnow.words import counted, size
 
@@ -39,6 +42,8 @@ class LogQuestion:
     log: LogToLoad
     topics: KnownTopics
     node_id: int | None
+    state: PartitionState | LoadedLog | None = None
+    """What a listing or a loader found. The log is then not read again."""
 
 
 def start_of_log(storage: Storage, question: LogQuestion) -> LogStart:
@@ -49,12 +54,12 @@ def start_of_log(storage: Storage, question: LogQuestion) -> LogStart:
     start = LogStart(
         log_dir=log.log_dir, name=log.name, topic_partition=log.topic_partition, fate=Fate.LOADS
     )
-    if log.error is not None:
-        return replace(start, fate=Fate.UNKNOWN, reason=log.error)
-    if isinstance(log.config, Unknown):
-        return replace(start, fate=Fate.UNKNOWN, reason=log.config.reason)
+    config = log.config
+    if log.error is not None or isinstance(config, Unknown):
+        unknown = config.reason if isinstance(config, Unknown) else log.error
+        return replace(start, fate=Fate.UNKNOWN, reason=unknown or "")
     try:
-        return _start(storage, question, log.config, start)
+        return _start(storage, question, config, start)
     except (UnpredictedLoadError, OversizedBatchError) as error:
         return replace(start, fate=Fate.UNKNOWN, reason=str(error))
     except CorruptLogError as error:
@@ -67,6 +72,11 @@ def _start(
     storage: Storage, question: LogQuestion, config: TopicConfig, start: LogStart
 ) -> LogStart:
     log = question.log
+    if question.state is not None:
+        known = question.state
+        outcome = _outcome_of(known) if isinstance(known, LoadedLog) else _outcome_of_state(known)
+        start = _with_outcome(storage, log, outcome, start)
+        return _with_identity(storage, question, start)
     epochs = read_if_there(storage, f"{log.directory}/{LEADER_EPOCHS}")
     malformed = None if epochs is None else checkpoint_problem(epochs, words=_EPOCH_WORDS)
     if malformed is not None:
@@ -75,16 +85,27 @@ def _start(
     if preview(storage, log.directory).renamed:
         words = "the start finishes an interrupted swap; its outcome is not predicted"
         return replace(start, fate=Fate.RECOVERS, reason=words)
-    loaded = load_log(storage, log, config)
-    start = _with_loaded(storage, log, loaded, start)
-    metadata = read_if_there(storage, f"{log.directory}/{PARTITION_METADATA}")
-    topic_id = None if metadata is None else topic_id_or_problem(metadata)
+    outcome = _outcome_of(load_log(storage, log, config))
+    return _with_identity(storage, question, _with_outcome(storage, log, outcome, start))
+
+
+def _with_identity(storage: Storage, question: LogQuestion, start: LogStart) -> LogStart:
+    """Whose log it is: a broker reads `partition.metadata` last."""
+    log = question.log
+    data = read_if_there(storage, f"{log.directory}/{PARTITION_METADATA}")
+    topic_id = None if data is None else topic_id_or_problem(data)
     if isinstance(topic_id, Problem):
         return replace(start, fate=topic_id.fate, reason=topic_id.words)
     if log.kind in {DirectoryKind.DELETE, DirectoryKind.STRAY}:
         return start
     aside = why_set_aside(question, topic_id)
-    return start if aside is None else replace(start, fate=Fate.SET_ASIDE, reason=aside)
+    if aside is not None:
+        return replace(start, fate=Fate.SET_ASIDE, reason=aside)
+    owner = question.topics.names.get(topic_id or "", log.topic_partition.topic)
+    if owner != log.topic_partition.topic:
+        words = f"its topic id is that of topic {owner}, so the broker does not serve it"
+        return replace(start, fate=Fate.NOT_SERVED, reason=words)
+    return start
 
 
 def why_set_aside(question: LogQuestion, topic_id: str | None) -> str | None:
@@ -110,39 +131,89 @@ def why_set_aside(question: LogQuestion, topic_id: str | None) -> str | None:
     return None
 
 
-def _with_loaded(storage: Storage, log: LogToLoad, loaded: LoadedLog, start: LogStart) -> LogStart:
-    change, end = loaded.truncation, loaded.log_end_offset
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What the loader leaves of the segments."""
+
+    log_start_offset: int
+    log_end_offset: int
+    recovered_bytes: int
+    lost_bytes: int
+    cuts: tuple[LogCut, ...] = ()
+    removed: int = 0
+    """Segments with bytes."""
+    begins_anew: bool = False
+
+
+def _outcome_of(loaded: LoadedLog) -> _Outcome:
+    change = loaded.truncation
+    return _Outcome(
+        log_start_offset=loaded.log_start_offset,
+        log_end_offset=loaded.log_end_offset,
+        recovered_bytes=loaded.recovered_bytes,
+        lost_bytes=change.cut_bytes,
+        cuts=change.cuts,
+        removed=sum(segment.bytes > 0 for segment in change.removed),
+        begins_anew=change.created_segment is not None,
+    )
+
+
+def _outcome_of_state(state: PartitionState) -> _Outcome:
+    found, read = state.recovered, 0
+    cuts: tuple[LogCut, ...] = ()
+    if found is not None:
+        read = sum(s.log_bytes for s in state.segments if s.base_offset >= found.first_read)
+        if found.cut_segment is not None:
+            before = found.cut_position + (0 if found.removed else found.lost_bytes)
+            why = found.why_cut or ""
+            cut = LogCut(found.cut_segment, before, found.cut_position, found.end_offset, why)
+            cuts = (cut,)
+    return _Outcome(
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        recovered_bytes=read,
+        lost_bytes=0 if found is None else found.lost_bytes,
+        cuts=cuts,
+        removed=0 if found is None else len(found.removed),
+    )
+
+
+def _with_outcome(storage: Storage, log: LogToLoad, found: _Outcome, start: LogStart) -> LogStart:
+    end = found.log_end_offset
     start = replace(
         start,
-        fate=Fate.RECOVERS if loaded.recovered_bytes else Fate.LOADS,
-        recovered_bytes=loaded.recovered_bytes,
-        cut_bytes=change.cut_bytes,
-        log_start_offset=loaded.log_start_offset,
+        fate=Fate.RECOVERS if found.recovered_bytes else Fate.LOADS,
+        recovered_bytes=found.recovered_bytes,
+        cut_bytes=found.lost_bytes,
+        log_start_offset=found.log_start_offset,
         log_end_offset=end,
     )
-    if change.created_segment is not None and change.removed:
-        words = (
-            f"its log start offset is {loaded.log_start_offset}, above its end: "
-            f"all {size(change.cut_bytes)} are deleted"
-        )
-        return replace(start, fate=Fate.LOSES, reason=words)
-    if any(segment.bytes for segment in change.removed):
-        words = (
-            f"segment {change.cuts[-1].base_offset if change.cuts else end} is cut at offset {end}"
-            f", and {counted(len(change.removed), 'later segment')} go with it: "
-            f"{size(change.cut_bytes)}"
-        )
-        return replace(start, fate=Fate.LOSES, reason=words)
-    for cut in change.cuts:
-        path = f"{log.directory}/{segment_file(cut.base_offset, LOG)}"
-        behind = find_next(storage, path, cut.size, cut.before, cut.next_offset, MAX_LONG)
-        if behind is not None:
-            words = (
-                f"{cut.why}: cut at offset {cut.next_offset}, and whole batches from offset "
-                f"{behind[1]} on go with it: {size(cut.bytes)}"
-            )
-            return replace(start, fate=Fate.LOSES, reason=words)
+    lost = _lost(storage, log, found)
+    if lost is not None:
+        return replace(start, fate=Fate.LOSES, reason=f"{lost}: {size(found.lost_bytes)}")
     if log.clean_shutdown and end < log.high_watermark:
         words = f"it ends at offset {end}, below its high watermark {log.high_watermark}"
         return replace(start, already_lost=words)
     return start
+
+
+def _lost(storage: Storage, log: LogToLoad, found: _Outcome) -> str | None:
+    """Return how whole batches get lost, or None."""
+    if found.begins_anew and found.removed:
+        return f"its log start offset is {found.log_start_offset}, above its end: all is deleted"
+    for cut in found.cuts:
+        name = segment_file(cut.base_offset, LOG)
+        words = f"{name} is cut at offset {cut.next_offset} ({cut.why})"
+        if found.removed:
+            return f"{words}, and {counted(found.removed, 'later segment')} go"
+        behind = find_next(
+            storage,
+            f"{log.directory}/{name}",
+            cut.size,
+            cut.before,
+            cut.next_offset,
+            MAX_LONG,
+        )
+        if behind is not None:
+            return f"{words}, and whole batches from offset {behind[1]} on go"
+    return f"{counted(found.removed, 'segment')} go" if found.removed else None

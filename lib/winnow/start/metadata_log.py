@@ -15,8 +15,9 @@ from winnow.logdir.metadata import METADATA_DIR, read_cluster_metadata
 from winnow.logdir.metadata_log import list_snapshots, read_snapshot
 from winnow.logdir.names import METADATA_TOPIC, QUORUM_STATE, DirectoryKind
 from winnow.policy.sources import Settings
+from winnow.start.loaded import LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
-from winnow.start.values import Fate, KnownTopics, LogStart, LogToLoad
+from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 
@@ -73,6 +74,7 @@ def _known_topics(storage: Storage, directory: str) -> KnownTopics:
     state = read_cluster_metadata(storage, directory, unclean=True)
     return KnownTopics(
         replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
+        names={topic.topic_id: name for name, topic in state.topics.items()},
         log=f"{METADATA_DIR} up to offset {state.end_offset - 1}",
     )
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from winnow.logdir.commit.truncation import Truncation
-from winnow.logdir.names import DirectoryKind
 from winnow.pickling import pickled_by_fields
-from winnow.policy.config import TopicConfig
-from winnow.policy.sources import Unknown
 from winnow.state import TopicPartition
 
 
@@ -25,6 +21,8 @@ class Fate(StrEnum):
     """Batches are read again and indexes rebuilt. Only a torn end is cut."""
     UNKNOWN = "unknown"
     """It can't be predicted."""
+    NOT_SERVED = "not-served"
+    """The log is loaded, but the partition is not served: the directory is another topic's."""
     SET_ASIDE = "set-aside"
     """The log is renamed to `-stray` and not served."""
     LOSES = "loses-records"
@@ -45,46 +43,6 @@ class Fate(StrEnum):
 def worst(*fates: Fate) -> Fate:
     """Return the most harmful of these fates."""
     return max(fates, key=lambda fate: fate.harm, default=Fate.LOADS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogToLoad:
-    """A log directory of a partition, and what a loader knows before it opens it."""
-
-    log_dir: str
-    name: str
-    kind: DirectoryKind
-    topic_partition: TopicPartition
-    log_start_checkpoint: int
-    recovery_point: int
-    config: TopicConfig | Unknown
-    now: int
-    """The broker's clock, ms."""
-    bytes: int
-    """Of its logs, about: decides which are read first."""
-    error: str | None
-    """Why it can't be recovered, if that is known before it is read."""
-    clean_shutdown: bool = False
-    """There is a marker: a loader recovers only segments without an offset index."""
-    high_watermark: int = 0
-    """Of the checkpoint, 0 if there is none."""
-
-    @property
-    def directory(self) -> str:
-        return f"{self.log_dir}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedLog:
-    """A log as it will be after its recovery."""
-
-    truncation: Truncation
-    log_start_offset: int
-    log_end_offset: int
-    log_start_to_write: int | None
-    """For the checkpoint: a broker writes the log start only if the segments don't show it."""
-    recovered_bytes: int = 0
-    """Bytes of the logs whose batches are read again."""
 
 
 @pickled_by_fields
@@ -115,6 +73,10 @@ class LogDirStart:
     fate: Fate
     reasons: tuple[str, ...]
     logs: tuple[LogStart, ...]
+    is_offline: bool = False
+    """The broker takes the directory offline."""
+    frees_first: bool = False
+    """The file system is so full that a recovery would do harm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +88,8 @@ class KnownTopics:
     """
 
     replicas: Mapping[str, Mapping[int, frozenset[int]]] | None
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Topic id -> name."""
     log: str = ""
     """The metadata log that says so, for people."""
 
@@ -139,6 +103,10 @@ class BrokerStart:
     reasons: tuple[str, ...]
     """Of the broker as a whole; those of directories and logs are with them."""
     log_dirs: tuple[LogDirStart, ...]
+    of_broker: Fate = Fate.LOADS
+    """That of the broker as a whole, whatever happens to its log directories."""
+    left_out: int = 0
+    """Logs that were not looked at."""
 
     @property
     def is_safe(self) -> bool:

@@ -21,7 +21,7 @@ from winnow.api import clean
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings
-from winnow.recovery.logs.run import recover_dir
+from winnow.recovery.logs.run import recover_dirs
 from winnow.recovery.logs.values import TruncateRequest
 from winnow.storage.places import Places
 
@@ -117,8 +117,8 @@ def compare_recovery(case: Case, kafka: Kafka) -> Comparison:
     ours, theirs = case.copies()
     request = TruncateRequest(settings=case.settings, now=case.now, truncate=True, keep_cut=False)
     (surveyed,) = survey_log_dirs(Places(), [str(ours)])
-    logs = recover_dir(Places(), surveyed, request, run_id="run").logs
-    errors = {log.name: log.error for log in logs}
+    (recovered,), _ = recover_dirs(Places(), [surveyed], request, run_id="run")
+    errors = {log.name: log.error for log in recovered.logs}
     loaded = kafka.rebuild(
         [theirs / name for name in case.names],
         now=case.now,

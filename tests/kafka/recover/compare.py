@@ -24,7 +24,7 @@ from winnow.logdir.names import (
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings, parse_set
-from winnow.recovery.logs.run import recover_dir
+from winnow.recovery.logs.run import recover_dirs
 from winnow.recovery.logs.values import RecoveredDir, TruncateRequest
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
@@ -80,7 +80,8 @@ def recover_with_winnow(
 ) -> RecoveredDir:
     storage = storage or Places()
     (surveyed,) = survey_log_dirs(storage, [str(log_dir)])
-    return recover_dir(storage, surveyed, asked or request(), run_id="run")
+    (recovered,), _ = recover_dirs(storage, [surveyed], asked or request(), run_id="run")
+    return recovered
 
 
 @cache

@@ -21,9 +21,13 @@ def test_topic_id_is_read_as_written(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text) == ID
 
 
-def test_missing_or_empty_file_has_no_id(tmp_path: Path) -> None:
+def test_missing_file_has_no_id(tmp_path: Path) -> None:
     assert read_topic_id(LocalStorage(), str(tmp_path)) is None
-    assert read(tmp_path, "") is None
+
+
+def test_empty_file_is_named_for_it_keeps_a_broker_from_starting(tmp_path: Path) -> None:
+    with pytest.raises(CorruptLogError, match="is empty: a broker does not start"):
+        read(tmp_path, "")
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,13 @@ class PartitionWork(Known):
 Prepared = LeftAlone | PartitionWork
 
 
+def states_of(prepared: Iterable[Prepared]) -> dict[str, PartitionState]:
+    """Return the states of the partitions without a problem, by directory."""
+    return {
+        item.state.directory: item.state for item in prepared if isinstance(item, PartitionWork)
+    }
+
+
 def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> Place:
     place = Place(log_dir.path, topic_partition)
     if log_dir.clean_shutdown:

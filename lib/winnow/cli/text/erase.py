@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from winnow.cli.out import Row, aligned, by_the_rules
+from winnow.cli.out import Line, Row, aligned, by_the_rules
+from winnow.cli.text.start import harmful_starts
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.words import counted, first_few, printable, size
 
@@ -12,7 +13,7 @@ _FEW = 3
 """Partitions that were not searched and are named in the last lines."""
 
 
-def page(result: EraseResult) -> Iterator[str]:
+def page(result: EraseResult) -> Iterator[Line]:
     """Yield the lines. Partitions without matches are only counted."""
     shown = [
         p
@@ -33,6 +34,7 @@ def page(result: EraseResult) -> Iterator[str]:
     for directory in result.not_searched:
         yield f"not searched: {printable(directory)}"
     yield from _summary(result)
+    yield from harmful_starts(result.starts, title="Do not start the broker now")
 
 
 def _row(p: PartitionErasure, erased: str) -> Row:

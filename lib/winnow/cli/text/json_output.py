@@ -7,6 +7,7 @@ from typing import Any
 
 from winnow.cleaning.result import RunResult, Setting
 from winnow.cli.out import fields_of, picked
+from winnow.start.words import starts_to_json
 
 RUN_KEYS = (
     *("run_id", "status", "now", "kafka_version", "kafka_version_source", "ledger"),
@@ -32,6 +33,7 @@ def to_json(result: RunResult) -> dict[str, Any]:
         ],
         "settings": _settings(result),
         "notes": result.notes,
+        "starts": starts_to_json(result.starts),
     }
 
 
@@ -41,7 +43,7 @@ def without_result(**known: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever J
         **dict.fromkeys(RUN_KEYS),
         "partitions": [],
         **dict.fromkeys(("exit_code", "totals")),
-        **{name: [] for name in ("left_alone", "settings", "notes")},
+        **{name: [] for name in ("left_alone", "settings", "notes", "starts")},
         **known,
     }
 

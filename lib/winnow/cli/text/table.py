@@ -14,6 +14,7 @@ from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, by_the_rules, fitted, section
 from winnow.cli.text.alike import alike
 from winnow.cli.text.json_output import summed, totals
+from winnow.cli.text.start import harmful_starts
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, first_few, moment, one_line, size
 
@@ -74,6 +75,7 @@ def page(
         need = "needs" if len(idle) == 1 else "need"
         yield f"{counted(len(idle), 'partition')} {need} no work."
     yield from _left_alone(result, width, everything=everything)
+    yield from harmful_starts(result.starts, title="Do not start the broker now")
 
 
 def summary(result: RunResult) -> str:

@@ -8,6 +8,8 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, fields_of, picked, section
+from winnow.cli.text.start import harmful_starts
+from winnow.start.words import starts_to_json
 from winnow.words import counted, printable, size
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ def page(result: SweepResult, width: int) -> Iterator[Line]:
     if result.findings:
         yield from _table(result.findings, width, several=result.log_dirs > 1)
         yield from section("What it means", _meanings(result.findings))
+        yield ""
+    yield from harmful_starts(result.starts, title="Do not start the broker now")
+    if result.harmful_starts:
         yield ""
     checked = result.checked
     yield (
@@ -46,12 +51,17 @@ def to_json(result: SweepResult) -> dict[str, Any]:
         {**fields_of(finding), "damage": finding.is_damage, "meaning": finding.meaning}
         for finding in result.findings
     ]
-    return picked(result, "status", "checked") | {"findings": findings, "notes": result.notes}
+    return picked(result, "status", "checked") | {
+        "findings": findings,
+        "notes": result.notes,
+        "starts": starts_to_json(result.starts),
+    }
 
 
 def _title(result: SweepResult) -> str:
     if not result.findings:
-        return "Nothing is wrong."
+        harm = "No file is damaged, but a start of the broker would do harm."
+        return harm if result.harmful_starts else "Nothing is wrong."
     damage = sum(finding.is_damage for finding in result.findings)
     partitions = {(f.log_dir, f.topic, f.partition) for f in result.findings if f.topic is not None}
     where = f" in {counted(len(partitions), 'partition')}" if partitions else ""

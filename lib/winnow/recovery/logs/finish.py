@@ -1,5 +1,5 @@
 """Write the checkpoints of a recovered log directory, and then the marker of a clean shutdown, as a
-broker does when it stops (S8.9).
+broker does when it stops (S8.9). The marker is for a directory on which a broker starts.
 
 Every log is synced before this begins. Until the marker is there, a broker recovers the directory
 again, from the recovery points that it finds. Snapshots that are not needed any more go last.
@@ -35,9 +35,8 @@ treats the shutdown as unclean: acknowledged records may be lost (KIP-966).
 def finish_log_dir(
     storage: Storage, log_dir: LogDir, logs: Sequence[RecoveredLog], *, whole: bool
 ) -> None:
-    """Write what is known of the recovered logs. `whole`: all logs of the directory are recovered.
-
-    Only then the checkpoints lose the entries of other partitions, and the marker is written.
+    """Write what is known of the recovered logs into the checkpoints. `whole`: all logs of the
+    directory are recovered. Only then the checkpoints lose the entries of other partitions.
     """
     path, own = log_dir.path, f"{log_dir.path}/{META_PROPERTIES}"
     sound = [(log, log.loaded) for log in logs if log.error is None and log.loaded is not None]
@@ -60,13 +59,21 @@ def finish_log_dir(
             write_checkpoint(storage, f"{path}/{name}", lines, attributes_of=own)
         else:
             update_offset_checkpoint(storage, f"{path}/{name}", offsets)
-    if whole:
-        marker = f"{path}/{CLEAN_SHUTDOWN}"
-        if storage.exists(marker):
-            storage.unlink(marker)
-        storage.create(marker, MARKER)
-        storage.copy_attributes(own, marker)
-        storage.fsync_file(marker)
-        storage.fsync_dir(path)
-    for log, one in sound:
-        remove_files(storage, f"{path}/{log.name}", one.truncation.old_snapshots)
+
+
+def write_marker(storage: Storage, path: str) -> None:
+    """Write the marker of a clean shutdown."""
+    marker = f"{path}/{CLEAN_SHUTDOWN}"
+    if storage.exists(marker):
+        storage.unlink(marker)
+    storage.create(marker, MARKER)
+    storage.copy_attributes(f"{path}/{META_PROPERTIES}", marker)
+    storage.fsync_file(marker)
+    storage.fsync_dir(path)
+
+
+def remove_old_snapshots(storage: Storage, path: str, logs: Sequence[RecoveredLog]) -> None:
+    for log in logs:
+        if log.error is None and log.loaded is not None:
+            snapshots = log.loaded.truncation.old_snapshots
+            remove_files(storage, f"{path}/{log.name}", snapshots)

@@ -7,6 +7,7 @@ Then it writes the checkpoints, and last the marker of a clean shutdown (S8.9).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -26,10 +27,10 @@ from winnow.logdir.names import (
     DirectoryKind,
     parse_partition_dir,
 )
-from winnow.logdir.survey import LogDir
+from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Unknown
-from winnow.recovery.logs.finish import finish_log_dir
+from winnow.recovery.logs.finish import finish_log_dir, remove_old_snapshots, write_marker
 from winnow.recovery.logs.values import (
     RecoveredDir,
     RecoveredLog,
@@ -44,8 +45,10 @@ from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.spread import spread
+from winnow.start.broker import expected_starts
+from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
-from winnow.start.values import LoadedLog, LogToLoad
+from winnow.start.values import BrokerStart, worst
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
@@ -89,34 +92,80 @@ def recover_unclean(
     ):
         settings, notes = with_metadata(request.settings, storage, dirs)
         request = replace(request, settings=settings)
-        done = [
-            recover_dir(storage, log_dir, request, run_id=run_id, sc=sc, progress=progress)
-            for log_dir in dirs
-            if not log_dir.clean_shutdown
-        ]
+        done, starts = recover_dirs(storage, dirs, request, run_id=run_id, sc=sc, progress=progress)
     return TruncateResult(
         run_id=run_id,
         truncated=request.truncate,
-        log_dirs=tuple(done),
+        log_dirs=done,
+        starts=starts,
         clean=tuple(log_dir.path for log_dir in dirs if log_dir.clean_shutdown),
         kafka=settings.kafka,
         notes=(*settings.notes(), *notes),
     )
 
 
-def recover_dir(
+def recover_dirs(
     storage: Storage,
-    log_dir: LogDir,
+    log_dirs: Sequence[LogDir],
     request: TruncateRequest,
     *,
     run_id: str,
     sc: SparkContext | None = None,
     progress: Progress | None = None,
-) -> RecoveredDir:
-    """Recover one log directory, whose lock the caller holds. Without `sc`, all is done in this
-    thread.
+) -> tuple[tuple[RecoveredDir, ...], tuple[BrokerStart, ...]]:
+    """Recover the log directories without a marker, and return what the brokers do when they start
+    then. The caller holds the locks. Without `sc`, all is done in this thread.
+
+    The marker is written only where a broker starts and keeps everything. Otherwise the next start
+    recovers the directory again, which harms nothing.
     """
     progress = progress or Silence()
+    unclean = [log_dir for log_dir in log_dirs if not log_dir.clean_shutdown]
+    done = [_recover_dir(storage, one, request, run_id, sc, progress) for one in unclean]
+    as_now = partial(expected_starts, sc, now=request.now, progress=progress)
+    if not request.truncate:
+        known = {
+            f"{one.path}/{log.name}": log.loaded
+            for one in done
+            for log in one.logs
+            if log.loaded is not None
+        }
+        wanted = partial(is_wanted, globs=request.topics)
+        return tuple(done), as_now(log_dirs, request.settings, known=known, wanted=wanted)
+    whole = {one.path for one in done if one.is_whole}
+    surveyed = survey_log_dirs(storage, [log_dir.path for log_dir in log_dirs])
+    marked = [
+        replace(one, clean_shutdown=one.clean_shutdown or one.path in whole) for one in surveyed
+    ]
+    starts = as_now(marked, request.settings)
+    for start in starts:
+        for own in start.log_dirs:
+            if own.path in whole and worst(start.of_broker, own.fate).is_harmless:
+                number = next(n for n, one in enumerate(done) if one.path == own.path)
+                done[number] = _marked(storage, done[number])
+    for one in done:
+        with suppress(FAILS_ONE_PARTITION):
+            remove_old_snapshots(storage, one.path, one.logs)
+    return tuple(done), starts
+
+
+def _marked(storage: Storage, done: RecoveredDir) -> RecoveredDir:
+    try:
+        write_marker(storage, done.path)
+    except FAILS_ONE_PARTITION as error:
+        return replace(done, error=failure(error).message)
+    return replace(done, marked=True)
+
+
+def _recover_dir(
+    storage: Storage,
+    log_dir: LogDir,
+    request: TruncateRequest,
+    run_id: str,
+    sc: SparkContext | None,
+    progress: Progress,
+) -> RecoveredDir:
+    """Recover one log directory, but for its marker."""
     try:
         if log_dir.error is not None:
             raise log_dir.error
@@ -146,14 +195,14 @@ def recover_dir(
         progress.advance(len(work))
     logs.sort(key=lambda log: log.name)
     whole = not left_out and all(log.error is None for log in logs)
-    result = RecoveredDir(path=log_dir.path, logs=tuple(logs), left_out=left_out)
+    result = RecoveredDir(path=log_dir.path, logs=tuple(logs), left_out=left_out, is_whole=whole)
     if not request.truncate:
         return result
     try:
         finish_log_dir(storage, log_dir, logs, whole=whole)
     except FAILS_ONE_PARTITION as error:
-        return replace(result, error=failure(error).message)
-    return replace(result, marked=whole)
+        return replace(result, error=failure(error).message, is_whole=False)
+    return result
 
 
 def _plan_all(sc: SparkContext, logs: Sequence[LogToLoad]) -> list[_Planned]:

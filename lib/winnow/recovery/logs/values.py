@@ -8,7 +8,8 @@ from typing import Literal
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.policy.sources import Settings
 from winnow.policy.versions import KnownVersion
-from winnow.start.values import LoadedLog
+from winnow.start.loaded import LoadedLog
+from winnow.start.values import BrokerStart
 from winnow.state import TopicPartition
 
 
@@ -56,6 +57,8 @@ class RecoveredDir:
     logs: tuple[RecoveredLog, ...]
     left_out: int = 0
     """Logs that `topics` does not name."""
+    is_whole: bool = False
+    """All of its logs are recovered, or could be."""
     marked: bool = False
     """The marker was written: a broker will skip recovery."""
     error: str | None = None
@@ -78,6 +81,8 @@ class TruncateResult:
     kafka: KnownVersion
     """Whose rules were used."""
     notes: tuple[str, ...] = ()
+    starts: tuple[BrokerStart, ...] = ()
+    """What happens if the brokers start afterwards; if only planned, now."""
 
     @property
     def status(self) -> Literal["ok", "partial"]:
@@ -85,7 +90,8 @@ class TruncateResult:
             log_dir.error is not None or any(log.error is not None for log in log_dir.logs)
             for log_dir in self.log_dirs
         )
-        return "partial" if failed else "ok"
+        harm = self.truncated and not all(start.is_safe for start in self.starts)
+        return "partial" if failed or harm else "ok"
 
     @property
     def exit_code(self) -> int:

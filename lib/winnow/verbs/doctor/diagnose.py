@@ -11,7 +11,7 @@ from typing import TypeAlias
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.prepare import prepare
-from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
+from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared, states_of
 from winnow.cleaning.preview import preview
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
@@ -23,6 +23,7 @@ from winnow.logdir.files import log_bytes_in
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.logdir.survey import LogDir
 from winnow.policy.cleanable import oldest_first_batch, segments_between
+from winnow.start.broker import expected_starts
 from winnow.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
@@ -102,6 +103,15 @@ def diagnose(
         if deep
         else None,
         kafka=request.settings.kafka,
+        starts=expected_starts(
+            sc,
+            log_dirs,
+            request.settings,
+            now=request.now,
+            known=states_of(prepared),
+            wanted=request.wants,
+            progress=request.progress,
+        ),
     )
     advice = advise(found, have_broker_file=bool(request.settings.servers))
     return replace(found, dead_cleaner=_dead_cleaner(found), advice=advice)

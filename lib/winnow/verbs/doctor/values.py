@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.policy.versions import ANY_VERSION, KnownVersion
+from winnow.start.values import BrokerStart
 from winnow.verbs.erase.values import Amount
 
 
@@ -190,12 +191,15 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
     kafka: KnownVersion = ANY_VERSION
     """The version of Kafka whose rules were used."""
+    starts: tuple[BrokerStart, ...] = ()
+    """What happens if the brokers start now."""
 
     @property
     def exit_code(self) -> int:
         """Return 0; 6 if a disk is full and nothing can be freed; 3 if Winnow can't work on some
-        partition in its current state.
+        partition in its current state, or if a start of a broker would do harm.
         """
         if not self.gains and any(disk.is_full for disk in self.disks):
             return NoSpaceError.exit_code
-        return CorruptLogError.exit_code if self.troubles else 0
+        harm = any(not start.is_safe for start in self.starts)
+        return CorruptLogError.exit_code if self.troubles or harm else 0

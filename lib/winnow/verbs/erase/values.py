@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError, NoSpaceError, UsageError, VerificationError
 from winnow.policy.versions import ANY_VERSION, KnownVersion
+from winnow.start.values import BrokerStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,8 @@ class EraseResult:
     """
     kafka: KnownVersion = ANY_VERSION
     """The version of Kafka whose rules were used."""
+    starts: tuple[BrokerStart, ...] = ()
+    """What happens if the broker starts after the erasure."""
 
     @property
     def unsearched(self) -> tuple[PartitionErasure, ...]:

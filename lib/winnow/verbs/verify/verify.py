@@ -24,6 +24,7 @@ from winnow.policy.txn_entries import across
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
+from winnow.start.values import BrokerStart
 from winnow.storage.places import Places
 from winnow.verbs.verify.directories import (
     DirectoryCheck,
@@ -53,17 +54,27 @@ class SweepResult:
     notes: tuple[str, ...] = field(default=())
     log_dirs: int = 1
     """How many were checked."""
+    starts: tuple[BrokerStart, ...] = ()
+    """What happens if the brokers start now. Empty: unknown."""
+
+    @property
+    def harmful_starts(self) -> tuple[BrokerStart, ...]:
+        return tuple(start for start in self.starts if not start.is_safe)
 
     @property
     def status(self) -> str:
-        """`sound`, `recoverable` if a starting broker repairs all that is wrong, or `damaged`."""
+        """`sound`, `recoverable` if a starting broker repairs all that is wrong, or `damaged`, also
+        if only a start of the broker would do harm.
+        """
+        if self.harmful_starts:
+            return "damaged"
         if not self.findings:
             return "sound"
         return "damaged" if any(finding.is_damage for finding in self.findings) else "recoverable"
 
     @property
     def exit_code(self) -> int:
-        return VerificationError.exit_code if self.findings else 0
+        return VerificationError.exit_code if self.findings or self.harmful_starts else 0
 
 
 def sweep(

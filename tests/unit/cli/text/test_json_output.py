@@ -56,6 +56,7 @@ def test_run_has_exactly_these_keys() -> None:
         "left_alone",
         "settings",
         "notes",
+        "starts",
     }
     assert (told["run_id"], told["status"], told["now"]) == ("20261121T000000Z-0", "done", NOW)
     (only,) = told["partitions"]

@@ -1,0 +1,51 @@
+"""A log before and after a broker's loader, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winnow.logdir.commit.truncation import Truncation
+from winnow.logdir.names import DirectoryKind
+from winnow.policy.config import TopicConfig
+from winnow.policy.sources import Unknown
+from winnow.state import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogToLoad:
+    """A log directory of a partition, and what a loader knows before it opens it."""
+
+    log_dir: str
+    name: str
+    kind: DirectoryKind
+    topic_partition: TopicPartition
+    log_start_checkpoint: int
+    recovery_point: int
+    config: TopicConfig | Unknown
+    now: int
+    """The broker's clock, ms."""
+    bytes: int
+    """Of its logs, about: decides which are read first."""
+    error: str | None
+    """Why it can't be recovered, if that is known before it is read."""
+    clean_shutdown: bool = False
+    """There is a marker: a loader recovers only segments without an offset index."""
+    high_watermark: int = 0
+    """Of the checkpoint, 0 if there is none."""
+
+    @property
+    def directory(self) -> str:
+        return f"{self.log_dir}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLog:
+    """A log as it will be after its recovery."""
+
+    truncation: Truncation
+    log_start_offset: int
+    log_end_offset: int
+    log_start_to_write: int | None
+    """For the checkpoint: a broker writes the log start only if the segments don't show it."""
+    recovered_bytes: int = 0
+    """Bytes of the logs whose batches are read again."""
