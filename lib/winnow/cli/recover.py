@@ -207,9 +207,7 @@ def _log_to_json(log: RecoveredLog) -> dict[str, Any]:
     }
 
 
-def cut_lines(
-    result: TruncateResult, next_command: str, *, changed_before: bool
-) -> Iterator[Line]:
+def cut_lines(result: TruncateResult, next_command: str, *, changed_before: bool) -> Iterator[Line]:
     """Yield what was or would be cut, by partition. `next_command` would do it. `changed_before`:
     the page has listed files that were removed or renamed.
     """
