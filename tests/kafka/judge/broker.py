@@ -94,6 +94,10 @@ class Broker:
     """
 
     _started = STARTED
+    prefix: Sequence[str] = ()
+    """Words before the command that starts it, as those of `setpriv`."""
+    formats = True
+    """Whether an empty log directory is formatted first."""
 
     def __init__(
         self,
@@ -123,6 +127,15 @@ class Broker:
         return None if self._process is None else self._process.pid
 
     @property
+    def exit_code(self) -> int | None:
+        """That of a broker which ended by itself."""
+        return None if self._process is None else self._process.poll()
+
+    @property
+    def started(self) -> bool:
+        return self._started in self.log
+
+    @property
     def log(self) -> str:
         """All that the broker logged since it was started last, at level INFO."""
         file = self.home / "broker.log"
@@ -148,10 +161,11 @@ class Broker:
         self.log_dir.mkdir(parents=True, exist_ok=True)
         properties = self.home / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
-        if not (self.log_dir / "meta.properties").exists():
+        if self.formats and not (self.log_dir / "meta.properties").exists():
             self._format(properties)
         flags = [f"-Xms{self._heap}", f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={LOGGING}"]
         command = [
+            *self.prefix,
             *quick_java(*flags, archive_at_exit=self._new_archive, version=self._version),
             "kafka.Kafka",
             str(properties),
@@ -301,7 +315,7 @@ class Broker:
 
     def wait_until_started(self) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while self._started not in self.log:
+        while not self.started:
             if self._process is None or self._process.poll() is not None:
                 raise BrokerFailedError(f"the broker stopped while starting\n{self.log[-4000:]}")
             if time.monotonic() > deadline:

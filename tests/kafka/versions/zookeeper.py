@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.kafka.judge.broker import Broker, BrokerFailedError, free_ports
@@ -18,6 +18,7 @@ class ZooKeeperBroker(Broker):
     """As `Broker`. What ZooKeeper knows lies beside the log directory: a copy needs both."""
 
     _started = "[KafkaServer id=1] started"
+    zookeeper_flags: Sequence[str] = ()
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class ZooKeeperBroker(Broker):
 
     def launch(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        flags = ["-Xmx128m", "-Dzookeeper.admin.enableServer=false"]
+        flags = ["-Xmx128m", "-Dzookeeper.admin.enableServer=false", *self.zookeeper_flags]
         with (self.home / "zookeeper.log").open("wb") as output:
             self._zookeeper = subprocess.Popen(
                 [
@@ -69,6 +70,10 @@ class ZooKeeperBroker(Broker):
     def stop_alone(self) -> None:
         """A clean shutdown of the broker. ZooKeeper goes on."""
         super().stop()
+
+    def kill_alone(self) -> None:
+        """A crash of the broker. ZooKeeper goes on."""
+        super().kill()
 
     def stop(self, *, timeout_seconds: float = 60) -> None:
         try:

@@ -1,0 +1,157 @@
+"""What happens to files of a log directory: each change is a few words, so that a state can be
+written down and made again, to the bit.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.fixtures.data import unpacked
+
+Change = tuple[str, ...]
+"""A name of CHANGES and its arguments. Paths are relative to the directory of the base."""
+
+
+def apply(root: Path, change: Change) -> None:
+    name, path, *arguments = change
+    CHANGES[name](root / path, root, *arguments)
+
+
+def _remove(path: Path, _: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _empty(path: Path, _: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _zero(path: Path, _: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _zero_end(path: Path, _: Path, length: str) -> None:
+    data = path.read_bytes()
+    keep = max(0, len(data) - int(length))
+    path.write_bytes(data[:keep] + bytes(len(data) - keep))
+
+
+def _cut(path: Path, _: Path, share: str) -> None:
+    """Keep so many percent of its bytes."""
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * int(share) // 100])
+
+
+def _cut_bytes(path: Path, _: Path, length: str) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: max(0, len(data) - int(length))])
+
+
+def _grow(path: Path, _: Path, length: str) -> None:
+    path.write_bytes(path.read_bytes() + bytes(int(length)))
+
+
+def _garbage(path: Path, _: Path) -> None:
+    path.write_bytes(_noise(path, max(64, path.stat().st_size)))
+
+
+def _append(path: Path, _: Path, length: str) -> None:
+    path.write_bytes(path.read_bytes() + _noise(path, int(length)))
+
+
+def _flip(path: Path, _: Path, share: str) -> None:
+    data = bytearray(path.read_bytes())
+    data[min(len(data) - 1, len(data) * int(share) // 100)] ^= 0x40
+    path.write_bytes(data)
+
+
+def _copy(path: Path, root: Path, source: str) -> None:
+    """`path` becomes what lies at `source`, a file or a directory."""
+    _put(root / source, path)
+
+
+def _take(path: Path, _: Path, version: str, kind: str, source: str) -> None:
+    """`path` becomes what lies in another base at `source`."""
+    _put(unpacked(f"starts-{version}") / kind / source, path)
+
+
+def _put(source: Path, path: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, path)
+    else:
+        path.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, path)
+
+
+def _move(path: Path, root: Path, target: str) -> None:
+    path.rename(root / target)
+
+
+def _write(path: Path, _: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def _replace(path: Path, _: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text, (path, old, text)
+    path.write_text(text.replace(old, new))
+
+
+def _line(path: Path, _: Path, key: str, value: str) -> None:
+    """A property has another value; without a value it goes."""
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(f"{key}=")]
+    path.write_text("".join(f"{one}\n" for one in [*lines, *([f"{key}={value}"] if value else [])]))
+
+
+def _entry(path: Path, _: Path, partition: str, offset: str) -> None:
+    """A checkpoint has another offset for a partition; without an offset it has none."""
+    version, _count, *entries = path.read_text().splitlines() or ["0", "0"]
+    topic, number = partition.rsplit("-", 1)
+    kept = [line for line in entries if not line.startswith(f"{topic} {number} ")]
+    kept += [f"{topic} {number} {offset}"] if offset else []
+    path.write_text("".join(f"{line}\n" for line in [version, str(len(kept)), *kept]))
+
+
+def _mkdir(path: Path, _: Path) -> None:
+    path.mkdir()
+
+
+def _link(path: Path, root: Path, target: str) -> None:
+    path.symlink_to(root / target)
+
+
+def _mode(path: Path, _: Path, mode: str) -> None:
+    path.chmod(int(mode, 8))
+
+
+def _noise(path: Path, length: int) -> bytes:
+    return random.Random(path.name).randbytes(length)
+
+
+CHANGES: dict[str, Callable[..., None]] = {
+    "remove": _remove,
+    "empty": _empty,
+    "zero": _zero,
+    "zero-end": _zero_end,
+    "cut": _cut,
+    "cut-bytes": _cut_bytes,
+    "grow": _grow,
+    "garbage": _garbage,
+    "append": _append,
+    "flip": _flip,
+    "copy": _copy,
+    "take": _take,
+    "move": _move,
+    "write": _write,
+    "replace": _replace,
+    "line": _line,
+    "entry": _entry,
+    "mkdir": _mkdir,
+    "link": _link,
+    "mode": _mode,
+}
