@@ -16,6 +16,7 @@ COMPLETED = re.compile(
     r"Completed load of Log\(dir=(?P<dir>\S+?), .*?logStartOffset=(?P<start>-?\d+), "
     r"logEndOffset=(?P<end>-?\d+)\)"
 )
+CREATED = re.compile(r"Created log for partition \S+ in (?P<dir>\S+)")
 RECOVERING = re.compile(
     r"\[(?:LogLoader|Log) partition=(?P<partition>\S+), dir=(?P<dir>\S+?)\] "
     r"Recovering unflushed segment (?P<base>\d+)"
@@ -32,8 +33,8 @@ DECISIVE = re.compile(
     r"Skipping recovery|no clean shutdown|Found (?!registration)"
 )
 NOISE = re.compile(
-    r"AppInfo|ConnectionQuotas|NetworkClient|BrokerToController|NodeToController|RaftManager id=1\] "
-    r"Graceful|ExpirationReaper|PartitionChangeBuilder|UNCLEAN partition|lastKnownElr"
+    r"AppInfo|ConnectionQuotas|NetworkClient|BrokerToController|NodeToController|StaleBroker|"
+    r"STALE_BROKER|slow controller event|ExpirationReaper|PartitionChangeBuilder|UNCLEAN partition|lastKnownElr"
 )
 MOST_LINES, MOST_CHARACTERS = 8, 320
 
@@ -63,6 +64,8 @@ class Fate:
     loaded: Mapping[str, Loaded] = field(default_factory=dict)
     """By the path of the directory, as in `a/d-0`."""
     renamed: Mapping[str, str] = field(default_factory=dict)
+    created: tuple[str, ...] = ()
+    """Logs without a record that the broker has made."""
     offline: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
@@ -70,7 +73,11 @@ class Fate:
     why: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> str:
+    def stops(self) -> bool:
+        return self.code is not None or not self.started
+
+    @property
+    def words(self) -> str:
         if self.code is not None:
             return f"{'started, then ' if self.started else ''}exit {self.code}"
         return "started" if self.started else "hangs"
@@ -100,12 +107,13 @@ def offline_all(log: str) -> bool:
 
 def fate_of(before: Files, after: Files, log: str, code: int | None) -> Fate:
     renamed = _renamed(before, after)
-    gone, made, resized = _changed(before, after, renamed)
+    gone, made, resized = _changed(before, _under_old_names(after, renamed))
     return Fate(
         started=bool(re.search(r"Kafka Server started|KafkaServer id=1\] started", log)),
         code=code,
-        loaded=_loaded(log),
-        renamed=renamed,
+        loaded=_loaded(log, renamed),
+        renamed={old: re.sub(r"\.[0-9a-f]{32}-", ".*-", new) for old, new in renamed.items()},
+        created=tuple(sorted({found["dir"] for found in CREATED.finditer(log)})),
         offline=tuple(sorted(set(OFFLINE.findall(log)))),
         gone=gone,
         made=made,
@@ -114,47 +122,59 @@ def fate_of(before: Files, after: Files, log: str, code: int | None) -> Fate:
     )
 
 
-def _loaded(log: str) -> dict[str, Loaded]:
+def _loaded(log: str, renamed: Mapping[str, str]) -> dict[str, Loaded]:
     recovered: dict[str, list[int]] = {}
     for found in RECOVERING.finditer(log):
         recovered.setdefault(f"{found['dir']}/{found['partition']}", []).append(int(found["base"]))
     watermarks = {name: int(offset) for name, offset in WATERMARK.findall(log)}
     leading = set(LEADS.findall(log))
+    old_names = {new: old for old, new in renamed.items()}
     logs = {}
     for found in COMPLETED.finditer(log):
-        directory = found["dir"]
+        directory = old_names.get(found["dir"], found["dir"])
+        aside = directory in renamed
         name = Path(directory).name
         logs[directory] = Loaded(
             start=int(found["start"]),
             end=int(found["end"]),
             recovered=tuple(sorted(set(recovered.get(directory, ())))),
-            watermark=watermarks.get(name),
-            leads=name in leading,
+            watermark=None if aside else watermarks.get(name),
+            leads=not aside and name in leading,
         )
     return dict(sorted(logs.items()))
 
 
+def _under_old_names(after: Files, renamed: Mapping[str, str]) -> Files:
+    """The files without those of an empty directory that was made in the place of another."""
+    found = {
+        path: size
+        for path, size in after.items()
+        if not path.startswith(tuple(f"{name}/" for name in (*renamed, *renamed.values())))
+        and path not in renamed.values()
+    }
+    for old, new in renamed.items():
+        inside = {path: size for path, size in after.items() if path.startswith(f"{new}/")}
+        found |= {old: -1, **{f"{old}{path[len(new) :]}": size for path, size in inside.items()}}
+    return found
+
+
 def _renamed(before: Files, after: Files) -> dict[str, str]:
-    """Directories that have another name: `-stray`, `-delete`."""
+    """Directories that have another name: `-stray`, `-delete`. A broker may have made an empty one
+    in their place.
+    """
     new = [path for path, size in after.items() if size == -1 and path not in before]
-    gone = [path for path, size in before.items() if size == -1 and path not in after]
     return {
-        old: path
-        for old in gone
+        path.rpartition(".")[0]: path
         for path in new
-        if path.startswith(f"{old}.") and path.endswith(("-stray", "-delete"))
+        if path.endswith(("-stray", "-delete")) and path.rpartition(".")[0] in before
     }
 
 
 def _changed(
-    before: Files, after: Files, renamed: Mapping[str, str]
+    before: Files, after: Files
 ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, tuple[int, int]]]:
-    moved = tuple(f"{path}/" for path in (*renamed, *renamed.values()))
-
     def counts(path: str) -> bool:
-        return not LIVE.search(path) and not path.startswith(moved) and path not in {
-            *renamed, *renamed.values()
-        }
+        return not LIVE.search(path)
 
     gone = [path for path in before if path not in after and counts(path)]
     made = [path for path in after if path not in before and counts(path)]

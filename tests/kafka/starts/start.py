@@ -19,7 +19,7 @@ from tests.kafka.starts.table import State
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
 """Root is let by modes and owners as any other user is."""
 PATIENCE = 75
-SETTLES_SECONDS = 4
+SETTLES_SECONDS = 8
 
 
 def make(state: State, root: Path) -> None:

@@ -46,8 +46,12 @@ def singles(version: str, kind: str) -> list[State]:
     changes = [*_files(base), *_checkpoints(base), *_properties(base), *_directories(base)]
     if not VERSIONS[version].zookeeper:
         changes += _metadata(base)
-    unique = dict.fromkeys(one if isinstance(one[0], tuple) else (one,) for one in changes)
-    return [State(version, kind, one) for one in unique]  # type: ignore[arg-type]
+    return [State(version, kind, one) for one in dict.fromkeys(map(_as_several, changes))]
+
+
+def _as_several(change: Change | tuple[Change, ...]) -> tuple[Change, ...]:
+    several = tuple(one for one in change if not isinstance(one, str))
+    return several or (tuple(word for word in change if isinstance(word, str)),)
 
 
 def drawn(version: str, count: int, seed: int) -> list[State]:
@@ -87,7 +91,9 @@ class _Base:
         return str(found.relative_to(self.root))
 
     def files(self, directory: str, suffix: str) -> list[str]:
-        return sorted(str(p.relative_to(self.root)) for p in self.root.glob(f"{directory}/*{suffix}"))
+        return sorted(
+            str(p.relative_to(self.root)) for p in self.root.glob(f"{directory}/*{suffix}")
+        )
 
     def exists(self, path: str) -> bool:
         return (self.root / path).exists()
@@ -146,7 +152,10 @@ def _files(base: _Base) -> Changes:
         yield ("copy", snapshot, base.files(c, SNAPSHOT)[0])
     yield tuple(("remove", path) for path in base.files(t, SNAPSHOT))
     segment = Path(logs[2]).name[:20]
-    yield tuple(("remove", str(p.relative_to(base.root))) for p in sorted((base.root / d).glob(f"{segment}.*")))
+    yield tuple(
+        ("remove", str(p.relative_to(base.root)))
+        for p in sorted((base.root / d).glob(f"{segment}.*"))
+    )
     yield ("move", logs[2], f"{logs[2]}.deleted")
     yield ("copy", f"{logs[2]}.swap", logs[2])
     yield ("copy", f"{logs[2]}.cleaned", logs[2])
@@ -202,7 +211,8 @@ def _checkpoints(base: _Base) -> Changes:
             path = f"{directory}/{name}"
             if not base.exists(path):
                 continue
-            for offset in ("", "0", str(end // 2), str(end - 1), str(end), str(end + 100), "100000"):
+            offsets = (0, end // 2, end - 1, end, end + 100, 100000)
+            for offset in ("", *map(str, offsets)):
                 yield ("entry", path, partition, offset)
     yield ("entry", f"{base.partition('e-0')[0]}/log-start-offset-checkpoint", "e-0", "150")
     yield ("entry", f"{base.partition('e-0')[0]}/replication-offset-checkpoint", "e-0", "150")
@@ -262,7 +272,7 @@ def _elsewhere(base: _Base, path: str) -> str:
 
 
 def _directories(base: _Base) -> Changes:
-    d, c, e = (base.partition(name) for name in ("d-0", "c-0", "e-0"))
+    d, c = base.partition("d-0"), base.partition("c-0")
     for name in ("d-0", "e-0", "c-0"):
         directory = base.partition(name)
         yield ("remove", directory)
