@@ -143,6 +143,10 @@ class UnpredictedLoadError(CorruptLogError):
     """A broker's loader may load this log, but Winnow does not follow how."""
 
 
+class LostSegmentError(CorruptLogError):
+    """The `.log` of a segment is lost. Its indexes are kept: they prove what is missing."""
+
+
 class OversizedBatchError(CorruptLogError):
     """A batch whose decompressed size exceeds the limit."""
 

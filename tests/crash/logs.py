@@ -54,7 +54,7 @@ def segment_bytes(base: int, records: list[Record]) -> dict[str, bytes]:
 
 
 def leftovers(storage: Storage, directory: str) -> tuple[str, ...]:
-    return leftover_names(storage.list_dir(directory))
+    return leftover_names(storage, directory, storage.list_dir(directory))
 
 
 def snapshot(offset: int) -> bytes:

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.leftovers import leftover_names
+from winnow.logdir.commit.lost import lost_error, lost_segments
 from winnow.logdir.earlier_listing import EarlierListing
 from winnow.logdir.files import difference, segment_of
 from winnow.logdir.indexes.index import decode_offset_index, last_timestamp_of
@@ -150,7 +151,9 @@ def list_segments(
             leader_epochs = read_leader_epochs(storage, directory)
     leftovers: tuple[str, ...] = ()
     with _noting(problems, directory):
-        leftovers = leftover_names(entries)
+        leftovers = leftover_names(storage, directory, entries)
+        if lost := lost_segments(storage, directory, entries):
+            problems.insert(0, lost_error(lost, directory))
     return SegmentListing(
         directory=directory,
         segments=tuple(segments),

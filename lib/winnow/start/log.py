@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from winnow.errors import (
     FAILS_ONE_PARTITION,
     CorruptLogError,
+    LostSegmentError,
     OversizedBatchError,
     UnpredictedLoadError,
     failure_of,
 )
 from winnow.logdir.batches import find_next
+from winnow.logdir.commit.lost import lost_segments, missing_logs, offsets_of
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.truncation import LogCut
 from winnow.logdir.names import (
@@ -82,9 +85,10 @@ def _start(
     if malformed is not None:
         words = f"{LEADER_EPOCHS} can't be read: {malformed}"
         return replace(start, fate=Fate.OFFLINE, reason=words)
-    if preview(storage, log.directory).renamed:
-        words = "the start finishes an interrupted swap; its outcome is not predicted"
-        return replace(start, fate=Fate.RECOVERS, reason=words)
+    with suppress(LostSegmentError):  # a start goes on without the segment
+        if preview(storage, log.directory).renamed:
+            words = "the start finishes an interrupted swap; its outcome is not predicted"
+            return replace(start, fate=Fate.RECOVERS, reason=words)
     outcome = _outcome_of(load_log(storage, log, config))
     return _with_identity(storage, question, _with_outcome(storage, log, outcome, start))
 
@@ -191,6 +195,12 @@ def _with_outcome(storage: Storage, log: LogToLoad, found: _Outcome, start: LogS
     lost = _lost(storage, log, found)
     if lost is not None:
         return replace(start, fate=Fate.LOSES, reason=f"{lost}: {size(found.lost_bytes)}")
+    if missing := lost_segments(storage, log.directory, storage.list_dir(log.directory)):
+        words = (
+            f"{missing_logs(missing)}, so offsets {offsets_of(missing)} are lost; the start "
+            "deletes the indexes that show it"
+        )
+        return replace(start, already_lost=words)
     if log.clean_shutdown and end < log.high_watermark:
         words = f"it ends at offset {end}, below its high watermark {log.high_watermark}"
         return replace(start, already_lost=words)

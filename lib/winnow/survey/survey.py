@@ -12,7 +12,7 @@ from functools import partial
 
 from pyspark import SparkContext
 
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LostSegmentError
 from winnow.logdir.earlier_listing import (
     EarlierListing,
     identities,
@@ -153,6 +153,9 @@ def list_partition(
             earlier=earlier,
         )
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
+    for problem in listing.problems:
+        if isinstance(problem, LostSegmentError):
+            raise problem
     # `.deleted` files are out of the log already. A broker that stops leaves those that it would
     # have removed later (`file.delete.delay.ms`).
     unfinished = [name for name in listing.leftovers if not name.endswith(DELETED)]

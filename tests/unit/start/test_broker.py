@@ -160,6 +160,20 @@ def test_log_that_ends_below_its_high_watermark_has_lost_its_end(log_dir: Path) 
     assert not start.is_safe
 
 
+@pytest.mark.parametrize("leftover", [None, "00000000000000000000.txnindex.deleted"])
+def test_log_of_which_a_middle_segment_is_missing_loads_and_has_lost_it(
+    log_dir: Path, leftover: str | None
+) -> None:
+    sorted((log_dir / "c-tomb-0").glob("*.log"))[1].unlink()
+    if leftover is not None:
+        (log_dir / "c-tomb-0" / leftover).touch()
+    start = start_of(log_dir)
+    found = log_of(start, "c-tomb-0")
+    assert found.fate is Fate.LOADS
+    assert "the .log file of 1 segment is missing" in found.already_lost
+    assert not start.is_safe
+
+
 def test_batches_behind_damage_are_lost_by_a_recovery(log_dir: Path) -> None:
     (log_dir / ".kafka_cleanshutdown").unlink()
     os.truncate(log_dir / "recovery-point-offset-checkpoint", 0)

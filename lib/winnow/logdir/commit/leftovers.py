@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.commit.lost import LostSegment, lost_segments
 from winnow.logdir.files import difference
 from winnow.logdir.names import (
     CLEANED,
@@ -24,11 +25,11 @@ from winnow.state import Segment
 from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 
 
-def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
+def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return the names that `recovery.recover` would act on in a directory with these entries.
 
-    Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it
-    (S1.10).
+    The indexes of a lost segment are none of them (`winnow.logdir.commit.lost`). Raises
+    CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it (S1.10).
     """
     for entry in entries:
         if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):
@@ -45,20 +46,23 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
         base_offset_of(name)
     left = {
         *unfinished,
-        *orphans(names, entries),
+        *orphans(names, entries, lost_segments(storage, directory, entries)),
         *(name for name in names if name.endswith(DELETED) or name == COMMIT_RECORD),
         *(entry.name for entry in staging_entries(entries)),
     }
     return tuple(sorted(left))
 
 
-def orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
+def orphans(
+    names: Sequence[str], entries: Sequence[Entry], lost: Sequence[LostSegment]
+) -> tuple[str, ...]:
     """Return index files without a log: remains of a segment whose removal was interrupted (S6.6).
 
-    If the log exists but is not a regular file, its indexes are not orphans: that is damage, and
-    they are kept.
+    If the log exists but is not a regular file, or is lost, its indexes are not orphans: that is
+    damage, and they are kept.
     """
     known = {*names, *(entry.name for entry in entries if not entry.is_file)}
+    known |= {segment.log for segment in lost}
     return tuple(
         name
         for name in names
@@ -90,7 +94,7 @@ def check_unchanged(
     """
     entries = storage.list_dir(directory)
     files = {entry.name: entry for entry in entries if entry.is_file}
-    left = [name for name in leftover_names(entries) if name in files]
+    left = [name for name in leftover_names(storage, directory, entries) if name in files]
     if left:
         raise _changed("no file of an unfinished run", ", ".join(left), directory)
     for segment in segments:

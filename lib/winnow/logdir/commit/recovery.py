@@ -13,6 +13,7 @@ from itertools import chain
 
 from winnow.logdir.commit.keeping import settle_kept
 from winnow.logdir.commit.leftovers import leftover_names, orphans, staging_entries
+from winnow.logdir.commit.lost import lost_error, lost_of
 from winnow.logdir.commit.quarantine import QUARANTINE_SUFFIX, settle_quarantine
 from winnow.logdir.commit.staging import remove_staging, staging_run_id
 from winnow.logdir.commit.swap_checks import check_swaps
@@ -76,7 +77,7 @@ def preview(
     `entries`: of the directory, if they are known.
     """
     entries = storage.list_dir(directory) if entries is None else entries
-    left = leftover_names(entries)
+    left = leftover_names(storage, directory, entries)
     return _plan(storage, directory, entries).report(left) if left else RecoveryReport()
 
 
@@ -86,9 +87,10 @@ def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> Re
 
     `keep`: paths of staging directories that are left untouched. May be interrupted at any point
     and run again. Raises CorruptLogError, before anything is changed, unless every `.swap` log is
-    whole and may replace what lies in its range (`winnow.logdir.commit.swap_checks`).
+    whole and may replace what lies in its range (`winnow.logdir.commit.swap_checks`), and if a
+    segment is lost (`winnow.logdir.commit.lost`).
     """
-    left = leftover_names(_entries(storage, directory, keep))
+    left = leftover_names(storage, directory, _entries(storage, directory, keep))
     if not left:
         return RecoveryReport()
     with storage.changing(directory):
@@ -141,13 +143,17 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
     if logs:
         first, end = base_offset_of(logs[0]), check_swaps(storage, directory, others, logs)
         replaced = [n for n in others if not n.endswith(SWAP) and _in(n, first, end)]
-    after = sorted({name.removesuffix(SWAP) for name in others.keys() - {*replaced}})
+    kept = {name: size for name, size in others.items() if name not in {*replaced}}
+    will_be = {name.removesuffix(SWAP): size for name, size in kept.items()}
+    if lost := lost_of(storage, directory, entries, will_be):
+        raise lost_error(lost, directory)
+    after = sorted(will_be)
     deleted = [name for name in after if name.endswith(DELETED)]
     return _Steps(
         swept=(stale, cleaned, replaced),
         swap_logs=logs,
         swap_rest=[name for name in swaps if name not in logs],
-        remains=(orphans(after, entries), _stray_snapshots(after), deleted),
+        remains=(orphans(after, entries, ()), _stray_snapshots(after), deleted),
         staging=staging_entries(entries),
     )
 

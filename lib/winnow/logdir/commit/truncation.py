@@ -31,12 +31,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from winnow.errors import NO_SPACE
 from winnow.logdir.checkpoints import write_leader_epochs
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.files import Files, files_in, files_of, pieces, remove_files
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.indexes.txnindex import ENTRY
 from winnow.logdir.names import (
+    DELETED,
     INDEX,
     LEADER_EPOCHS,
     LOG,
@@ -279,15 +281,29 @@ def _comes_last(name: str, there: Files) -> bool:
 def _remove_segment(
     storage: Storage, directory: str, segment: RemovedSegment, *, there: Files, aside: str | None
 ) -> None:
-    """Remove all files of a segment, or move them aside, its log first."""
-    for name in files_of(there, [segment.base_offset]):
-        if aside is None:
-            storage.unlink(f"{directory}/{name}")
-        else:
-            storage.rename(f"{directory}/{name}", f"{aside}/{name}")
+    """Remove all files of a segment, or move them aside, its log first.
+
+    After a crash, indexes without a log would look like a lost log (`winnow.logdir.commit.lost`).
+    So a log that is not moved aside is renamed until its indexes are removed.
+    """
+    names = files_of(there, [segment.base_offset])
     if aside is not None:
+        for name in names:
+            storage.rename(f"{directory}/{name}", f"{aside}/{name}")
         storage.fsync_dir(aside)
-    storage.fsync_dir(directory)
+        storage.fsync_dir(directory)
+        return
+    log, *indexes = names
+    renamed = log + DELETED
+    try:
+        storage.rename(f"{directory}/{log}", f"{directory}/{renamed}")
+        storage.fsync_dir(directory)
+    except OSError as error:
+        if error.errno not in NO_SPACE:  # the directory has no room for a longer name
+            raise
+        renamed = log
+    remove_files(storage, directory, indexes)
+    remove_files(storage, directory, [renamed])
 
 
 def _keep_tail(storage: Storage, log: str, cut: LogCut, aside: str) -> None:

@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import new_run_id
 from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, UsageError, failure_of
+from winnow.logdir.commit.lost import check_none_lost
 from winnow.logdir.commit.recovery import preview, recover
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment, truncate_log
@@ -223,6 +224,8 @@ def _plan_one(log: LogToLoad) -> _Planned:
     if isinstance(log.config, Unknown):
         return log.config.reason
     try:
+        # A broker goes on without the records, and deletes what shows that they are lost.
+        check_none_lost(Places(), log.directory)
         return load_log(Places(), log, log.config)
     except FAILS_ONE_PARTITION as error:
         return failure_of(error)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from winnow.arguments import checked
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
 from winnow.logdir.commit.kept import kept_path, kept_run_ids, read_kept
+from winnow.logdir.commit.lost import check_none_lost
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
@@ -138,6 +139,7 @@ class _Partition:
 
     def recovered(self, found: PartitionRecovery) -> PartitionRecovery:
         log_dir = self._log_dir
+        check_none_lost(self._storage, self._directory)
         if self._dry_run:
             report, finished = preview(self._storage, self._directory), None
         else:

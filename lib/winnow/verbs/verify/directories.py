@@ -5,13 +5,14 @@ partition's directory: its file names, its small files, and its logs (S1.2, S1.9
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
 from winnow.logdir.commit.leftovers import leftover_names
+from winnow.logdir.commit.lost import lost_segments
 from winnow.logdir.meta import read_meta, read_topic_id, was_shut_down_cleanly
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
@@ -59,11 +60,13 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
         entries: Sequence[Entry] = storage.list_dir(directory)
     except FAILS_ONE_PARTITION as error:
         return DirectoryCheck(findings=(place.finding(Kind.UNREADABLE, "", error),))
+    sound = _soundly_named(entries)
+    lost = tuple(_lost(storage, place, sound))
     if is_metadata_log(place):
-        entries = without_deleted(entries)
+        entries, sound = without_deleted(entries), without_deleted(sound)
     files = {entry.name: entry for entry in entries if entry.is_file}
     snapshots = sorted(name for name in files if name.endswith(SNAPSHOT))
-    found = list(_names(place, entries))
+    found = [*_names(storage, place, entries, sound), *lost]
     epochs: Sequence[tuple[int, int]] = ()
     with reported(found, place, LEADER_EPOCHS, Kind.LEADER_EPOCHS):
         epochs = read_leader_epochs(storage, directory)
@@ -78,7 +81,7 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
         with reported(found, place, name, Kind.SNAPSHOT):
             read_snapshot(storage, f"{directory}/{name}")
     segments = list(_segments(place, files, newest_epoch=epochs[-1][0] if epochs else None))
-    if not segments and not is_metadata_log(place):
+    if not segments and not lost and not is_metadata_log(place):
         found.append(place.finding(Kind.MISSING, "", "expected at least one .log file, found none"))
     return DirectoryCheck(
         findings=tuple(found),
@@ -96,7 +99,10 @@ def reported(found: list[Finding], scope: Scope, name: str, kind: Kind) -> Itera
         found.append(scope.finding(kind, name, error))
 
 
-def _names(scope: Scope, entries: Sequence[Entry]) -> Iterator[Finding]:
+def _names(
+    storage: Storage, scope: Scope, entries: Sequence[Entry], sound: Sequence[Entry]
+) -> Iterator[Finding]:
+    """`sound`: those of the entries whose names do not hide what the others are."""
     for entry in entries:
         if not entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT)):
             continue
@@ -107,18 +113,31 @@ def _names(scope: Scope, entries: Sequence[Entry]) -> Iterator[Finding]:
             yield scope.finding(
                 Kind.NAME, entry.name, "expected a name that begins with an offset of 20 digits"
             )
-    sound = [
-        e
-        for e in entries
-        if not e.name.endswith((*INDEX_SUFFIXES, SNAPSHOT)) or _base(e.name) is not None
-    ]
     try:
-        for name in leftover_names(sound):
+        for name in leftover_names(storage, scope.directory, sound):
             yield scope.finding(
                 Kind.LEFTOVER, name, "expected no file of an interrupted cleaning or deletion"
             )
     except CorruptLogError as error:
         yield scope.finding(Kind.NAME, "", error)
+
+
+def _soundly_named(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries without segment files and snapshots whose name has no offset."""
+    return [
+        entry
+        for entry in entries
+        if not entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT)) or _base(entry.name) is not None
+    ]
+
+
+def _lost(storage: Storage, scope: Scope, sound: Sequence[Entry]) -> Iterator[Finding]:
+    with suppress(CorruptLogError):  # a `.swap` file without an offset: a finding of its own
+        for lost in lost_segments(storage, scope.directory, sound):
+            last = None if lost.end_offset is None else lost.end_offset - 1
+            message = f"expected the log of a segment, found {lost.evidence}: the log is lost"
+            offsets = lost.base_offset, last
+            yield scope.finding(Kind.MISSING, lost.log, message, offsets=offsets)
 
 
 def _base(name: str) -> int | None:

@@ -109,10 +109,13 @@ class Kind(StrEnum):
     )
     MISSING = _row(
         "missing",
-        "a log without `.index` or `.timeindex`, a partition without any `.log`, or no "
-        "producer snapshot although producers wrote",
+        "a log without `.index` or `.timeindex`, indexes without their `.log`, a partition "
+        "without any `.log`, or no producer snapshot although producers wrote",
         "",
-        "A file is missing. Without its .index, a segment is recovered when a broker starts. "
+        "A file is missing. Indexes without their .log show that the records of a segment are "
+        "lost. A broker deletes these indexes when it starts, so first restore the .log, or copy "
+        "the partition from another replica. "
+        "Without its .index, a segment is recovered when a broker starts. "
         "Without its .timeindex, its age is that of the file. Without any snapshot, a broker "
         "forgets producers and open transactions. Without any .log, it starts an empty "
         "partition at offset 0.",

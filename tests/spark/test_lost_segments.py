@@ -1,0 +1,113 @@
+"""The `.log` of some segments is lost, and their indexes are still there: no verb changes the
+partition, and each says what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.session import verbs_use
+from tests.spark.runs import NOW, add_partition, changes, files_of, new_log_dir
+from winnow.cli.main import run as run_command
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Command = Callable[..., tuple[int, str]]
+POLICY = (
+    "--topic-set",
+    "*:cleanup.policy=compact",
+    "--topic-set",
+    "*:internal.segment.bytes=65536",
+)
+SETTINGS = (*POLICY, "--now", str(NOW))
+MISSING = {"all": slice(None), "middle": slice(1, 2), "active": slice(-1, None)}
+
+
+@pytest.fixture
+def command(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    verbs_use(spark, monkeypatch)
+
+    def call(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = run_command(list(words))
+        out, err = capsys.readouterr()
+        return code, re.sub(r"\s+", " ", out + err)
+
+    return call
+
+
+@pytest.fixture(params=MISSING)
+def log_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    log_dir = new_log_dir(tmp_path / "log-dir")
+    for name in ("lost-0", "sound-0"):
+        add_partition(log_dir, name, "c-4p-1")
+    logs = sorted((log_dir / "lost-0").glob("*.log"))
+    assert len(logs) > 3
+    for log in logs[MISSING[request.param]]:
+        log.unlink()
+    return log_dir
+
+
+def changed(log_dir: Path, before: dict[str, object]) -> list[str]:
+    return [name for name in changes(before, files_of(log_dir)) if name.startswith("lost-0/")]
+
+
+def test_verbs_say_what_is_lost_and_leave_the_partition_alone(
+    command: Command, log_dir: Path
+) -> None:
+    before = files_of(log_dir)
+    path = str(log_dir)
+    for verb, expected in (("plan", 3), ("doctor", 3), ("clean", 3)):
+        report = ("--report", "none", "--no-ledger") if verb == "clean" else ()
+        code, said = command(verb, path, *SETTINGS, *report)
+        assert code == expected, said
+        assert "missing" in said
+        assert "an interrupted run left" not in said
+        assert "leftovers" not in said
+        assert "lost-0 compacted" not in said
+    code, said = command("verify", path)
+    assert code == 4
+    assert "missing lost-0/0" in said
+    assert "repaired by a broker" not in said
+    code, said = command("recover", path)
+    assert code == 3
+    assert "are lost" in said
+    assert changed(log_dir, before) == []
+    assert any(name.startswith("sound-0/") for name in changes(before, files_of(log_dir)))
+
+
+def test_recovery_after_a_crash_cuts_nothing_there_and_writes_no_marker(
+    command: Command, log_dir: Path
+) -> None:
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    before = files_of(log_dir)
+    for truncate in ((), ("--truncate", "--discard-cut")):
+        code, said = command("recover", str(log_dir), *truncate, *SETTINGS)
+        assert code == 3, said
+        assert "are lost" in said
+    assert changed(log_dir, before) == []
+    assert not (log_dir / ".kafka_cleanshutdown").exists()
+
+
+def test_erasure_does_not_touch_it_and_is_not_complete(
+    command: Command, log_dir: Path, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("k1\n")
+    before = files_of(log_dir)
+    code, said = command(
+        *("erase", str(log_dir), "--topics", "lost", "--keys", str(keys), "--no-ledger"), *POLICY
+    )
+    assert code == 3, said
+    assert "missing" in said
+    assert changed(log_dir, before) == []
