@@ -106,7 +106,7 @@ def test_python_example_runs(
     spark: SparkSession, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [example] = [block.text for block in blocks(PAGE, "python") if "winnow.plan" in block.text]
-    (tmp_path / "server.properties").write_text("log.retention.hours=168\n")
+    (tmp_path / "server.properties").write_text("node.id=1\nlog.retention.hours=168\n")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"spark": spark}
     exec(example.replace("/var/lib/kafka", str(log_dir)), names)  # noqa: S102 - that is the point

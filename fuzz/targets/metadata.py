@@ -81,8 +81,8 @@ def _directory(*, log: bytes, snapshot: bytes | None, base: int = 0) -> None:
 
 
 def _check(found: ClusterMetadata, base: int) -> None:
-    _, end, _ = read_log(storage, f"{directory()}/{METADATA_DIR}", start=base)
-    require(found.end_offset == end, "the metadata ends elsewhere than its log")
+    _, end = read_log(storage, f"{directory()}/{METADATA_DIR}", start=base)
+    require(found.end_offset == end.offset, "the metadata ends elsewhere than its log")
     settings, _ = with_metadata(Settings(), storage, [log_dir()])
     require(
         settings.metadata is not None and settings.metadata.problem is None,

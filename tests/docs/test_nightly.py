@@ -64,7 +64,7 @@ def night(tmp_path: Path) -> Night:
     [block] = blocks(PAGE, "bash")
     [options] = blocks(PAGE, "toml")
     copy_log_dir("clean", tmp_path / "kafka", only=["c-tomb-0", "__cluster_metadata-0"])
-    (tmp_path / "server.properties").write_text("log.retention.hours=168\n")
+    (tmp_path / "server.properties").write_text("node.id=1\nlog.retention.hours=168\n")
     (tmp_path / "winnow.toml").write_text(here(options.text, tmp_path))
     script = tmp_path / "winnow-nightly.sh"
     script.write_text(here(block.text, tmp_path))

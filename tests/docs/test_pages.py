@@ -139,7 +139,9 @@ def add_orders(log_dir: Path) -> None:
 
 def _own(place: Path) -> dict[str, str]:
     """Real paths for the names on the pages, with recorded partitions and settings."""
-    (place / "server.properties").write_text("log.retention.hours=168\n", encoding="utf-8")
+    (place / "server.properties").write_text(
+        "node.id=1\nlog.retention.hours=168\n", encoding="utf-8"
+    )
     (place / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
     log_dir = copy_log_dir("clean", place / "kafka", only=PARTITIONS)
     return {LOG_DIR: str(log_dir), "/srv/winnow": str(place), "20GiB": "100KiB"}

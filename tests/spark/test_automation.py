@@ -114,7 +114,7 @@ def test_file_of_options_on_its_page_is_used(
 ) -> None:
     verbs_use(spark, monkeypatch)
     [toml] = blocks(PAGE, "toml")
-    (tmp_path / "server.properties").write_text("log.retention.hours=1\n")
+    (tmp_path / "server.properties").write_text("node.id=1\nlog.retention.hours=1\n")
     (tmp_path / "winnow.toml").write_text(
         toml.text.replace("/var/lib/kafka", str(log_dir))
         .replace("/etc/kafka", str(tmp_path))

@@ -185,7 +185,7 @@ def test_settings_are_accepted_as_python_values(
     spark: SparkSession, tmp_path: Path, log_dir: Path
 ) -> None:
     server = tmp_path / "server.properties"
-    server.write_text("log.retention.ms=1\n")
+    server.write_text("node.id=1\nlog.retention.ms=1\n")
     by_mappings = winnow.plan(
         spark,
         str(log_dir),

@@ -6,10 +6,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.metadata_log import Value, list_snapshots, read_log, read_snapshot
+from winnow.logdir.metadata_log import (
+    LogEnd,
+    Value,
+    list_snapshots,
+    read_log,
+    read_snapshot,
+)
 from winnow.logdir.names import METADATA_TOPIC
 from winnow.state import ALL_BROKERS, Section, Texts, TopicIdentity
 from winnow.storage.contract import Storage
@@ -19,6 +25,7 @@ from winnow.wire.metadata_records import (
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    MigrationRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
@@ -36,10 +43,9 @@ _NODE_ID = re.compile(r"[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
-    """The metadata at `end_offset`: all that this node knew of the cluster when it was stopped."""
+    """The metadata at `end`: all that this node knew of the cluster when it was stopped."""
 
-    end_offset: int
-    """The offset after the last record."""
+    end: LogEnd
     topics: Mapping[str, TopicIdentity]
     """By name."""
     configs: Mapping[Section, Texts] = field(repr=False)
@@ -49,7 +55,15 @@ class ClusterMetadata:
     features: Mapping[str, int]
     supported: Mapping[int, Mapping[str, int]]
     """Node id -> feature -> the highest level that the broker supported at its last start."""
-    notes: tuple[str, ...]
+    migration: MigrationRecord | None = None
+    """The state of the migration from ZooKeeper. None: nothing tells it. Versions without such a
+    migration write no record.
+    """
+    notes: tuple[str, ...] = ()
+
+    @property
+    def end_offset(self) -> int:
+        return self.end.offset
 
 
 def read_cluster_metadata(
@@ -64,18 +78,20 @@ def read_cluster_metadata(
     """
     image = _Image()
     notes: list[str] = []
-    start = 0
-    for snapshot_end, name in list_snapshots(storage, directory):
+    before = LogEnd(offset=0, epoch=-1, timestamp=-1)
+    for _, name in list_snapshots(storage, directory):
         try:
-            values = read_snapshot(storage, f"{directory}/{name}")
+            values, before = read_snapshot(storage, f"{directory}/{name}")
         except CorruptLogError as error:
             notes.append(f"{error}; an older snapshot or the log is read instead")
             continue
-        image.apply(values, f"{METADATA_DIR} snapshot {snapshot_end}")
-        start = snapshot_end
+        image.apply(values, f"{METADATA_DIR} snapshot {before.offset}")
         break
-    values, end_offset, torn = read_log(storage, directory, start=start, unclean=unclean)
-    if end_offset == 0:
+    values, end = read_log(storage, directory, start=before.offset, unclean=unclean)
+    torn = end.torn
+    if end.epoch < 0:  # no batch follows the snapshot
+        end = replace(before, torn=torn)
+    if end.offset == 0:
         raise CorruptLogError(
             "the metadata log is empty",
             expected="a snapshot or records",
@@ -86,7 +102,7 @@ def read_cluster_metadata(
     if torn is not None:
         notes.append(
             f"{torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset "
-            f"{end_offset - 1}. Settings that changed after it are unknown here"
+            f"{end.offset - 1}. Settings that changed after it are unknown here"
         )
     notes += (
         f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: it is read as far "
@@ -99,11 +115,12 @@ def read_cluster_metadata(
             "the changes of that transaction are ignored"
         )
     return ClusterMetadata(
-        end_offset=end_offset,
+        end=end,
         topics=image.topics,
         configs={section: configs for section, configs in image.configs.items() if configs},
         features=image.features,
         supported=image.supported,
+        migration=image.migration,
         notes=tuple(notes),
     )
 
@@ -117,6 +134,7 @@ class _Image:
         self.features: dict[str, int] = {}
         self.supported: dict[int, Mapping[str, int]] = {}
         self._by_id: dict[str, tuple[str, dict[int, frozenset[int]]]] = {}  # name, replicas
+        self.migration: MigrationRecord | None = None
         self.newer: set[str] = set()
         self.transaction: list[tuple[MetadataRecord, str, str]] | None = None
 
@@ -177,6 +195,8 @@ class _Image:
                 self.features[record.name] = record.level
             case RegisterBrokerRecord():
                 self.supported[record.node_id] = record.features
+            case MigrationRecord():
+                self.migration = record
 
     def _topic(self, topic_id: str, what: str, place: str) -> tuple[str, dict[int, frozenset[int]]]:
         topic = self._by_id.get(topic_id)

@@ -47,6 +47,22 @@ class Value:
     """File and byte of its batch, for errors."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """Where a metadata log or a snapshot ends. Of two logs of one cluster, that with the higher
+    (`epoch`, `offset`) is newer, as in the elections of its controllers.
+    """
+
+    offset: int
+    """The offset after the last record."""
+    epoch: int
+    """The leader epoch of the last record; -1 if there is none."""
+    timestamp: int
+    """When the last record was written, in ms since the epoch; -1 if unknown."""
+    torn: str | None = None
+    """What follows the last whole batch, if anything does."""
+
+
 def list_snapshots(storage: Storage, directory: str) -> list[tuple[int, str]]:
     """Return end offset and name of each snapshot, newest first. It holds the state made by all
     records below its end offset. Unfinished (`.checkpoint.part`) and deleted ones do not match.
@@ -55,10 +71,12 @@ def list_snapshots(storage: Storage, directory: str) -> list[tuple[int, str]]:
     return [(int(name[:20]), name) for name in sorted(names, reverse=True)]
 
 
-def read_snapshot(storage: Storage, path: str) -> list[Value]:
-    """Return the data records of a snapshot, in order. Raises CorruptLogError if it is incomplete
-    or damaged.
+def read_snapshot(storage: Storage, path: str) -> tuple[list[Value], LogEnd]:
+    """Return the data records of a snapshot, in order, and the end of the log that it replaces.
+    Raises CorruptLogError if it is incomplete or damaged.
     """
+    name = METADATA_SNAPSHOT.fullmatch(path.rpartition("/")[2])
+    offset, epoch = (0, -1) if name is None else map(int, name.groups())
     with _mapped(storage, path) as buf:
         rows = _batches(buf, path, least_offset=0)
         for at, wanted in ((0, ControlType.SNAPSHOT_HEADER), (-1, ControlType.SNAPSHOT_FOOTER)):
@@ -70,15 +88,16 @@ def read_snapshot(storage: Storage, path: str) -> list[Value]:
                     found="something else" if len(rows) else "no batch",
                     where=path,
                 )
-        return list(_values(buf, rows, path))
+        timestamp = int(rows["max_timestamp"].max())
+        end = LogEnd(offset=offset, epoch=epoch, timestamp=timestamp)
+        return list(_values(buf, rows, path)), end
 
 
 def read_log(
     storage: Storage, directory: str, *, start: int, unclean: bool = False
-) -> tuple[list[Value], int, str | None]:
-    """Return the data records at or above offset `start`, in order; the offset after the last
-    batch, or `start` if that is higher; and a description of what follows the last whole batch, if
-    anything does. `unclean`: no clean shutdown was marked.
+) -> tuple[list[Value], LogEnd]:
+    """Return the data records at or above offset `start`, in order, and the end of the log. Without
+    a batch at or above `start`, it ends there. `unclean`: no clean shutdown was marked.
 
     Raises CorruptLogError if a batch before the last whole one is damaged, or if records from
     `start` on are missing.
@@ -89,6 +108,7 @@ def read_log(
     values: list[Value] = []
     expected = min([start, *bases])
     torn: str | None = None
+    epoch = timestamp = -1
     for base in bases:
         path = f"{directory}/{segment_file(base, LOG)}"
         if base != expected:
@@ -104,9 +124,13 @@ def read_log(
                 row = rows[wrong[0]]
                 raise _gap(int(ends[wrong[0]]), int(row["base_offset"]), _where(row, path))
             expected = int(ends[-1])
+            if len(rows) and expected > start:
+                epoch = int(rows["leader_epoch"][-1])
+                timestamp = int(rows["max_timestamp"][-1])
             later = _values(buf, rows[rows["last_offset"] >= start], path)
             values += (value for value in later if value.offset >= start)
-    return values, max(expected, start), torn
+    end = LogEnd(offset=max(expected, start), epoch=epoch, timestamp=timestamp, torn=torn)
+    return values, end
 
 
 def _mapped(storage: Storage, path: str) -> AbstractContextManager[Bytes]:

@@ -218,11 +218,15 @@ def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
 def _check_same(
     log_dirs: Sequence[LogDir], what: str, ids: Sequence[str | int | None], hint: str
 ) -> None:
-    for log_dir, other in zip(log_dirs, ids, strict=True):
-        if None not in {ids[0], other} and other != ids[0]:
+    known = [
+        (log_dir, each) for log_dir, each in zip(log_dirs, ids, strict=True) if each is not None
+    ]
+    for log_dir, other in known:
+        first, wanted = known[0]
+        if other != wanted:
             raise UsageError(
                 f"log directories of different {what}",
-                expected=f"{ids[0]} as in {log_dirs[0].path}",
+                expected=f"{wanted} as in {first.path}",
                 found=str(other),
                 where=log_dir.path,
                 hint=hint,

@@ -69,6 +69,13 @@ def known_version(
     return ANY_VERSION
 
 
+def never_with_zookeeper(level: int) -> bool:
+    """Return whether a broker that supports this level of `metadata.version` is too new for
+    ZooKeeper.
+    """
+    return level > HIGHEST_LEVELS[str(_LAST_WITH_ZOOKEEPER)]
+
+
 def level_name(level: int) -> str:
     """Return Kafka's name of a level of `metadata.version`, or its number if it is unknown."""
     return LEVELS[level - 1] if 0 < level <= len(LEVELS) else str(level)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from winnow.logdir.metadata import ClusterMetadata
 from winnow.policy.describe import DescribedConfigs, Entry, reported_entry
 from winnow.state import ALL_BROKERS, Section, Texts, TopicIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSettings:
-    """Everything from a metadata log. `problem`: why it can't be read; the rest is then empty."""
+    """Everything from the metadata log that the brokers use. `problem`: why it gives nothing; the
+    rest is then empty.
+    """
 
     log: str
     """Its name and the offset it ends at, for people."""
@@ -22,7 +25,7 @@ class MetadataSettings:
     def why_unknown(self, topic: str) -> str | None:
         """Return why the log has no settings of `topic`. None if it knows the topic."""
         if self.problem is not None:
-            return f"{self.log} can't be read: {self.problem}"
+            return self.problem
         if topic in self.topics:
             return None
         return (
@@ -93,6 +96,18 @@ def metadata_settings(
     found = (*notes, *sorted(ignored[True]), *sorted(ignored[False]))
     configs = DescribedConfigs(entries=entries, notes=found)
     return MetadataSettings(log=log, topics=topics, configs=configs)
+
+
+def same_settings(one: ClusterMetadata, other: ClusterMetadata) -> bool:
+    """Return whether two logs give the same topics and settings, from whichever records."""
+    return one.topics == other.topics and _values(one) == _values(other)
+
+
+def _values(metadata: ClusterMetadata) -> dict[Section, dict[str, str]]:
+    return {
+        section: {key: value for key, (value, _) in texts.items()}
+        for section, texts in metadata.configs.items()
+    }
 
 
 def _words(section: Section) -> str:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from winnow.errors import UsageError
 from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME
 from winnow.policy.describe import Entry
 from winnow.policy.keys import parse_broker_value, unknown_key, unless_wrong
+from winnow.policy.other_properties import check_is_of_a_broker
+
+KRAFT = "KRaft"
+ZOOKEEPER = "ZooKeeper"
+"""Where a broker keeps its topics and their settings."""
 
 _NODE_ID = re.compile(r"\+?[0-9]{1,10}")
 _NO_PATH = re.compile("[\0\ud800-\udfff]")
@@ -29,6 +34,22 @@ class ServerProperties:
     """`node.id`, else `broker.id`. None if neither is set or the broker would choose one."""
     log_dirs: tuple[str, ...] = ()
     """`log.dirs`, else `log.dir`, as written in the file."""
+    own: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """All keys and values. Not in `repr`: some values are passwords."""
+
+    @property
+    def keeps_topics_in(self) -> str | None:
+        """Return `KRAFT` or `ZOOKEEPER`. None if the file shows neither."""
+        if self.own.get("process.roles"):
+            return KRAFT
+        return ZOOKEEPER if self.own.get("zookeeper.connect") else None
+
+    @property
+    def metadata_place(self) -> str | None:
+        """Return the directory that holds the broker's metadata log, as written in the file. None
+        if the file does not name it.
+        """
+        return self.metadata_log_dir or next(iter(self.log_dirs), None)
 
 
 def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
@@ -87,23 +108,16 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         file=file,
         node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
         log_dirs=tuple(place.strip() for place in places.split(",") if place.strip()),
+        own=own,
     )
 
 
 def parse_server_properties_file(data: bytes, *, file: str) -> ServerProperties:
-    """Like `parse_server_properties`. UsageError also for a file without any setting of a broker.
+    """Like `parse_server_properties`. UsageError also for the file of another program.
 
-    Such a file is another one, and Kafka's defaults, which it would confirm, delete. Kafka reads it
-    with Properties.load(InputStream), which is Latin-1 by definition.
+    Kafka reads it with Properties.load(InputStream), which is Latin-1 by definition.
     """
     text = data.removeprefix(codecs.BOM_UTF8).decode("latin-1")
     server = parse_server_properties(text, file=file)
-    if not server.entries:
-        raise UsageError(
-            "this is not the server.properties of a broker",
-            expected="a file with at least one setting of a broker, such as log.dirs",
-            found="none",
-            where=file,
-            hint="Give the file with which the broker is started.",
-        )
+    check_is_of_a_broker(server.own, file=file)
     return server

@@ -25,7 +25,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 from typing import TypeAlias
 
 from winnow.errors import CorruptLogError
@@ -98,6 +98,18 @@ class RegisterBrokerRecord:
     """Name of a feature -> the highest level that the broker supports."""
 
 
+class MigrationRecord(IntEnum):
+    """How far the cluster's migration from ZooKeeper to KRaft is (Kafka's `ZkMigrationState`)."""
+
+    NONE = 0
+    MIGRATION = 1
+    """The metadata is in this log and, for the brokers that still use it, in ZooKeeper."""
+    PRE_MIGRATION = 2
+    POST_MIGRATION = 3
+    """Finished: Kafka has no way back to ZooKeeper."""
+    ZK = 4
+
+
 class TransactionRecord(Enum):
     """What follows the begin of a transaction counts only once the transaction has ended."""
 
@@ -114,6 +126,7 @@ MetadataRecord: TypeAlias = (
     | RemoveTopicRecord
     | FeatureLevelRecord
     | RegisterBrokerRecord
+    | MigrationRecord
     | TransactionRecord
 )
 
@@ -219,6 +232,13 @@ def _feature_level(fields: FieldReader, _version: int) -> FeatureLevelRecord:
     )
 
 
+def _migration(fields: FieldReader, _version: int) -> MigrationRecord:
+    state = fields.number(1, "the state of a migration")
+    if state not in set(MigrationRecord):
+        raise wrong(f"a state of {min(MigrationRecord)} to {max(MigrationRecord)}", str(state))
+    return MigrationRecord(state)
+
+
 def _register_broker(fields: FieldReader, version: int) -> RegisterBrokerRecord:
     node_id = fields.number(4, "a node id")
     if version >= 2:
@@ -283,7 +303,7 @@ _KINDS: Mapping[int, _Kind] = {
     18: _Kind("AccessControlEntryRecord"),
     19: _Kind("RemoveAccessControlEntryRecord"),
     20: _Kind("NoOpRecord", lambda *_: None),
-    21: _Kind("ZkMigrationStateRecord"),
+    21: _Kind("ZkMigrationStateRecord", _migration, optional=True),
     22: _Kind("RemoveUserScramCredentialRecord"),
     23: _Kind("BeginTransactionRecord", lambda *_: TransactionRecord.BEGIN),
     24: _Kind("EndTransactionRecord", lambda *_: TransactionRecord.END),

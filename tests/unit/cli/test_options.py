@@ -36,7 +36,9 @@ def test_settings_combine_all_their_options(tmp_path: Path) -> None:
     configs = tmp_path / "configs.txt"
     configs.write_text("orders cleanup.policy=compact\n", encoding="utf-8")
     properties = tmp_path / "server.properties"
-    properties.write_text("log.retention.ms=5\nlog.segment.bytes=1048576\n", encoding="utf-8")
+    properties.write_text(
+        "log.dirs=/kafka\nlog.retention.ms=5\nlog.segment.bytes=1048576\n", encoding="utf-8"
+    )
     settings = parse_settings(
         CommandLine(
             log_dirs=["/kafka"],

@@ -24,10 +24,9 @@ def control(offset: int, *types: int) -> bytes:
     return encode_batch(records, control=True, leader_epoch=1)
 
 
-def batch(offset: int, *values: bytes, codec: Codec = Codec.NONE) -> bytes:
-    return encode_batch(
-        [Record(offset + n, 0, None, v) for n, v in enumerate(values)], codec=codec, leader_epoch=1
-    )
+def batch(offset: int, *values: bytes, codec: Codec = Codec.NONE, epoch: int = 1) -> bytes:
+    records = [Record(offset + n, 0, None, v) for n, v in enumerate(values)]
+    return encode_batch(records, codec=codec, leader_epoch=epoch)
 
 
 def segment(directory: Path, base: int, *batches: bytes) -> Path:

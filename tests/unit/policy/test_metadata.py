@@ -245,7 +245,10 @@ def test_operator_may_configure_a_topic_missing_from_the_log() -> None:
 
 
 def test_unreadable_metadata_log_makes_policies_unknown() -> None:
-    broken = MetadataSettings(log="__cluster_metadata-0", problem="wrong CRC (x at byte 7)")
+    broken = MetadataSettings(
+        log="__cluster_metadata-0",
+        problem="__cluster_metadata-0 can't be read: wrong CRC (x at byte 7)",
+    )
     settings = Settings(
         metadata=broken,
         server_properties=NO_PROPERTIES,

@@ -62,6 +62,18 @@ def feature(name: str, level: int) -> bytes:
     return framed(12, string(name) + struct.pack(">h", level) + b"\x00")
 
 
+def migration(state: int) -> bytes:
+    """Return the state of a migration from ZooKeeper: 1 is MIGRATION, 3 POST_MIGRATION."""
+    return framed(21, bytes([state]) + b"\x00")
+
+
+def register(node: int, level: int) -> bytes:
+    """Return the registration of a broker that supports `metadata.version` up to `level`."""
+    features = uvarint(2) + string("metadata.version") + struct.pack(">hh", 1, level) + b"\x00"
+    ids = struct.pack(">i", node) + bytes(16) + struct.pack(">q", 7)
+    return framed(0, ids + uvarint(1) + features + b"\x00\x00\x00")
+
+
 def no_op() -> bytes:
     return framed(20, b"\x00")
 

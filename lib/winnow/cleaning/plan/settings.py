@@ -4,18 +4,15 @@ Check that a `server.properties` is of the broker whose log directories were giv
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from winnow.errors import CorruptLogError, UsageError
+from winnow.cleaning.plan.metadata_choice import Choice, choose_metadata
+from winnow.errors import UsageError
 from winnow.logdir.lock import holder_of
-from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import (
     METADATA_DIR,
     METADATA_VERSION,
-    ClusterMetadata,
-    read_cluster_metadata,
 )
 from winnow.logdir.survey import LogDir
 from winnow.policy.known_version import known_version, newer_features
@@ -30,47 +27,39 @@ from winnow.storage.urls import is_remote
 def with_metadata(
     settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Return `settings` with the settings of `__cluster_metadata-0`, if there is one, and with the
-    version of Kafka that the log directories tell, and notes about both.
+    """Return `settings` with those of the `__cluster_metadata-0` that the brokers use, if they use
+    one, and with the version of Kafka that the log directories tell, and notes about both.
 
-    It is searched for in metadata.log.dir, if server.properties names one. Otherwise the first log
-    directory that has one is used, or else the first of log.dirs, where a broker keeps it.
-
-    Raises UsageError for a server.properties of another broker. A metadata log that can't be read
-    gives no settings but the reason; topics that no other source describes are then skipped.
+    Raises UsageError for a server.properties of another broker. A metadata log that can't be read,
+    or that is not certainly the one in use, gives no settings but the reason; topics that no other
+    source describes are then skipped.
     """
     notes = [*check_server_properties(settings, storage, log_dirs)]
     if settings.metadata is not None:
         return settings, tuple(notes)
-    directory, choice = _find(settings, storage, log_dirs)
-    notes += [*_unusual_meta(log_dirs), *choice]
-    metadata = None
-    if directory is not None:
-        try:
-            unclean = not was_shut_down_cleanly(storage, os.path.dirname(directory))
-            metadata = read_cluster_metadata(storage, directory, unclean=unclean)
-            found = metadata_settings(
-                log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
-                topics=metadata.topics,
-                sections=metadata.configs,
-                notes=metadata.notes,
-            )
-        except (CorruptLogError, OSError) as error:
-            found = MetadataSettings(log=METADATA_DIR, problem=str(error))
-            notes.append(f"{METADATA_DIR} can't be read and gives no topics or settings: {error}")
+    choice = choose_metadata(settings, storage, log_dirs)
+    metadata, problem = choice.metadata, choice.problem
+    notes += [*_unusual_meta(log_dirs), *choice.notes]
+    if metadata is not None:
+        log = f"{METADATA_DIR} up to offset {metadata.end_offset - 1}"
+        found = metadata_settings(
+            log=log, topics=metadata.topics, sections=metadata.configs, notes=metadata.notes
+        )
         settings = replace(settings, metadata=found)
-    newer = ", ".join(newer_features({} if metadata is None else metadata.features))
-    if newer:
-        notes.append(f"{METADATA_DIR} has {newer}, which is newer than this Winnow")
+        newer = ", ".join(newer_features(metadata.features))
+        if newer:
+            notes.append(f"{METADATA_DIR} has {newer}, which is newer than this Winnow")
+    elif problem is not None:
+        settings = replace(settings, metadata=MetadataSettings(log=METADATA_DIR, problem=problem))
     if settings.kafka == ANY_VERSION:  # otherwise it was asked for
-        settings = replace(settings, kafka=_version(log_dirs, metadata))
+        settings = replace(settings, kafka=_version(log_dirs, choice))
     return settings, tuple(notes)
 
 
-def _version(log_dirs: Sequence[LogDir], metadata: ClusterMetadata | None) -> KnownVersion:
+def _version(log_dirs: Sequence[LogDir], choice: Choice) -> KnownVersion:
+    metadata = choice.metadata
     if metadata is None:
-        zookeeper = all(log_dir.meta.version == 0 for log_dir in log_dirs)
-        return known_version(zookeeper=zookeeper, level=None, supported=[None])
+        return known_version(zookeeper=choice.zookeeper, level=None, supported=[None])
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
     return known_version(
         zookeeper=False,
@@ -103,61 +92,6 @@ def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
     rates = (settings.io_rate(node_id=node) for node in nodes)
     return min((rate for rate in rates if rate is not None), default=None)
-
-
-def _find(
-    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
-) -> tuple[str | None, list[str]]:
-    """Return the directory of the metadata log, if there is one, and notes about the choice."""
-    notes: list[str] = []
-    server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
-    named = None if server is None else server.metadata_log_dir
-    if named is not None:
-        directory, problem = _metadata_log_in(storage, named, log_dirs[0])
-        if problem is None:
-            return directory, []
-        notes.append(f"metadata.log.dir={named} of server.properties is ignored: {problem}")
-    having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
-    if not having:
-        first = server.log_dirs[0] if server is not None and server.log_dirs else ""
-        if named is None and os.path.isabs(first):
-            directory, problem = _metadata_log_in(storage, first, log_dirs[0])
-            if problem is None:
-                return directory, [f"the topics and settings are those of {directory}"]
-        return None, notes
-    chosen = having[0]
-    notes += [
-        f"{other.path}/{METADATA_DIR} is ignored: the one in {chosen.path} is used"
-        for other in having[1:]
-    ]
-    if not chosen.clean_shutdown and any(other.clean_shutdown for other in log_dirs):
-        notes.append(
-            f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may "
-            "not have been committed. The broker may start with other values of settings in them"
-        )
-    return f"{chosen.path}/{METADATA_DIR}", notes
-
-
-def _metadata_log_in(storage: Storage, path: str, log_dir: LogDir) -> tuple[str, str | None]:
-    """Return the directory of the metadata log in `path`, and why it is not that of the broker that
-    owns `log_dir`, if it is not.
-    """
-    try:
-        home = storage.canonical(path)
-    except ValueError as error:  # a zero byte, or an invalid character
-        return path, f"it is not a path: {error}"
-    directory, problem = f"{home}/{METADATA_DIR}", None
-    if not storage.exists(directory):
-        return directory, f"it has no {METADATA_DIR}"
-    try:
-        meta = read_meta(storage, home)
-    except (UsageError, OSError) as error:
-        return directory, str(error)
-    if (meta.cluster_id, meta.node_id) != (log_dir.meta.cluster_id, log_dir.meta.node_id):
-        problem = (
-            f"it belongs to node {meta.node_id} in cluster {meta.cluster_id}, unlike {log_dir.path}"
-        )
-    return directory, problem
 
 
 def check_server_properties(

@@ -1,0 +1,301 @@
+"""Choose the `__cluster_metadata-0` that the brokers of some log directories use, if they use one
+(S9.2, docs/reference/sources.md).
+
+A broker with ZooKeeper uses none, although a migration to KRaft leaves one. A broker with KRaft
+uses that of `metadata.log.dir`, else of the first of `log.dirs`. Where its server.properties was
+not given, it may be that of any of its directories. Of several logs the newest counts: the brokers
+of a cluster catch up with it. If that can't be known, none counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from winnow.errors import CorruptLogError, UsageError
+from winnow.logdir.meta import read_meta, was_shut_down_cleanly
+from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
+from winnow.logdir.survey import LogDir
+from winnow.policy.metadata import same_settings
+from winnow.policy.metadata_use import why_on_zookeeper
+from winnow.policy.server_properties import ServerProperties
+from winnow.policy.sources import Settings
+from winnow.storage.contract import Storage
+from winnow.storage.urls import is_remote
+from winnow.words import moment
+
+_DOES_NOT_START = (
+    'a broker with KRaft does not start then ("Found unexpected metadata location"). Keep the one '
+    "in metadata.log.dir, and move the other elsewhere"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedLog:
+    """A metadata log that no broker uses."""
+
+    log_dir: str
+    why: str
+    """A sentence that names it."""
+    stops_broker: bool
+    """A broker with KRaft refuses to start because of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What the brokers use. At most one of `metadata`, `problem` and `zookeeper` is set."""
+
+    metadata: ClusterMetadata | None = None
+    log_dir: str | None = None
+    """Of `metadata`."""
+    problem: str | None = None
+    """Why no metadata log counts, although brokers use one: then their topics are unknown."""
+    zookeeper: bool = False
+    """All brokers keep their topics in ZooKeeper."""
+    unused: tuple[UnusedLog, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Log:
+    log_dir: str
+    node_id: int | None
+    metadata: ClusterMetadata | None
+    error: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"{self.log_dir}/{METADATA_DIR}"
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Return leader epoch and end offset. Of two logs, the one with the higher is newer."""
+        end = None if self.metadata is None else self.metadata.end
+        return (-1, -1) if end is None else (end.epoch, end.offset)
+
+    def __str__(self) -> str:
+        if self.metadata is None:
+            return f"{self.path} (can't be read: {self.error})"
+        end = self.metadata.end
+        written = f", written {moment(end.timestamp)}" if end.timestamp >= 0 else ""
+        return f"{self.path} (leader epoch {end.epoch}, end offset {end.offset}{written})"
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is found broker by broker."""
+
+    used: list[_Log] = field(default_factory=list)
+    unused: list[UnusedLog] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def choose_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> Choice:
+    """Return what the brokers use. The order of `log_dirs` does not matter."""
+    ordered = sorted(log_dirs, key=lambda log_dir: log_dir.path)
+    logs = [
+        _read(storage, log_dir.path, log_dir.meta.node_id)
+        for log_dir in ordered
+        if storage.exists(f"{log_dir.path}/{METADATA_DIR}")
+    ]
+    by_node: dict[int | None, list[LogDir]] = {}
+    for log_dir in ordered:
+        by_node.setdefault(log_dir.meta.node_id, []).append(log_dir)
+    readable = [log.metadata for log in logs if log.metadata is not None]
+    on_zookeeper = {
+        node: why
+        for node, own in by_node.items()
+        if (why := why_on_zookeeper(settings.server_of(node), [d.meta for d in own], readable))
+    }
+    if on_zookeeper:
+        unused = tuple(_left_of_a_migration(log, on_zookeeper) for log in logs)
+        return Choice(
+            zookeeper=len(on_zookeeper) == len(by_node),
+            unused=unused,
+            notes=tuple(each.why for each in unused),
+        )
+    found = _Found()
+    for node, own in by_node.items():
+        there = [log for log in logs if log.node_id == node]
+        _look_for(found, settings, storage, settings.server_of(node), own, there)
+    choice = _newest(found)
+    return choice if choice.metadata is None else _with_doubt(choice, ordered)
+
+
+def _left_of_a_migration(log: _Log, on_zookeeper: Mapping[int | None, str]) -> UnusedLog:
+    why = on_zookeeper.get(log.node_id) or next(iter(on_zookeeper.values()))
+    state = None if log.metadata is None else log.metadata.migration
+    words = (
+        f"{log} is not used: {why}. It is left of a migration to KRaft that was taken back or is "
+        f"not finished{'' if state is None else f' (state {state.name})'}. No topics, no settings "
+        "and no version of Kafka are taken from it: name the topics in --topic-configs FILE. If "
+        "the broker runs with KRaft, give its --server-properties FILE, which has process.roles"
+    )
+    return UnusedLog(log.log_dir, words, stops_broker=False)
+
+
+def _look_for(
+    found: _Found,
+    settings: Settings,
+    storage: Storage,
+    server: ServerProperties | None,
+    own: Sequence[LogDir],
+    there: Sequence[_Log],
+) -> None:
+    """Find the log that one broker uses. `own`: its directories. `there`: the logs in them."""
+    named = None if server is None else server.metadata_place
+    if server is None or named is None or all(is_remote(log_dir.path) for log_dir in own):
+        found.used += there
+        return
+    key = "metadata.log.dir" if server.metadata_log_dir else "the first of log.dirs"
+    place = f"{key} in {server.file} is {named}"
+    used = _log_in(storage, named, own, there)
+    if isinstance(used, _Log):
+        found.used.append(used)
+        if used not in there and not server.metadata_log_dir:
+            found.notes.append(f"the topics and settings are those of {used.path}")
+        others = [log for log in there if log is not used]
+    elif settings.allow_other_broker or not settings.compare_log_dirs:
+        found.used += there  # copies, which lie elsewhere
+        return
+    elif there:
+        found.problems.append(f"{place}, and {used}")
+        others = list(there)
+    else:
+        if server.metadata_log_dir:
+            found.notes.append(f"{key}={named} of server.properties is ignored: {used}")
+        return
+    found.unused += [
+        UnusedLog(
+            log.log_dir,
+            f"{log} is not used: {place}. Because of it {_DOES_NOT_START}",
+            stops_broker=True,
+        )
+        for log in others
+    ]
+
+
+def _log_in(
+    storage: Storage, named: str, own: Sequence[LogDir], there: Sequence[_Log]
+) -> _Log | str:
+    """Return the metadata log in a directory that a server.properties names, or why there is none
+    of this broker.
+    """
+    if named.startswith("/"):
+        try:
+            home = storage.canonical(named)
+        except ValueError as error:  # a zero byte, or an invalid character
+            return f"it is not a path: {error}"
+    else:
+        # Only the broker knows its working directory.
+        end = f"/{os.path.normpath(named)}".replace("/..", "").replace("/./", "/")
+        [home, *more] = [d.path for d in own if d.path.endswith(end)] or [""]
+        if not home or more:
+            return "that is relative, and the given directories do not show which one it is"
+    given = next((log for log in there if log.log_dir == home), None)
+    if given is not None or not storage.exists(f"{home}/{METADATA_DIR}"):
+        return given or f"it has no {METADATA_DIR}"
+    mine = own[0].meta
+    try:
+        meta = read_meta(storage, home)
+        if (meta.cluster_id, meta.node_id) == (mine.cluster_id, mine.node_id):
+            return _read(storage, home, meta.node_id)
+    except (UsageError, OSError) as error:
+        return str(error)
+    return f"it belongs to node {meta.node_id} in cluster {meta.cluster_id}, unlike {own[0].path}"
+
+
+def _read(storage: Storage, log_dir: str, node_id: int | None) -> _Log:
+    metadata, why = None, ""
+    try:
+        unclean = not was_shut_down_cleanly(storage, log_dir)
+        metadata = read_cluster_metadata(storage, f"{log_dir}/{METADATA_DIR}", unclean=unclean)
+    except (CorruptLogError, OSError) as error:
+        why = str(error)
+    return _Log(log_dir=log_dir, node_id=node_id, metadata=metadata, error=why)
+
+
+def _newest(found: _Found) -> Choice:
+    """Choose the newest of the logs that brokers use, if that is certain."""
+    used, unused, notes = found.used, [*found.unused], [*found.notes]
+    if not used:
+        problem = "; ".join(found.problems) or None
+        return Choice(
+            problem=problem, unused=tuple(unused), notes=_all_notes(problem, unused, notes)
+        )
+    newest = max(used, key=lambda log: log.position)
+    others = [log for log in used if log is not newest]
+    problems = [*found.problems, *_doubts(newest, others)]
+    beside = {log.log_dir for log in others if _beside(log, used) is not None}
+    unused += [
+        UnusedLog(
+            log.log_dir,
+            f"{log} is not used: {other} is beside it in another directory of the broker, and "
+            f"{_DOES_NOT_START}",
+            stops_broker=True,
+        )
+        for log in others
+        if (other := _beside(log, used)) is not None
+    ]
+    of_others = [str(log) for log in others if log.log_dir not in beside]
+    if problems:
+        problem = "; ".join(problems)
+        return Choice(
+            problem=problem, unused=tuple(unused), notes=_all_notes(problem, unused, notes)
+        )
+    if of_others:
+        notes.append(
+            f"the topics and settings are those of {newest}, the newest. Not used: "
+            f"{', '.join(of_others)}"
+        )
+    return Choice(
+        metadata=newest.metadata,
+        log_dir=newest.log_dir,
+        unused=tuple(unused),
+        notes=_all_notes(None, unused, notes),
+    )
+
+
+def _doubts(newest: _Log, others: Sequence[_Log]) -> Iterator[str]:
+    """Yield why it is not certain that `newest` is the newest log, or that it can be read."""
+    if newest.metadata is None:
+        yield f"{METADATA_DIR} can't be read: {newest.error}"
+    for log in others:
+        if log.metadata is None or newest.metadata is None:
+            yield f"{log} may be newer than {newest}"
+        elif log.position < newest.position:
+            if log.metadata.end.torn is not None:
+                yield f"{log} has lost its end and may have been newer than {newest}"
+        elif not same_settings(log.metadata, newest.metadata):
+            yield f"{newest} and {log} end alike, but differ"
+
+
+def _beside(log: _Log, used: Sequence[_Log]) -> _Log | None:
+    """Return the newest log that this one's broker uses, if that is another one."""
+    newest = max((o for o in used if o.node_id == log.node_id), key=lambda other: other.position)
+    return None if newest is log else newest
+
+
+def _all_notes(
+    problem: str | None, unused: Sequence[UnusedLog], notes: Sequence[str]
+) -> tuple[str, ...]:
+    broken = (
+        ()
+        if problem is None
+        else (f"no topics or settings are known from a metadata log: {problem}",)
+    )
+    return (*notes, *(log.why for log in unused), *broken)
+
+
+def _with_doubt(choice: Choice, log_dirs: Sequence[LogDir]) -> Choice:
+    """Add a note where the last records may not have been committed."""
+    chosen = next((log_dir for log_dir in log_dirs if log_dir.path == choice.log_dir), None)
+    if chosen is None or chosen.clean_shutdown or not any(d.clean_shutdown for d in log_dirs):
+        return choice
+    note = (
+        f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may not "
+        "have been committed. The broker may start with other values of settings in them"
+    )
+    return replace(choice, notes=(*choice.notes, note))

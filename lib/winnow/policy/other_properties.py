@@ -1,0 +1,90 @@
+"""Tell a broker's `server.properties` from other properties files (docs/reference/sources.md).
+
+Most settings' names belong to several programs. A file without a broker's settings would confirm
+Kafka's defaults, which delete. So a file counts only if it says which broker it configures or where
+its logs lie, and if it is not the file of another program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from winnow.errors import UsageError
+
+OF_A_BROKER = ("node.id", "broker.id", "process.roles", "zookeeper.connect", "log.dir", "log.dirs")
+"""A broker's file has at least one of these."""
+_ALSO_OF_OLD_CLIENTS = "zookeeper.connect"
+_CLIENTS = "bootstrap.servers"
+
+_OTHER_FILES: Mapping[str, tuple[str, ...]] = {
+    "a connector's configuration": ("connector.class", "tasks.max"),
+    "a Connect worker's configuration": (
+        *("key.converter", "value.converter", "offset.storage.file.filename"),
+        *("offset.storage.topic", "config.storage.topic", "status.storage.topic"),
+    ),
+    "a configuration of MirrorMaker": ("clusters", "source.cluster.alias"),
+    "a configuration of Kafka Streams": ("application.id",),
+    "a producer's configuration": (
+        *("key.serializer", "value.serializer", "acks", "linger.ms", "enable.idempotence"),
+        *("max.in.flight.requests.per.connection", "transactional.id", "buffer.memory"),
+    ),
+    "a consumer's configuration": (
+        *("group.id", "key.deserializer", "value.deserializer", "auto.offset.reset"),
+        *("enable.auto.commit", "isolation.level", "max.poll.records"),
+    ),
+    "a configuration of ZooKeeper": ("dataDir", "clientPort", "tickTime"),
+}
+"""What a file is, and settings that only such a file has; tried in this order."""
+_LOGGING = ("log4j.", "appender.", "logger.", "rootLogger")
+_SECURITY = ("ssl.", "sasl.", "security.")
+_META_PROPERTIES = ("version", "cluster.id")
+_MOST_KEYS = 3
+
+
+def check_is_of_a_broker(own: Mapping[str, str], *, file: str) -> None:
+    """Raise UsageError unless this is a broker's file. `own`: all its keys and their values."""
+    keys = {key for key, value in own.items() if value}
+    roles = {role.strip() for role in own.get("process.roles", "").split(",")} - {""}
+    if roles and "broker" not in roles:
+        raise UsageError(
+            "the server.properties of a controller",
+            expected="that of a broker, with broker in process.roles",
+            found=f"process.roles={own['process.roles']}",
+            where=file,
+            hint="A controller has no topics, and its settings are not those of the brokers. Give "
+            "the file of the broker whose log directories these are.",
+        )
+    looks = _looks_like(keys)
+    sure = keys.intersection(OF_A_BROKER) - {_ALSO_OF_OLD_CLIENTS}
+    if keys.issuperset(_META_PROPERTIES):
+        looks = _words("the meta.properties of a log directory", _META_PROPERTIES)
+    elif _CLIENTS not in keys and (sure or (_ALSO_OF_OLD_CLIENTS in keys and looks is None)):
+        return
+    raise UsageError(
+        "this is not the server.properties of a broker",
+        expected=f"one of {', '.join(OF_A_BROKER)}, and no {_CLIENTS}",
+        found=f"a file that looks like {looks}" if looks else "none of them",
+        where=file,
+        hint="Give the file with which the broker is started.",
+    )
+
+
+def _looks_like(keys: Collection[str]) -> str | None:
+    """Return what the file looks like, with the keys that show it. None if nothing shows it."""
+    client = (_CLIENTS,) if _CLIENTS in keys else ()
+    for what, settings in _OTHER_FILES.items():
+        found = [key for key in settings if key in keys]
+        if found:
+            return _words(what, (*client, *found))
+    if client:
+        return _words("a client's configuration", client)
+    logging = sorted(key for key in keys if key.startswith(_LOGGING))
+    if logging:
+        return _words("a configuration of logging", logging)
+    if keys and all(key.startswith(_SECURITY) for key in keys):
+        return _words("a client's configuration of security", sorted(keys))
+    return None
+
+
+def _words(what: str, keys: Iterable[str]) -> str:
+    return f"{what}: {', '.join([*keys][:_MOST_KEYS])}"
