@@ -65,13 +65,13 @@ def test_file_of_another_program_is_refused_with_what_it_looks_like(text: str, l
 
 @pytest.mark.parametrize("text", ["", "log.retention.hours=-1\n", "node.id=\nlog.dirs=\n", "a b\n"])
 def test_file_that_names_no_broker_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="not the server.properties of a broker.*found none of"):
+    with pytest.raises(UsageError, match=r"not the server\.properties of a broker.*found none of"):
         parse_server_properties_file(text.encode(), file="some.properties")
 
 
 def test_settings_of_a_controller_are_not_those_of_a_broker() -> None:
     text = b"process.roles=controller\nnode.id=3000\nlog.dirs=/c\n"
-    with pytest.raises(UsageError, match="of a controller.*found process.roles=controller"):
+    with pytest.raises(UsageError, match=r"of a controller.*found process\.roles=controller"):
         parse_server_properties_file(text, file="controller.properties")
 
 

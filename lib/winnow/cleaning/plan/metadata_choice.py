@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from winnow.errors import CorruptLogError, UsageError
+from winnow.errors import FAILS_ONE_PARTITION, UsageError
 from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
 from winnow.logdir.survey import LogDir
@@ -212,7 +212,7 @@ def _read(storage: Storage, log_dir: str, node_id: int | None) -> _Log:
     try:
         unclean = not was_shut_down_cleanly(storage, log_dir)
         metadata = read_cluster_metadata(storage, f"{log_dir}/{METADATA_DIR}", unclean=unclean)
-    except (CorruptLogError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         why = str(error)
     return _Log(log_dir=log_dir, node_id=node_id, metadata=metadata, error=why)
 

@@ -190,6 +190,15 @@ class Kind(StrEnum):
         "topic's. Restore the file. kafka-storage.sh and kafka-topics.sh --describe show what "
         "it must contain.",
     )
+    METADATA_LOG = _row(
+        "metadata-log",
+        "a `__cluster_metadata-0` beside that of another log directory of the same broker",
+        "",
+        "A broker has one metadata log, in metadata.log.dir or in the first of log.dirs, and does "
+        "not start while another of its directories has one. Make sure which one the broker uses, "
+        "and move the other elsewhere. Do not delete it: if it is the newer one, it has topics "
+        "and settings that the other lacks.",
+    )
     NAME = _row(
         "name",
         "a name that keeps a broker from starting",

@@ -37,6 +37,7 @@ from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile
 from winnow.verbs.verify.metadata_log import is_metadata_log, metadata_findings
 from winnow.verbs.verify.segments import check_segment, txn_index_finding
+from winnow.verbs.verify.sources import unused_metadata_logs
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 from winnow.words import counted
 
@@ -114,16 +115,18 @@ def sweep(
         progress=progress,
     )
     findings: list[Finding] = []
+    outside, unused = unused_metadata_logs(Places(), log_dirs)
     total = Checked(partitions=len(places))
     of_places = zip(directories, read, strict=True)
-    for log_dir in checked:
+    for path, log_dir in zip(log_dirs, checked, strict=True):
         findings += log_dir.findings
+        findings += (finding for finding in outside if finding.log_dir == path)
         for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
             logs = list(map(_log_check, directory.logs, found))
             with reported(findings, place, "", Kind.UNREADABLE):
                 findings.extend(all_findings(place, directory, logs))
             total = sum((check.checked for check in logs), total)
-    notes = tuple(note for log_dir in checked for note in log_dir.notes)
+    notes = (*(note for log_dir in checked for note in log_dir.notes), *unused)
     return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
 
 

@@ -20,6 +20,8 @@ from winnow.policy.known_version import HIGHEST_LEVELS
 from winnow.policy.server_properties import ServerProperties, parse_server_properties
 from winnow.policy.sources import Settings
 from winnow.storage.local import LocalStorage
+from winnow.verbs.verify.kinds import Kind
+from winnow.verbs.verify.sources import unused_metadata_logs
 from winnow.wire.metadata_records import MigrationRecord
 
 STORAGE = LocalStorage()
@@ -156,6 +158,29 @@ def test_newest_of_two_logs_of_one_broker_counts_and_the_other_is_outside(tmp_pa
     assert "Found unexpected metadata location" in notes
     [unused] = choose_metadata(Settings(), STORAGE, surveyed([old, new])).unused
     assert (unused.log_dir, unused.stops_broker) == (str(old), True)
+
+
+def test_verify_reports_a_log_that_keeps_a_broker_from_starting(tmp_path: Path) -> None:
+    old = made(tmp_path / "a", *TOPIC, DELETE, ONE_MS)
+    new = made(tmp_path / "b", *TOPIC, COMPACT, NO_OP, NO_OP)
+    other = made(tmp_path / "c", *TOPIC, COMPACT, node=2)
+    for order in permutations([old, new, other]):
+        findings, notes = unused_metadata_logs(STORAGE, [str(path) for path in order])
+        assert [(f.kind, f.log_dir, f.file) for f in findings] == [
+            (Kind.METADATA_LOG, str(old), METADATA_DIR)
+        ]
+        assert notes == ()
+
+
+def test_verify_names_the_metadata_log_that_a_broker_with_zookeeper_does_not_use(
+    tmp_path: Path,
+) -> None:
+    path = made(tmp_path / "a", *TOPIC, DELETE, version=0)
+    findings, [note] = unused_metadata_logs(STORAGE, [str(path)])
+    assert findings == ()
+    assert f"{path}/{METADATA_DIR}" in note
+    (path / "meta.properties").write_text("version=one")
+    assert unused_metadata_logs(STORAGE, [str(path)]) == ((), ())
 
 
 def test_higher_epoch_counts_before_a_higher_offset(tmp_path: Path) -> None:
