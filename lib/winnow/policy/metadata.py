@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from winnow.logdir.metadata import ClusterMetadata
 from winnow.policy.describe import DescribedConfigs, Entry, reported_entry
 from winnow.state import ALL_BROKERS, Section, Texts, TopicIdentity
 
@@ -96,18 +95,6 @@ def metadata_settings(
     found = (*notes, *sorted(ignored[True]), *sorted(ignored[False]))
     configs = DescribedConfigs(entries=entries, notes=found)
     return MetadataSettings(log=log, topics=topics, configs=configs)
-
-
-def same_settings(one: ClusterMetadata, other: ClusterMetadata) -> bool:
-    """Return whether two logs give the same topics and settings, from whichever records."""
-    return one.topics == other.topics and _values(one) == _values(other)
-
-
-def _values(metadata: ClusterMetadata) -> dict[Section, dict[str, str]]:
-    return {
-        section: {key: value for key, (value, _) in texts.items()}
-        for section, texts in metadata.configs.items()
-    }
 
 
 def _words(section: Section) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from winnow.cleaning.plan.metadata_choice import Choice, choose_metadata
 from winnow.errors import UsageError
 from winnow.logdir.lock import holder_of
 from winnow.logdir.metadata import (
@@ -20,6 +19,7 @@ from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import ANY_VERSION, KnownVersion
+from winnow.start.metadata_choice import Choice, choose_metadata
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from winnow.cleaning.plan.metadata_choice import choose_metadata
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.policy.sources import Settings
+from winnow.start.metadata_choice import choose_metadata
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind

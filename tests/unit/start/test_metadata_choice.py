@@ -10,7 +10,6 @@ import pytest
 
 from tests.unit.logdir.metadata_logs import COMPACT, LEADER_CHANGE, batch, control, log, segment
 from tests.unit.wire.metadata_values import config, migration, no_op, partition, register, topic
-from winnow.cleaning.plan.metadata_choice import choose_metadata
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import UsageError
 from winnow.logdir.metadata import METADATA_DIR
@@ -19,6 +18,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.known_version import HIGHEST_LEVELS
 from winnow.policy.server_properties import ServerProperties, parse_server_properties
 from winnow.policy.sources import Settings
+from winnow.start.metadata_choice import choose_metadata
 from winnow.storage.local import LocalStorage
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.sources import unused_metadata_logs

@@ -8,48 +8,34 @@ version 1, but starts with version 0 and keeps it. So does every cluster that ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
-from winnow.logdir.meta import MetaProperties
-from winnow.logdir.metadata import METADATA_VERSION, ClusterMetadata
-from winnow.policy.known_version import never_with_zookeeper
 from winnow.policy.server_properties import KRAFT, ZOOKEEPER, ServerProperties
-from winnow.wire.metadata_records import MigrationRecord
 
 
 def why_on_zookeeper(
     server: ServerProperties | None,
-    metas: Sequence[MetaProperties],
-    logs: Sequence[ClusterMetadata],
+    versions: Collection[int],
+    *,
+    is_anonymous: bool,
+    has_left: bool,
 ) -> str | None:
     """Return why a broker does not use a metadata log, or may not. None if it uses one.
 
-    `server`: its server.properties, if given. `metas`: those of its log directories. `logs`: the
-    metadata logs beside them, also those of other nodes.
+    `server`: its server.properties, if given. `versions`: of `meta.properties` in its log
+    directories. `is_anonymous`: one of these files names no broker. `has_left`: a metadata log
+    proves that the broker can't be on ZooKeeper.
     """
     mode = None if server is None else server.keeps_topics_in
     if server is not None and mode == ZOOKEEPER:
         return f"{server.file} has zookeeper.connect and no process.roles"
-    versions = {meta.version for meta in metas}
-    if mode == KRAFT or 0 not in versions:
+    if mode == KRAFT or 0 not in versions or has_left:
         return None
-    if any(_has_left_zookeeper(log, meta.node_id) for log in logs for meta in metas):
-        return None
-    if any(meta.is_anonymous for meta in metas):
+    if is_anonymous:
         return "meta.properties names no broker, so nothing shows that this log is the broker's"
-    if versions != {0}:
+    if set(versions) != {0}:
         return (
             "meta.properties has version 0 in one directory of the broker and version "
             f"{max(versions)} in another, so nothing shows whether its topics are in ZooKeeper"
         )
     return "meta.properties has version 0, so the broker keeps its topics in ZooKeeper"
-
-
-def _has_left_zookeeper(log: ClusterMetadata, node_id: int | None) -> bool:
-    """Return whether a log proves that this broker can't be on ZooKeeper: the migration was
-    finished, or the broker was started with a version that has no ZooKeeper.
-    """
-    if log.migration is MigrationRecord.POST_MIGRATION:
-        return True
-    supported = {} if node_id is None else log.supported.get(node_id, {})
-    return never_with_zookeeper(supported.get(METADATA_VERSION, 0))

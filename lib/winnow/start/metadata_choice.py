@@ -15,14 +15,20 @@ from dataclasses import dataclass, field, replace
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError
 from winnow.logdir.meta import read_meta, was_shut_down_cleanly
-from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
+from winnow.logdir.metadata import (
+    METADATA_DIR,
+    METADATA_VERSION,
+    ClusterMetadata,
+    read_cluster_metadata,
+)
 from winnow.logdir.survey import LogDir
-from winnow.policy.metadata import same_settings
-from winnow.policy.metadata_use import why_on_zookeeper
+from winnow.policy.known_version import never_with_zookeeper
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
+from winnow.policy.topics_place import why_on_zookeeper
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
+from winnow.wire.metadata_records import MigrationRecord
 from winnow.words import moment
 
 _DOES_NOT_START = (
@@ -107,7 +113,7 @@ def choose_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[Log
     on_zookeeper = {
         node: why
         for node, own in by_node.items()
-        if (why := why_on_zookeeper(settings.server_of(node), [d.meta for d in own], readable))
+        if (why := _why_on_zookeeper(settings.server_of(node), own, readable)) is not None
     }
     if on_zookeeper:
         unused = tuple(_left_of_a_migration(log, on_zookeeper) for log in logs)
@@ -122,6 +128,27 @@ def choose_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[Log
         _look_for(found, settings, storage, settings.server_of(node), own, there)
     choice = _newest(found)
     return choice if choice.metadata is None else _with_doubt(choice, ordered)
+
+
+def _why_on_zookeeper(
+    server: ServerProperties | None, own: Sequence[LogDir], logs: Sequence[ClusterMetadata]
+) -> str | None:
+    return why_on_zookeeper(
+        server,
+        {log_dir.meta.version for log_dir in own},
+        is_anonymous=any(log_dir.meta.is_anonymous for log_dir in own),
+        has_left=any(has_left_zookeeper(log, own[0].meta.node_id) for log in logs),
+    )
+
+
+def has_left_zookeeper(log: ClusterMetadata, node_id: int | None) -> bool:
+    """Return whether a metadata log proves that a broker can't be on ZooKeeper: the migration was
+    finished, or the broker was started with a version that has no ZooKeeper.
+    """
+    if log.migration is MigrationRecord.POST_MIGRATION:
+        return True
+    supported = {} if node_id is None else log.supported.get(node_id, {})
+    return never_with_zookeeper(supported.get(METADATA_VERSION, 0))
 
 
 def _left_of_a_migration(log: _Log, on_zookeeper: Mapping[int | None, str]) -> UnusedLog:
@@ -268,8 +295,16 @@ def _doubts(newest: _Log, others: Sequence[_Log]) -> Iterator[str]:
         elif log.position < newest.position:
             if log.metadata.end.torn is not None:
                 yield f"{log} has lost its end and may have been newer than {newest}"
-        elif not same_settings(log.metadata, newest.metadata):
+        elif _contents(log.metadata) != _contents(newest.metadata):
             yield f"{newest} and {log} end alike, but differ"
+
+
+def _contents(metadata: ClusterMetadata) -> object:
+    """Return topics and settings, from whichever records they are."""
+    return metadata.topics, {
+        section: {key: value for key, (value, _) in texts.items()}
+        for section, texts in metadata.configs.items()
+    }
 
 
 def _beside(log: _Log, used: Sequence[_Log]) -> _Log | None:
