@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, Self, TypeVar
 
+from winnow.advice import COPY
 from winnow.words import redacted
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -108,8 +109,8 @@ def failure_of(error: Exception) -> str:
     """Return the message for an exception that failed one partition. Log an unexpected one."""
     if isinstance(error, OSError) and error.errno == errno.EIO:
         return (
-            f"the disk can't read or write: {error}. The system's log says why (`dmesg`). Copy the "
-            "partition from another replica"
+            f"the disk can't read or write: {error}. The system's log says why (`dmesg`). "
+            f"{COPY.removesuffix('.')}"
         )
     if isinstance(error, WinnowError | OSError):
         return str(error)

@@ -42,6 +42,8 @@ class TopicIdentity:
     topic_id: str
     replicas: Mapping[int, frozenset[int]]
     """The nodes that have a replica, by partition. Empty: unknown."""
+    in_sync: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Those of them that were in sync when the metadata log ended. Empty: unknown."""
 
 
 @pickled_by_fields

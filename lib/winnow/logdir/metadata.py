@@ -125,6 +125,21 @@ def read_cluster_metadata(
     )
 
 
+@dataclass(slots=True)
+class _Topic:
+    """A topic while records are applied. The mappings are those of its identity."""
+
+    name: str
+    replicas: dict[int, frozenset[int]] = field(default_factory=dict)
+    in_sync: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    def change(self, record: PartitionRecord | ReplicasRecord) -> None:
+        if record.replicas is not None:
+            self.replicas[record.partition] = frozenset(record.replicas)
+        if record.in_sync is not None:
+            self.in_sync[record.partition] = frozenset(record.in_sync)
+
+
 class _Image:
     """The state while records are applied, one after the other."""
 
@@ -133,7 +148,7 @@ class _Image:
         self.configs: dict[Section, dict[str, tuple[str, str]]] = {}
         self.features: dict[str, int] = {}
         self.supported: dict[int, Mapping[str, int]] = {}
-        self._by_id: dict[str, tuple[str, dict[int, frozenset[int]]]] = {}  # name, replicas
+        self._by_id: dict[str, _Topic] = {}
         self.migration: MigrationRecord | None = None
         self.newer: set[str] = set()
         self.transaction: list[tuple[MetadataRecord, str, str]] | None = None
@@ -178,15 +193,15 @@ class _Image:
                     raise _senseless(
                         f"topic {record.name} is created", "none of this name or id", place
                     )
-                replicas: dict[int, frozenset[int]] = {}
-                self._by_id[record.topic_id] = record.name, replicas
-                self.topics[record.name] = TopicIdentity(record.topic_id, replicas)
+                topic = _Topic(record.name)
+                self._by_id[record.topic_id] = topic
+                identity = TopicIdentity(record.topic_id, topic.replicas, topic.in_sync)
+                self.topics[record.name] = identity
             case PartitionRecord() | ReplicasRecord():
                 what = "a partition" if isinstance(record, PartitionRecord) else "a change"
-                _, replicas = self._topic(record.topic_id, what, place)
-                replicas[record.partition] = frozenset(record.replicas)
+                self._topic(record.topic_id, what, place).change(record)
             case RemoveTopicRecord():
-                name, _ = self._topic(record.topic_id, "a removal", place)
+                name = self._topic(record.topic_id, "a removal", place).name
                 del self._by_id[record.topic_id], self.topics[name]
                 self.configs.pop(("topic", name), None)
             case ConfigRecord():
@@ -198,7 +213,7 @@ class _Image:
             case MigrationRecord():
                 self.migration = record
 
-    def _topic(self, topic_id: str, what: str, place: str) -> tuple[str, dict[int, frozenset[int]]]:
+    def _topic(self, topic_id: str, what: str, place: str) -> _Topic:
         topic = self._by_id.get(topic_id)
         if topic is None:
             raise _senseless(f"{what} of topic id {topic_id}", "its creation", place)

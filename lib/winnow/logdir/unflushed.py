@@ -15,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from winnow.advice import COPY
 from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.batches import End, end_of
 from winnow.logdir.indexes.index import IndexBuilder
@@ -144,7 +145,7 @@ def overlap(directory: str, base_offset: int, next_offset: int, following: int) 
         expected=f"offsets below {following}",
         found=str(next_offset - 1),
         where=f"{directory}/{segment_file(base_offset, LOG)}",
-        hint="A broker would read records twice. Copy the partition from another replica.",
+        hint=f"A broker would read records twice. {COPY}",
     )
 
 

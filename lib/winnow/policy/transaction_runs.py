@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from winnow.advice import COPY
 from winnow.errors import CorruptLogError
 from winnow.policy.producers import Transaction
 from winnow.policy.transactions import NOTHING_CARRIED, Carried, sequence
@@ -49,9 +50,8 @@ RUN = np.dtype(
 
 _ABORT = int(ControlType.ABORT)
 _HINT = (
-    "Aborted records would come back, or committed ones would be lost. Copy the partition from "
-    "another replica, or delete the .index files of these segments and start a broker once, which "
-    "rebuilds the indexes."
+    f"Aborted records would come back, or committed ones would be lost. {COPY} Or delete the "
+    ".index files of these segments and start a broker once, which rebuilds the indexes."
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from winnow.advice import COPY
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.spool import StoredKeys
@@ -92,7 +93,7 @@ class Cutter:
                 expected=f"at most {most_records(as_rows(rows), wild, DENSEST)}",
                 found=str(int(rows[wild]["record_count"])),
                 where=f"{self.path} at byte {int(rows[wild]['position'])}",
-                hint="Copy the partition from another replica.",
+                hint=COPY,
             )
         self.batches += len(rows)
         self.records += records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from winnow.advice import COPY
 from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.indexes.txnindex import ENTRY
 from winnow.logdir.names import (
@@ -65,7 +66,7 @@ class PartitionFiles:
                     expected="version 0",
                     found=str(version),
                     where=self.path(name),
-                    hint="A broker fails here, too. Copy the partition from another replica.",
+                    hint=f"A broker fails here, too. {COPY}",
                 )
             if last_offset < base:
                 return True

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from winnow.advice import COPY
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import end_of
 from winnow.logdir.checkpoints import read_leader_epochs
@@ -145,7 +146,7 @@ class _Loader:
                 raise CorruptLogError(
                     "the offsets of a segment go back, and its index is missing",
                     where=self._files.path(name),
-                    hint="A broker fails here, too. Copy the partition from another replica.",
+                    hint=f"A broker fails here, too. {COPY}",
                 ) from None
             self._segments[base] = segment
 

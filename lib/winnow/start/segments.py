@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from winnow.advice import COPY
 from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.batches import HeaderWalk, Piece, records_of
 from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK, look_up
@@ -48,8 +49,7 @@ def recovered_batches(path: str, size: int, base_offset: int) -> Iterator[Batche
                     expected=f"offsets from {base_offset} to {base_offset + MAX_OFFSET_SPAN}",
                     found=f"{lasts.min()}..{lasts.max()}",
                     where=path,
-                    hint="A broker would split the segment when it starts. Let it do so, or copy "
-                    "the partition from another replica.",
+                    hint=f"A broker would split the segment when it starts. Let it do so. {COPY}",
                 )
             yield Batches(item, _markers(buf, item, path))
         del buf
@@ -105,7 +105,7 @@ def _markers(buf: Bytes, rows: Rows, path: str) -> dict[int, Marker]:
             expected="an ABORT or a COMMIT with the epoch of its coordinator",
             found=f"type {kinds[wrong]}, epoch {epochs[wrong]}",
             where=f"{path}, offset {chosen['base_offset'][wrong]}",
-            hint="A broker fails here, too. Copy the partition from another replica.",
+            hint=f"A broker fails here, too. {COPY}",
         )
     return markers_of(chosen, columns)
 

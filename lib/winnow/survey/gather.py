@@ -6,6 +6,7 @@ from dataclasses import astuple, dataclass, field
 
 import numpy as np
 
+from winnow.advice import COPY
 from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.policy.producers import Marker, traces
@@ -43,7 +44,7 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
         raise CorruptLogError(
             "a control batch does not match its CRC",
             where=f"{path} at byte {int(control['position'][wrong])}",
-            hint="Copy the partition from another replica.",
+            hint=COPY,
         )
     with errors_inside(path):
         parts = inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)

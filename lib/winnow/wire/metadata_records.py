@@ -34,8 +34,8 @@ from winnow.wire.fields import FieldReader, wrong
 FRAME_VERSION = 1
 UUID_SIZE = 16
 _PARTITION_VERSION = 2
-_REPLICAS = 2
-"""Tag of a field of PartitionChangeRecord."""
+_IN_SYNC, _REPLICAS = 0, 2
+"""Tags of fields of PartitionChangeRecord."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 TOPIC_RESOURCE = 2
@@ -57,15 +57,17 @@ class PartitionRecord:
     partition: int
     topic_id: str
     replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasRecord:
-    """The new replicas of a partition."""
+    """The new replicas of a partition, and the new ones in sync. None: not changed."""
 
     partition: int
     topic_id: str
-    replicas: tuple[int, ...]
+    replicas: tuple[int, ...] | None = None
+    in_sync: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +201,24 @@ def _partition(fields: FieldReader, version: int) -> PartitionRecord:
     if partition < 0:
         raise wrong("a partition id of 0 or more", str(partition))
     topic_id = _topic_id(fields)
-    known = version <= _PARTITION_VERSION
-    return PartitionRecord(partition, topic_id, fields.numbers("replicas") if known else ())
+    if version > _PARTITION_VERSION:
+        return PartitionRecord(partition, topic_id)
+    replicas = fields.numbers("replicas")
+    return PartitionRecord(partition, topic_id, replicas, fields.numbers("in-sync replicas"))
 
 
 def _partition_change(fields: FieldReader, _version: int) -> ReplicasRecord | None:
-    """Only a change of the replicas matters here."""
+    """Only a change of the replicas, or of those in sync, matters here."""
     partition, topic_id = fields.number(4, "a partition id"), _topic_id(fields)
-    changed = fields.tagged().get(_REPLICAS)
+    changed = fields.tagged()
     fields.end()
-    if changed is None:
+    replicas, in_sync = (
+        FieldReader(changed[tag]).numbers("replicas") if tag in changed else None
+        for tag in (_REPLICAS, _IN_SYNC)
+    )
+    if replicas is None and in_sync is None:
         return None
-    return ReplicasRecord(partition, topic_id, FieldReader(changed).numbers("replicas"))
+    return ReplicasRecord(partition, topic_id, replicas, in_sync)
 
 
 def _config(fields: FieldReader, _version: int) -> ConfigRecord:

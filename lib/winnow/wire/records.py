@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from winnow.advice import COPY
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
 from winnow.wire.buffers import Buffer, Rows
@@ -98,7 +99,7 @@ def crc_error(row: np.void) -> CorruptLogError:
     return CorruptLogError(
         f"a batch does not match its CRC: base offset {int(row['base_offset'])}",
         where=f"batch at byte {int(row['position'])}",
-        hint="The bytes changed after Kafka wrote them. Copy the partition from another replica.",
+        hint=f"The bytes changed after Kafka wrote them. {COPY}",
     )
 
 

@@ -46,7 +46,7 @@ def test_findings_show_place_message_and_meaning() -> None:
         "torn-tail  orders-3/00000000000000000012.log     99      1302-",
         "      7 bytes",
     ]
-    assert " ".join(" ".join(lines[9:13]).split()).startswith(Kind.CRC.meaning[:60])
+    assert " ".join(" ".join(lines[9:13]).split()).startswith(CRC.meaning[:60])
     assert (result(CRC, TORN).status, result(TORN).status) == ("damaged", "recoverable")
     assert result(TORN).exit_code == 4
 
@@ -96,7 +96,8 @@ def test_json_has_exactly_these_keys() -> None:
             "kind": "crc",
             "message": "expected a, found b",
             "damage": True,
-            "meaning": Kind.CRC.meaning,
+            "copies": "unknown",
+            "meaning": CRC.meaning,
         }
     ]
 

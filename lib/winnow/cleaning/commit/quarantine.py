@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from winnow.advice import COPY
 from winnow.cleaning.commit.commit import kept_by
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
@@ -68,7 +69,7 @@ def stage_quarantine(
     refused = CorruptLogError(
         "the active segment is damaged, and it is never rewritten",
         where=f"{listing.directory}/{segment_file(active.base_offset, LOG)}",
-        hint="Copy the partition from another replica.",
+        hint=COPY,
     )
     try:
         walk = walk_segment(listing.directory, active.base_offset, active.log_bytes)
@@ -233,6 +234,5 @@ def _check_transactions(
             f"that begins at offset {first}",
             found="none in the readable batches",
             where=state.directory,
-            hint="Without the marker the transaction would stay open forever. "
-            "Copy the partition from another replica.",
+            hint=f"Without the marker the transaction would stay open forever. {COPY}",
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, fields_of, picked, section
 from winnow.cli.text.start import harmful_starts
 from winnow.start.words import starts_to_json
-from winnow.words import counted, printable, size
+from winnow.words import counted, first_few, printable, size
 
 if TYPE_CHECKING:
     from winnow.verbs.verify.findings import Finding
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST = 20
 """Findings of one kind in one partition that get their own lines. --json has all."""
+_FEW = 5
+"""Partitions with the same meaning of a finding that are named."""
 MOST_OF_KIND = 40
 """Findings of one kind that get their own lines."""
 
@@ -41,9 +43,16 @@ def page(result: SweepResult, width: int) -> Iterator[Line]:
 
 
 def _meanings(findings: Iterable[Finding]) -> Iterator[Line]:
-    for kind in dict.fromkeys(finding.kind for finding in findings):
-        yield f"  {kind}"
-        yield Paragraph(kind.meaning)
+    """Yield each kind with what it means, for each place where it means something else."""
+    places: dict[Kind, dict[str, dict[str, None]]] = {}
+    for finding in findings:
+        where = finding.file.partition("/")[0]
+        places.setdefault(finding.kind, {}).setdefault(finding.meaning, {})[where] = None
+    for kind, meanings in places.items():
+        for meaning, names in meanings.items():
+            where = f": {printable(first_few(list(names), _FEW))}" if len(meanings) > 1 else ""
+            yield f"  {kind}{where}"
+            yield Paragraph(meaning)
 
 
 def to_json(result: SweepResult) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from winnow.advice import Copies
 from winnow.errors import WinnowError, failure_of
-from winnow.logdir.names import LOG_START_CHECKPOINT
+from winnow.logdir.names import LOG_START_CHECKPOINT, METADATA_TOPIC
 from winnow.verbs.verify.kinds import Kind
 
 
@@ -27,10 +28,13 @@ class Finding:
     kind: Kind
     message: str
     """What was expected and what was found."""
+    copies: Copies = Copies.UNKNOWN
+    """Who else has the records."""
 
     @property
     def meaning(self) -> str:
-        return self.kind.meaning
+        in_metadata_log = self.topic == METADATA_TOPIC or self.kind is Kind.METADATA
+        return self.kind.meaning_at(self.copies, in_metadata_log=in_metadata_log)
 
     @property
     def is_damage(self) -> bool:

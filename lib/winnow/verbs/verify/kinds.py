@@ -5,10 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-_REPLICA = (
-    "Copy the partition from another replica, or delete its directory so that the broker fetches "
-    "it again."
+from winnow.advice import (
+    ANY_METADATA_LOG,
+    ANY_PARTITION,
+    Copies,
+    for_metadata_log,
+    for_partition,
 )
+
 _REBUILD = (
     "Delete the .index of that segment: when a broker starts, it rebuilds all of the segment's "
     "indexes."
@@ -31,12 +35,12 @@ class Kind(StrEnum):
     """What was found in the file, in a few words."""
     byte: str
     """What the byte of such a finding points to; empty if there is none."""
-    meaning: str
-    """What it means to a user, and what to do."""
+    means: str
+    """What it means to a user, and what to do. Without what depends on the place."""
 
-    def __new__(cls, word: str, found: str, byte: str, meaning: str) -> Self:
+    def __new__(cls, word: str, found: str, byte: str, means: str) -> Self:
         kind = str.__new__(cls, word)
-        kind._value_, kind.found, kind.byte, kind.meaning = word, found, byte, meaning
+        kind._value_, kind.found, kind.byte, kind.means = word, found, byte, means
         return kind
 
     @property
@@ -44,19 +48,36 @@ class Kind(StrEnum):
         """False if a starting broker repairs it without any loss."""
         return self not in {Kind.TORN_TAIL, Kind.SNAPSHOT, Kind.LEFTOVER}
 
+    @property
+    def needs_copy(self) -> bool:
+        """Whether only another copy brings back what is lost."""
+        return self in {Kind.CRC, Kind.BATCH, Kind.OFFSETS, Kind.UNREADABLE, Kind.LEADER_EPOCHS}
+
+    @property
+    def meaning(self) -> str:
+        """What it means to a user, and what to do, wherever it is found."""
+        if self is Kind.METADATA:
+            return f"{self.means} {ANY_METADATA_LOG}"
+        return f"{self.means} {ANY_PARTITION}" if self.needs_copy else self.means
+
+    def meaning_at(self, copies: Copies, *, in_metadata_log: bool) -> str:
+        """Return what it means to a user, and what to do, in one place."""
+        if in_metadata_log and (self.needs_copy or self is Kind.METADATA):
+            return f"{self.means} {for_metadata_log(copies)}"
+        return f"{self.means} {for_partition(copies)}" if self.needs_copy else self.means
+
     CRC = _row(
         "crc",
         "the bytes of a batch do not match its CRC",
         "the batch",
-        "Bytes changed after Kafka wrote them. Consumers and the cleaner stop at this batch. "
-        f"{_REPLICA}",
+        "Bytes changed after Kafka wrote them. Consumers and the cleaner stop at this batch.",
     )
     BATCH = _row(
         "batch",
         "no batch where one must begin: an impossible size, magic or count, or a missing end. "
         "Reading continues at the next sound batch",
         "where a batch must begin",
-        f"No batch begins where one must. Nobody can read the bytes there. {_REPLICA}",
+        "No batch begins where one must. Nobody can read the bytes there.",
     )
     OFFSETS = _row(
         "offsets",
@@ -64,7 +85,7 @@ class Kind(StrEnum):
         "the batch that does not fit; it or the one before it is wrong",
         "Offsets do not ascend, so lookups and consumers miss records or get them twice. No "
         "CRC covers a base offset: a disk or a copy may have changed it, or files of two logs "
-        f"were mixed. {_REPLICA}",
+        "were mixed.",
     )
     RECORDS = _row(
         "records",
@@ -104,8 +125,7 @@ class Kind(StrEnum):
         "unreadable",
         "bytes that the system can't read, or a missing file",
         "the first batch that can't be read",
-        "The system can't read the bytes: a failing disk, permissions, or a missing file. "
-        f"{_REPLICA}",
+        "The system can't read the bytes: a failing disk, permissions, or a missing file.",
     )
     MISSING = _row(
         "missing",
@@ -158,7 +178,7 @@ class Kind(StrEnum):
         "the batch, if it is about one",
         "Followers use the leader epochs to find where to truncate their logs. With wrong "
         "epochs they keep records that others do not have. A file that can't be read takes "
-        "the whole log directory offline. Copy it from another replica.",
+        "the whole log directory offline.",
     )
     CHECKPOINT = _row(
         "checkpoint",
@@ -176,11 +196,8 @@ class Kind(StrEnum):
         "snapshot of it, or `bootstrap.checkpoint`, without its header, its footer or whole "
         "records; a `quorum-state` that can't be read",
         "",
-        "The metadata log has all topics, their ids and their settings. Never delete "
-        "__cluster_metadata-0, and do not start the broker before a copy of it lies elsewhere. "
-        "Move a damaged snapshot elsewhere if the message says that the rest has all of it. "
-        "Otherwise restore the directory from a backup, or, if the quorum has other controllers, "
-        "start this one only while they are running: it fetches what it lacks.",
+        "The metadata log, or a file beside it, is damaged. Move a damaged snapshot elsewhere if "
+        "its message says that the rest has all of it.",
     )
     PROPERTIES = _row(
         "properties",

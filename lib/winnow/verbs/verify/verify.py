@@ -26,6 +26,7 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
 from winnow.start.values import BrokerStart
 from winnow.storage.places import Places
+from winnow.verbs.verify.copies import with_copies
 from winnow.verbs.verify.directories import (
     DirectoryCheck,
     check_directory,
@@ -127,6 +128,7 @@ def sweep(
                 findings.extend(all_findings(place, directory, logs))
             total = sum((check.checked for check in logs), total)
     notes = (*(note for log_dir in checked for note in log_dir.notes), *unused)
+    findings = [*with_copies(Places(), findings, log_dirs)]
     return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
 
 

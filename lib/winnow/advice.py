@@ -1,0 +1,70 @@
+"""What to do about damaged files. It depends on who else has the records, and on what the file is:
+a copy is deleted only where another one is known to exist, and the metadata log never.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+COPY = "If another replica has it, copy the partition from there."
+"""Where nothing is known of the partition's replicas."""
+_KEEP = "keep its directory"
+_BACKUP = "restore the partition from a backup, or clean it with --on-corrupt=quarantine"
+ANY_PARTITION = (
+    f"{COPY} Only if the metadata log names other replicas, and one that is in sync leads, the "
+    "directory may be deleted while this broker is stopped: the broker fetches it again. If no "
+    f"other replica has it, {_KEEP}: {_BACKUP}."
+)
+ANY_METADATA_LOG = (
+    "Never delete __cluster_metadata-0: it has all topics, their ids and their settings. Copy it "
+    "elsewhere before a broker starts. Restore it from a backup, or, if the quorum has other "
+    "voters, start this node only while they are running: it fetches what it lacks."
+)
+
+
+class Copies(StrEnum):
+    """Who else has the records of a partition, or of the metadata log."""
+
+    UNKNOWN = "unknown"
+    NONE = "none"
+    """It has one replica; the quorum has one voter."""
+    BEHIND = "behind"
+    """There are other replicas, but none is in sync."""
+    OTHERS = "others"
+    """Other replicas are in sync; the quorum has other voters."""
+
+
+def for_partition(copies: Copies) -> str:
+    """Return how the records of a damaged partition come back."""
+    match copies:
+        case Copies.OTHERS:
+            return (
+                "Other nodes have replicas that were in sync. Copy the partition from one of them, "
+                "or, while one of them leads, stop this broker and delete the directory of the "
+                "partition: the broker then fetches it again."
+            )
+        case Copies.BEHIND:
+            return (
+                "Other nodes have replicas, but none was in sync: this one has records that they "
+                f"lack. So {_KEEP}. Copy from another replica what it has, or {_BACKUP}."
+            )
+        case Copies.NONE:
+            return f"No other node has a replica: {_KEEP}. You can {_BACKUP}."
+    return f"{COPY} If none has it, {_KEEP}: {_BACKUP}."
+
+
+def for_metadata_log(copies: Copies) -> str:
+    """Return how the records of a damaged metadata log come back."""
+    never = "Never delete __cluster_metadata-0: it has all topics, their ids and their settings."
+    match copies:
+        case Copies.OTHERS:
+            return (
+                f"{never} Copy it elsewhere. Other nodes vote in its quorum: start this node only "
+                "while they are running, and it fetches what it lacks."
+            )
+        case Copies.NONE:
+            return (
+                f"{never} This node is the only voter of its quorum, so no other node has it. Copy "
+                "it elsewhere before a broker starts, and restore it from a backup."
+            )
+    return ANY_METADATA_LOG

@@ -1,0 +1,96 @@
+"""Who else has the records of a damaged partition, as the metadata log of its node says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from winnow.advice import Copies
+from winnow.errors import FAILS_ONE_PARTITION, UsageError
+from winnow.logdir.meta import MetaProperties, read_meta
+from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
+from winnow.logdir.names import METADATA_TOPIC
+from winnow.start.metadata_log import is_only_voter
+from winnow.state import TopicIdentity
+from winnow.storage.contract import Storage
+from winnow.verbs.verify.findings import Finding
+from winnow.verbs.verify.kinds import Kind
+
+
+def with_copies(
+    storage: Storage, findings: Iterable[Finding], log_dirs: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield the findings with `copies`. The metadata logs are read at the first one that needs it.
+
+    `log_dirs`: all that were given.
+    """
+    replicas: _Replicas | None = None
+    for finding in findings:
+        if not (finding.kind.needs_copy or finding.kind is Kind.METADATA):
+            yield finding
+            continue
+        replicas = replicas or _Replicas(storage, log_dirs)
+        yield replace(finding, copies=replicas.copies_of(finding))
+
+
+class _Replicas:
+    def __init__(self, storage: Storage, log_dirs: Sequence[str]) -> None:
+        self._storage = storage
+        self._metas = {path: _meta(storage, path) for path in log_dirs}
+        self._known: dict[str, ClusterMetadata | None] = {}
+
+    def copies_of(self, finding: Finding) -> Copies:
+        meta = self._metas.get(finding.log_dir)
+        if meta is None or not meta.version:  # ZooKeeper knows, and no file
+            return Copies.UNKNOWN
+        if finding.kind is Kind.METADATA or finding.topic == METADATA_TOPIC:
+            directory = f"{finding.log_dir}/{METADATA_DIR}"
+            alone = is_only_voter(self._storage, directory, meta.node_id)
+            return Copies.UNKNOWN if alone is None else Copies.NONE if alone else Copies.OTHERS
+        if finding.topic is None or finding.partition is None:
+            return Copies.UNKNOWN
+        metadata = self._metadata_of(meta)
+        topic = None if metadata is None else metadata.topics.get(finding.topic)
+        return Copies.UNKNOWN if topic is None else _copies(topic, finding.partition, meta.node_id)
+
+    def _metadata_of(self, meta: MetaProperties) -> ClusterMetadata | None:
+        """Return the state of the metadata log of this node, None if there is not exactly one that
+        can be read.
+        """
+        own = [
+            path
+            for path, other in self._metas.items()
+            if other == meta and self._storage.exists(f"{path}/{METADATA_DIR}")
+        ]
+        if len(own) != 1:
+            return None
+        if own[0] not in self._known:
+            self._known[own[0]] = _read(self._storage, f"{own[0]}/{METADATA_DIR}")
+        return self._known[own[0]]
+
+
+def _copies(topic: TopicIdentity, partition: int, node_id: int | None) -> Copies:
+    nodes, in_sync = topic.replicas.get(partition), topic.in_sync.get(partition)
+    if not nodes or node_id not in nodes:
+        return Copies.UNKNOWN
+    if len(nodes) == 1:
+        return Copies.NONE
+    if not in_sync:
+        return Copies.UNKNOWN
+    return Copies.OTHERS if in_sync - {node_id} else Copies.BEHIND
+
+
+def _meta(storage: Storage, path: str) -> MetaProperties | None:
+    try:
+        return read_meta(storage, path)
+    except UsageError:
+        return None  # a finding of its own
+    except FAILS_ONE_PARTITION:
+        return None
+
+
+def _read(storage: Storage, directory: str) -> ClusterMetadata | None:
+    try:
+        return read_cluster_metadata(storage, directory, unclean=True)
+    except FAILS_ONE_PARTITION:
+        return None
