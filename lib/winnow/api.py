@@ -12,7 +12,7 @@ result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_0
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,6 @@ from winnow.cleaning.request import LookOptions, Request, RunOptions, new_run_id
 from winnow.cleaning.result import RunResult
 from winnow.cleaning.run import opened
 from winnow.clock import now_ms
-from winnow.errors import WinnowError
 from winnow.ledger.append import append, recorded
 from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.rows import cleaning, erasure, who
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from winnow.ledger.history import read_history as history
     from winnow.ledger.history import read_ledger as ledger_table
     from winnow.recovery.runs.run import recover_log_dirs as recover
-    from winnow.start.values import BrokerStart
     from winnow.verbs.compare.values import CompareResult
     from winnow.verbs.doctor.values import Diagnosis
     from winnow.verbs.erase.values import EraseResult
@@ -186,6 +184,7 @@ def erase(
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415
     from winnow.verbs.erase.key_hashes import hash_keys  # noqa: PLC0415
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
+    from winnow.verbs.starts import starts_of  # noqa: PLC0415
 
     progress, ledger = options.get("progress") or Silence(), options.get("ledger")
     dry_run = options.get("dry_run", False)
@@ -206,7 +205,9 @@ def erase(
         with cancelling_jobs(spark.sparkContext, known.stop):
             without_clock = replace(known, now=NO_CLOCK)
             result = erase_from(spark, dirs, without_clock, different, run_id=new_run_id())
-        starts = _starts_of(spark, [d.path for d in dirs], known.settings, known.wants, progress)
+        starts = starts_of(
+            spark.sparkContext, dirs, known.settings, wanted=known.wants, progress=progress
+        )
         result = replace(result, notes=(*notes, *result.notes), starts=starts)
     if dry_run or (ledger is None and certificate is None):
         return result
@@ -312,6 +313,7 @@ def verify(
     (`max.decompressed.message.bytes`). Raises UsageError for a directory that is not a Kafka log
     directory, and LogDirInUseError if a broker is running on it.
     """
+    from winnow.verbs.starts import starts_beneath  # noqa: PLC0415
     from winnow.verbs.verify.verify import sweep  # noqa: PLC0415
 
     progress = progress or Silence()
@@ -324,30 +326,7 @@ def verify(
             progress=progress,
         )
         wanted = partial(is_wanted, globs=topics)
-        return replace(swept, starts=_starts_of(spark, found, Settings(), wanted, progress))
-
-
-def _starts_of(
-    spark: WithContext,
-    paths: Sequence[str],
-    settings: Settings,
-    wanted: Callable[[str], bool],
-    progress: Progress,
-) -> tuple[BrokerStart, ...]:
-    """Return what the brokers do when they start now. Nothing for directories that can only be
-    read, such as parts of a log directory.
-    """
-    from winnow.cleaning.plan.settings import with_metadata  # noqa: PLC0415
-    from winnow.start.broker import expected_starts  # noqa: PLC0415
-
-    try:
-        dirs = survey_log_dirs(Places(), paths)
-    except WinnowError:
-        return ()
-    settings, _ = with_metadata(settings, Places(), dirs)
-    return expected_starts(
-        spark.sparkContext, dirs, settings, now=now_ms(), wanted=wanted, progress=progress
-    )
+        return replace(swept, starts=starts_beneath(spark.sparkContext, found, wanted, progress))
 
 
 @checked

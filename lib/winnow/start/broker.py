@@ -30,6 +30,7 @@ from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
+from winnow.start.metadata_choice import choose_metadata
 from winnow.start.metadata_log import start_of_metadata_log
 from winnow.start.small_files import checkpoint_problem
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
@@ -89,15 +90,14 @@ def _expected_start(
 ) -> BrokerStart:
     storage = Places()
     fate, reasons, topics, home = Fate.LOADS, list[str](), _LOADED_BEFORE_TOPICS, None
-    if any(log_dir.meta.version > 0 for log_dir in log_dirs):
-        home, problem = _metadata_home(storage, log_dirs, settings, node_id)
-        if problem is not None:
-            fate = Fate.STOPS
-            reasons.append(problem)
-        elif home is not None:
-            metadata = start_of_metadata_log(storage, home, node_id=node_id, now=now)
-            fate, topics = metadata.fate, metadata.topics
-            reasons += [metadata.reason] if metadata.reason else []
+    home, problem = _metadata_home(storage, log_dirs, settings, node_id)
+    if problem is not None:
+        fate = Fate.STOPS
+        reasons.append(problem)
+    elif home is not None:
+        metadata = start_of_metadata_log(storage, home, node_id=node_id, now=now)
+        fate, topics = metadata.fate, metadata.topics
+        reasons += [metadata.reason] if metadata.reason else []
     logs = [log for log_dir in log_dirs for log in logs_to_load(storage, log_dir, settings, now)]
     if doubled := _doubled(logs):
         fate = Fate.STOPS
@@ -128,22 +128,22 @@ def _expected_start(
 def _metadata_home(
     storage: Storage, log_dirs: Sequence[LogDir], settings: Settings, node_id: int | None
 ) -> tuple[str | None, str | None]:
-    """Return the log directory with the metadata log that the broker uses, None if that is unknown;
-    and why it would not start with what it finds, if that is so (`KafkaRaftServer`).
+    """Return the log directory with the metadata log that the broker uses, None if it uses none or
+    that is unknown; and why it does not start with what it finds, if that is so.
     """
     having = [one.path for one in log_dirs if storage.exists(f"{one.path}/{METADATA_DIR}")]
+    old = any(one.meta.version == 0 for one in log_dirs)
     server = settings.server_of(node_id)
-    named = None if server is None else server.metadata_log_dir or (*server.log_dirs, None)[0]
+    named = None if server is None else server.metadata_place
     home = None if named is None or not named.startswith("/") else storage.canonical(named)
-    if home is None and len(having) > 1:
-        words = f"{counted(len(having), 'log directory')} of one node have a {METADATA_DIR}: "
-        return None, f"{words}{', '.join(having)}. A broker starts only if one has it"
-    others = [path for path in having if home not in {None, path}]
-    if others:
-        return home, (
-            f"{others[0]} has a {METADATA_DIR}, but metadata.log.dir is {home}: "
-            '"Found unexpected metadata location"'
-        )
+    if old and not having:
+        return None, None  # with ZooKeeper
+    if old or len(having) > 1 or not {home, *having} <= {home, None}:
+        choice = choose_metadata(settings, storage, log_dirs)
+        if choice.zookeeper:
+            return None, None
+        stopped = next((unused.why for unused in choice.unused if unused.stops_broker), None)
+        return choice.log_dir or home or having[0], stopped
     return home or next(iter(having), None), None
 
 

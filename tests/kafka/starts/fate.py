@@ -34,7 +34,8 @@ DECISIVE = re.compile(
 )
 NOISE = re.compile(
     r"AppInfo|ConnectionQuotas|NetworkClient|BrokerToController|NodeToController|StaleBroker|"
-    r"STALE_BROKER|slow controller event|ExpirationReaper|PartitionChangeBuilder|UNCLEAN partition|lastKnownElr"
+    r"STALE_BROKER|slow controller event|ExpirationReaper|PartitionChangeBuilder|"
+    r"UNCLEAN partition|lastKnownElr"
 )
 MOST_LINES, MOST_CHARACTERS = 8, 320
 

@@ -1,4 +1,4 @@
-"""What Winnow says of a state, in the words of the comparison: the one place that knows how to ask."""
+"""What Winnow says of a state, in the words of the comparison: the only place that asks."""
 
 from __future__ import annotations
 
