@@ -1,4 +1,4 @@
-"""Who else has the records of a damaged partition, as the metadata log of its node says."""
+"""Who else has the records of a damaged partition, as the metadata log that counts says."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from winnow.advice import Copies
-from winnow.errors import FAILS_ONE_PARTITION, UsageError
-from winnow.logdir.meta import MetaProperties, read_meta
-from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
+from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import METADATA_TOPIC
 from winnow.start.metadata_log import is_only_voter
 from winnow.state import TopicIdentity
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.findings import Finding
 from winnow.verbs.verify.kinds import Kind
+from winnow.verbs.verify.sources import choice_of, log_dirs_of
 
 
 def with_copies(
@@ -34,10 +33,11 @@ def with_copies(
 
 
 class _Replicas:
-    def __init__(self, storage: Storage, log_dirs: Sequence[str]) -> None:
+    def __init__(self, storage: Storage, paths: Sequence[str]) -> None:
         self._storage = storage
-        self._metas = {path: _meta(storage, path) for path in log_dirs}
-        self._known: dict[str, ClusterMetadata | None] = {}
+        log_dirs = log_dirs_of(storage, paths)
+        self._metas = {log_dir.path: log_dir.meta for log_dir in log_dirs}
+        self._metadata = choice_of(storage, log_dirs).metadata
 
     def copies_of(self, finding: Finding) -> Copies:
         meta = self._metas.get(finding.log_dir)
@@ -49,24 +49,8 @@ class _Replicas:
             return Copies.UNKNOWN if alone is None else Copies.NONE if alone else Copies.OTHERS
         if finding.topic is None or finding.partition is None:
             return Copies.UNKNOWN
-        metadata = self._metadata_of(meta)
-        topic = None if metadata is None else metadata.topics.get(finding.topic)
+        topic = None if self._metadata is None else self._metadata.topics.get(finding.topic)
         return Copies.UNKNOWN if topic is None else _copies(topic, finding.partition, meta.node_id)
-
-    def _metadata_of(self, meta: MetaProperties) -> ClusterMetadata | None:
-        """Return the state of the metadata log of this node, None if there is not exactly one that
-        can be read.
-        """
-        own = [
-            path
-            for path, other in self._metas.items()
-            if other == meta and self._storage.exists(f"{path}/{METADATA_DIR}")
-        ]
-        if len(own) != 1:
-            return None
-        if own[0] not in self._known:
-            self._known[own[0]] = _read(self._storage, f"{own[0]}/{METADATA_DIR}")
-        return self._known[own[0]]
 
 
 def _copies(topic: TopicIdentity, partition: int, node_id: int | None) -> Copies:
@@ -78,19 +62,3 @@ def _copies(topic: TopicIdentity, partition: int, node_id: int | None) -> Copies
     if not in_sync:
         return Copies.UNKNOWN
     return Copies.OTHERS if in_sync - {node_id} else Copies.BEHIND
-
-
-def _meta(storage: Storage, path: str) -> MetaProperties | None:
-    try:
-        return read_meta(storage, path)
-    except UsageError:
-        return None  # a finding of its own
-    except FAILS_ONE_PARTITION:
-        return None
-
-
-def _read(storage: Storage, directory: str) -> ClusterMetadata | None:
-    try:
-        return read_cluster_metadata(storage, directory, unclean=True)
-    except FAILS_ONE_PARTITION:
-        return None

@@ -10,7 +10,7 @@ from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.policy.sources import Settings
-from winnow.start.metadata_choice import choose_metadata
+from winnow.start.metadata_choice import Choice, choose_metadata
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
@@ -22,6 +22,22 @@ def unused_metadata_logs(
     """Return findings for metadata logs that keep a broker from starting, and notes about the
     others that no broker uses.
     """
+    unused = choice_of(storage, log_dirs_of(storage, paths)).unused
+    findings = tuple(
+        Scope(log.log_dir).finding(Kind.METADATA_LOG, METADATA_DIR, log.why)
+        for log in unused
+        if log.stops_broker
+    )
+    return findings, tuple(log.why for log in unused if not log.stops_broker)
+
+
+def choice_of(storage: Storage, log_dirs: Sequence[LogDir]) -> Choice:
+    """Return which metadata log the brokers use, without a server.properties."""
+    return choose_metadata(Settings(), storage, log_dirs)
+
+
+def log_dirs_of(storage: Storage, paths: Sequence[str]) -> list[LogDir]:
+    """Return the log directories whose meta.properties can be read, without their partitions."""
     log_dirs = []
     for path in paths:
         # A meta.properties that can't be read is a finding of its own.
@@ -37,10 +53,4 @@ def unused_metadata_logs(
                     error=None,
                 )
             )
-    unused = choose_metadata(Settings(), storage, log_dirs).unused
-    findings = tuple(
-        Scope(log.log_dir).finding(Kind.METADATA_LOG, METADATA_DIR, log.why)
-        for log in unused
-        if log.stops_broker
-    )
-    return findings, tuple(log.why for log in unused if not log.stops_broker)
+    return log_dirs
