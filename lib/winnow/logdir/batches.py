@@ -14,7 +14,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import Storage
-from winnow.storage.segment_io import load, release
+from winnow.storage.segment_io import load, map_range, release
 from winnow.wire.batch import (
     BATCH,
     FRAME,
@@ -23,6 +23,7 @@ from winnow.wire.batch import (
     MAGIC_AT,
     MAX_MAGIC,
     MAX_OFFSET_SPAN,
+    NO_TIMESTAMP,
     RECORD_OVERHEAD_V0,
     RECORD_OVERHEAD_V1,
 )
@@ -101,6 +102,17 @@ class HeaderWalk:
         if self.status not in (WalkStatus.FULL, WalkStatus.END):
             least = self.least_offset
             raise describe(self.status, self._buf, self.end, least_offset=least, file_name=path)
+
+
+def largest_timestamp(path: str, log_bytes: int, base_offset: int) -> int:
+    """Return the largest maxTimestamp of the batches of a `.log`, -1 if it has none. Raises
+    CorruptLogError if it has bytes that are no batch.
+    """
+    with map_range(path, 0, log_bytes, gradually=True) as buf:
+        walk = HeaderWalk(buf, base_offset, gradually=True, passes=True)
+        largest = [int(rows["max_timestamp"].max()) for rows in walk.whole(path)]
+        del buf, walk
+    return max(largest, default=NO_TIMESTAMP)
 
 
 def _load_and_walk(buf: Bytes, at: int, least: int, rows: Rows) -> tuple[int, int, WalkStatus]:

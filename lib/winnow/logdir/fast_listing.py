@@ -176,6 +176,8 @@ def indexes_are_sound(
             if timestamp <= before or offset < least_offset or offset >= end:
                 return False
             least_offset = offset
+        if timestamp == 0 and least_offset == base:  # perhaps zeros that were never cut
+            return False
         last_timestamps[segment] = timestamp
     return True
 

@@ -8,12 +8,19 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.batches import largest_timestamp
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.commit.lost import lost_error, lost_segments
 from winnow.logdir.earlier_listing import EarlierListing
 from winnow.logdir.files import difference, segment_of
-from winnow.logdir.indexes.index import decode_offset_index, last_timestamp_of
+from winnow.logdir.indexes.index import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    decode_offset_index,
+    last_timestamp_of,
+    written_entries,
+)
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
@@ -41,6 +48,7 @@ from winnow.wire.batch import (
 
 _READ_WHOLE = (INDEX, TIMEINDEX, LEADER_EPOCHS)
 """Ends of the names of files that are read whole."""
+_ENTRY_SIZES = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}
 _MAX_TIMESTAMPS_AT = {1: 18, MAX_MAGIC: MAX_TIMESTAMP_AT}
 """By magic. In a v1 record it follows offset, length, CRC, magic and attributes (S2.1)."""
 
@@ -225,12 +233,16 @@ def _segment(
                     "the indexes that go with it.",
                 )
             data = storage.read_bytes(path) if name in files else b""
+            written = written_entries(data, _ENTRY_SIZES[suffix])
             if suffix == INDEX:
                 decode_offset_index(
-                    data, path, base_offset=base, log_bytes=log.size, end_offset=end_offset
+                    written, path, base_offset=base, log_bytes=log.size, end_offset=end_offset
                 )
-            else:
-                last_timestamp = last_timestamp_of(data, path, base, end_offset)
+                continue
+            last_timestamp = last_timestamp_of(written, path, base, end_offset)
+            if len(written) < len(data):
+                # The index was never cut, so its last entry is missing, too.
+                last_timestamp = largest_timestamp(f"{directory}/{log.name}", log.size, base)
     head = storage.read_range(f"{directory}/{log.name}", 0, HEADER_V2_SIZE)
     first = first_max_timestamp(head)
     return segment_of(

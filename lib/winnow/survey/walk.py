@@ -17,6 +17,7 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.indexes.checks import check_offset_index
+from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, written_entries
 from winnow.logdir.indexes.txnindex import unflushed_txn_entries
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
 from winnow.pickling import pickled_by_fields
@@ -211,7 +212,7 @@ def _check_index(
             )
         return
     every = np.concatenate([whole(some) for some in (np.empty(0, _INDEXED), *batches)])
-    data = storage.read_bytes(path)
+    data = written_entries(storage.read_bytes(path), OFFSET_ENTRY_SIZE)
     check_offset_index(
         data, path, every.view(_INDEXED), base_offset=base_offset, log_bytes=log_bytes
     )

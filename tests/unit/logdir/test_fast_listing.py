@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.crash import logs
 from winnow.logdir.fast_listing import list_sound
+from winnow.logdir.indexes.index import written_entries
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.storage.io_counters import MOVED
 from winnow.storage.local import LocalStorage
@@ -190,8 +191,12 @@ def test_both_listings_agree_on_any_index_content(
     files["timeindex"].write_bytes(
         b"".join(struct.pack(">qi", *entry) for entry in times) + tail[1:]
     )
+    never_cut = any(
+        written_entries(data := path.read_bytes(), 8 if suffix == "index" else 12) != data
+        for suffix, path in files.items()
+    )
     sound, listing = both(directory)
-    assert (sound is None) == bool(listing.problems)
+    assert (sound is None) == (never_cut or bool(listing.problems))
     for suffix, path in files.items():
         path.write_bytes(before[suffix])
 

@@ -4,6 +4,7 @@ S8.3.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.crash import logs
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import SegmentListing, resolve
 from winnow.logdir.survey import Checkpoints
+from winnow.survey.walk import walk_segment
 
 SEGMENTS = {
     0: [logs.record(o, o) for o in range(3)],
@@ -79,12 +81,6 @@ def test_case_81_empty_active_segment_may_have_only_its_log(root: Path) -> None:
     assert listing.segments[-1].index_bytes is None
 
 
-def test_preallocated_index_is_a_problem(root: Path) -> None:
-    with (root / "t-0" / "00000000000000000003.index").open("ab") as file:
-        file.write(bytes(80))
-    assert "invalid index entry" in _problem(logs.listing_of(root))
-
-
 def test_entry_beyond_the_next_segment_is_a_problem(root: Path) -> None:
     path = root / "t-0" / "00000000000000000000.timeindex"
     path.write_bytes(path.read_bytes()[:8] + (3).to_bytes(4))
@@ -128,3 +124,50 @@ def test_end_below_the_active_segment_is_refused(root: Path) -> None:
 def test_directory_without_a_segment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError, match="without a segment"):
         _resolve(logs.make_log(tmp_path / "log", {}, end=0, checkpoints={}), log_end_offset=0)
+
+
+@pytest.mark.parametrize("base", [0, 3, 6])
+@pytest.mark.parametrize("size", [12, 24, 1000, 120_000])
+@pytest.mark.parametrize("written", [False, True])
+def test_time_index_that_was_never_cut_does_not_tell_the_largest_timestamp(
+    root: Path, base: int, size: int, *, written: bool
+) -> None:
+    """To a broker the last entry would be of 1970. The log tells the truth."""
+    before = logs.listing_of(root)
+    path = root / "t-0" / f"{base:020d}.timeindex"
+    path.write_bytes((path.read_bytes()[:-12] if written else b"") + bytes(size))
+    listing = logs.listing_of(root)
+    assert listing.problems == ()
+    assert [one.last_timeindex_timestamp for one in listing.segments] == [
+        one.last_timeindex_timestamp for one in before.segments
+    ]
+
+
+def test_records_of_1970_have_that_time(root: Path) -> None:
+    records = [replace(one, timestamp=0) for one in SEGMENTS[3]]
+    for suffix, data in logs.segment_bytes(3, records).items():
+        (root / "t-0" / f"{3:020d}{suffix}").write_bytes(data)
+    assert (root / "t-0" / f"{3:020d}.timeindex").read_bytes() == bytes(12)
+    assert logs.listing_of(root).segments[1].last_timeindex_timestamp == 0
+
+
+def test_log_that_must_tell_the_timestamp_and_is_damaged_is_a_problem(root: Path) -> None:
+    (root / "t-0" / f"{3:020d}.timeindex").write_bytes(bytes(120))
+    log = root / "t-0" / f"{3:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    [problem] = logs.listing_of(root).problems
+    assert str(log) in str(problem)
+
+
+@pytest.mark.parametrize("base", [0, 3, 6])
+@pytest.mark.parametrize("size", [8, 16, 1000, 120_000])
+@pytest.mark.parametrize("written", [False, True])
+def test_offset_index_that_was_never_cut_has_the_entries_before_the_zeros(
+    root: Path, base: int, size: int, *, written: bool
+) -> None:
+    path = root / "t-0" / f"{base:020d}.index"
+    path.write_bytes((path.read_bytes() if written else b"") + bytes(size))
+    assert logs.listing_of(root).problems == ()
+    length = (root / "t-0" / f"{base:020d}.log").stat().st_size
+    walk = walk_segment(f"{root}/t-0", base, length, check_index=True)
+    assert walk.next_offset == base + len(SEGMENTS[base])

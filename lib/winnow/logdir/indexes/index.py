@@ -36,8 +36,8 @@ def decode_offset_index(
 ) -> Array:
     """Return all entries of a `.index` file as OFFSET_ENTRY rows.
 
-    A broker trusts every byte of it (S8.5), so a tail that cannot be entries is an error, such as
-    the zeros that a crash leaves in a preallocated index. Raises CorruptLogError unless the size is
+    A broker trusts every byte of it (S8.5), so a tail that cannot be entries is an error. The
+    caller removes preallocated zeros (`written_entries`). Raises CorruptLogError unless the size is
     a multiple of 8, offsets and positions ascend strictly, positions lie in (0, log_bytes) and
     offsets in [base_offset, end_offset).
     """
@@ -87,6 +87,15 @@ def without_preallocated(data: bytes, entry_size: int) -> bytes:
     kept = len(data.rstrip(b"\0"))
     kept += -kept % entry_size
     return data[:kept] if kept < len(data) else data
+
+
+def written_entries(data: bytes, entry_size: int) -> bytes:
+    """Return an index without preallocated zeros: empty if nothing was ever written.
+
+    A broker leaves them if it fails to cut an index when it closes a segment. It then takes the
+    last zeros for an entry: of the base offset at position 0, or of a largest timestamp in 1970.
+    """
+    return without_preallocated(data, entry_size) if data.rstrip(b"\0") else b""
 
 
 def _entries(
