@@ -160,6 +160,14 @@ class PartitionState:
     """After an unclean shutdown: the part of `log_bytes` behind the last whole batch, which a
     starting broker will cut off (`winnow.logdir.unflushed`).
     """
+    lost_high_watermark: str | None = None
+    """Why there is no high watermark although there are records: what the checkpoint lacks. The
+    log start offset counts as the high watermark then. None: the high watermark is known.
+    """
+    future: tuple[tuple[int, int], ...] = ()
+    """Of segments with a timestamp in the future: base offset, and the offset of that record. Known
+    only where such a segment keeps others.
+    """
     recovered: Recovered | None = None
     """Set if the log was read from the recovery point on after an unclean shutdown (S8.2). The
     segments, their `log_bytes` and the offsets are then those of the log that a broker recovers.
@@ -173,6 +181,10 @@ class PartitionState:
     @property
     def active(self) -> Segment:
         return self.segments[-1]
+
+    def future_offset(self, segment: Segment) -> int | None:
+        """Return the offset of the record with the segment's timestamp in the future, if known."""
+        return dict(self.future).get(segment.base_offset)
 
     @property
     def log_bytes(self) -> int:

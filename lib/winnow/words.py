@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _STEP = 1024
+_400_YEARS_MS = 146_097 * 86_400_000
+"""The calendar repeats."""
+_LAST_DATED_MS = 253_402_300_800_000
+"""The year 10,000."""
 _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _SECONDS = 10
 _URL = re.compile(r"""(?<=[A-Za-z0-9+.-])://[^\s"'<>]*""")
@@ -97,6 +101,14 @@ def first_few(names: Sequence[str], most: int) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 segment`, `3 segments`, `2,000 segments`."""
     return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def dated(ms: int) -> str:
+    """Like `iso`, also outside the calendar, as Java does: `+292277026-08-17T07:12:55.806Z`."""
+    cycles = 0 if 0 <= ms < _LAST_DATED_MS else ms // _400_YEARS_MS
+    inside = iso(ms - cycles * _400_YEARS_MS)
+    year = int(inside[:4]) + 400 * cycles
+    return inside if not cycles else f"{'+' if year > 9999 else ''}{year:04d}{inside[4:]}"
 
 
 def instant(ms: int) -> str:

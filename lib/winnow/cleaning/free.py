@@ -21,7 +21,13 @@ from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import delete_segments, follow_log_start
 from winnow.policy.free import file_bytes, oldest_first
-from winnow.policy.retention import checkpoint_entries
+from winnow.policy.retention import (
+    all_committed,
+    blocked_at,
+    checkpoint_entries,
+    deletable,
+    retention_plan,
+)
 from winnow.runtime.failure import failure
 from winnow.words import counted, size
 
@@ -116,7 +122,7 @@ def _follow(
     return report.done(item, request, after, plan, duration_ms=deleted + ms_since(began))
 
 
-def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
+def what_is_short(prepared: Sequence[Prepared], *, short: int, now: int) -> str:
     """Return the message of a run that may not free enough: the largest topics, and what helps."""
     held: Counter[str] = Counter()
     policies: dict[str, str] = {}
@@ -132,9 +138,50 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
         f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(3)
     )
     return (
-        f"--free-at-least: {size(short)} ({short} bytes) short. The topics' retention settings "
-        f"allow nothing more to be deleted. The largest topics are {most or 'none'}. "
-        "Shorter retention frees more, for example --topic-set 'TOPIC:retention.ms=3600000' for a "
-        "topic whose cleanup.policy has delete. A compacted topic shrinks only by a `clean`, which "
-        "needs some space"
+        f"--free-at-least: {size(short)} ({short} bytes) short. {_why_no_more(prepared, now)}The "
+        f"largest topics are {most or 'none'}. {_SHORTER if _frees_more(prepared) else ''}A "
+        "compacted topic shrinks only by a `clean`, which needs some space"
     )
+
+
+_SHORTER = (
+    "Shorter retention frees more, for example --topic-set 'TOPIC:retention.ms=3600000' for a "
+    "topic whose cleanup.policy has delete. "
+)
+
+
+def _frees_more(prepared: Sequence[Prepared]) -> bool:
+    """Return whether shorter retention would let more segments be deleted."""
+    return any(
+        item.config.cleanup_delete and deletable(item.state) > len(item.plan.deleted)
+        for item in _works(prepared).values()
+    )
+
+
+def _why_no_more(prepared: Sequence[Prepared], now: int) -> str:
+    """Return sentences: what keeps the rest, if that is not the settings."""
+    lost, future = [], []
+    for item in _works(prepared).values():
+        if item.state.lost_high_watermark is not None:
+            plan = retention_plan(all_committed(item.state), item.config, now)
+            if plan is not None:
+                lost.append(plan.deleted_bytes)
+        blocking = blocked_at(item.state, item.config, now, first=len(item.plan.deleted))
+        if blocking is not None:
+            future.append(blocking.kept_bytes)
+    words = ""
+    if lost:
+        words += (
+            f"Lost high watermarks keep {size(sum(lost))} in {counted(len(lost), 'partition')}, "
+            "whatever the settings: start the broker, which raises them, and see `doctor`. "
+        )
+    if future:
+        words += (
+            f"Timestamps in the future keep {size(sum(future))} in "
+            f"{counted(len(future), 'partition')}: see `doctor`. "
+        )
+    left_alone = sum(isinstance(item, LeftAlone) for item in prepared)
+    if left_alone:
+        many = counted(left_alone, "partition")
+        words += f"{many} can't be worked on in their current state. "
+    return words or "The topics' retention settings allow nothing more to be deleted. "

@@ -101,7 +101,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         short = None
         if freeing is not None:
             short = max(0, freeing - freed_bytes(prepared, done.partitions))
-            notes += (what_is_short(prepared, short=short),) if short else ()
+            notes += (what_is_short(prepared, short=short, now=request.now),) if short else ()
     return RunResult(
         run_id=request.run_id,
         verb="clean" if request.touch else "plan",

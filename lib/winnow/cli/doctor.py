@@ -23,6 +23,7 @@ from winnow.cli.out import (
     tell_notes,
     version_keys,
 )
+from winnow.cli.text import held
 from winnow.cli.text.alike import alike
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.start import start_section
@@ -31,7 +32,7 @@ from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, first_few, instant, moment, roughly, size
 
 if TYPE_CHECKING:
-    from winnow.verbs.doctor.values import Census, Diagnosis, Overdue
+    from winnow.verbs.doctor.values import Census, Diagnosis, Overdue, Trouble
 
 
 _SHOWN = 8
@@ -101,10 +102,13 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     yield Paragraph(by_the_rules(found.kafka), indent=2)
     yield from listed("What happened", _happened(found))
     yield from start_section(found.starts)
+    damaged = [trouble for trouble in found.troubles if trouble.error is not None]
+    yield from listed("Damaged, or failed", _grouped(damaged))
     yield from section("What can be freed", _gains(found))
     yield from listed(
         "Overdue for compaction", (_overdue_line(found.now, o) for o in found.overdue)
     )
+    yield from held.sections(found)
     if found.dead_cleaner:
         yield item(f"Is the cleaner dead? {found.dead_cleaner}", "yellow")
     yield from listed(
@@ -119,14 +123,8 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
         "Cleaner entries in the wrong log directory",
         (f"{m.topic}-{m.partition}: {m.words}" for m in found.misplaced),
     )
-    # Group partitions by what is wrong. A cause that affects a whole directory is shown once.
-    groups = alike(
-        (t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in found.troubles
-    )
-    yield from listed(
-        "Can't be cleaned in their current state",
-        (f"{first_few(group.names, _FEW)}: {group.words('--json')}" for group in groups),
-    )
+    troubles = [trouble for trouble in found.troubles if trouble.error is None]
+    yield from listed("Can't be cleaned in their current state", _grouped(troubles))
     yield from listed(
         "Topics by bytes",
         (
@@ -140,6 +138,12 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     yield from section("What to run next", _advice(found, request))
     if found.starts:
         yield f"  {_last(found)}"
+
+
+def _grouped(troubles: Iterable[Trouble]) -> Iterator[str]:
+    """Group partitions by what is wrong. A cause of a whole directory is shown once."""
+    groups = alike((t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in troubles)
+    return (f"{first_few(group.names, _FEW)}: {group.words('--json')}" for group in groups)
 
 
 def _gains(found: Diagnosis) -> Iterator[Line]:
@@ -156,7 +160,7 @@ def _gains(found: Diagnosis) -> Iterator[Line]:
         many = counted(found.short_of_space, "partition")
         yield f"  nothing here: the compaction of {many} needs more space than is free"
     else:
-        yield f"  nothing: the topics' settings allow none, at {moment(found.now)}"
+        yield item(f"nothing: {held.why_nothing(found)}, at {moment(found.now)}")
     for one in found.unfreed[:_SHOWN]:
         many = counted(one.partitions, "partition")
         yield item(f"{one.topic}  {size(one.log_bytes)} in {many}: {one.reason}")

@@ -20,7 +20,7 @@ from winnow.cli.out import (
     version_keys,
 )
 from winnow.errors import UsageError
-from winnow.words import counted, instant, moment, size
+from winnow.words import counted, dated, instant, moment, size
 
 if TYPE_CHECKING:
     from winnow.policy.fate import Fact
@@ -185,7 +185,8 @@ def page(found: Explanation, asked: ExplainOptions) -> Iterator[Line]:
 
 
 def _segment(s: SegmentFate) -> Paragraph:
-    what = f"{s.base_offset}  {size(s.log_bytes)}, newest {instant(s.newest)}"
+    newest = "no time" if s.newest == -1 else dated(s.newest)
+    what = f"{s.base_offset}  {size(s.log_bytes)}, newest {newest}"
     deleted = "deleted: " if s.fate.verdict.value == "goes" else ""
     return item(f"{what}: {deleted}{s.fate.words} ({s.fate.rule})")
 

@@ -22,6 +22,7 @@ from winnow.logdir.indexes.index import (
     written_entries,
 )
 from winnow.logdir.names import (
+    HIGH_WATERMARK_CHECKPOINT,
     INDEX,
     LEADER_EPOCHS,
     LOG,
@@ -307,8 +308,11 @@ def resolve(
             where=listing.directory,
         )
     log_start = max(log_start_checkpoint or 0, listing.segments[0].base_offset)
-    high_watermark = checkpoints.high_watermark.get(topic_partition, log_start)
-    high_watermark = min(max(high_watermark, log_start), log_end_offset)
+    committed = checkpoints.high_watermark.get(topic_partition)
+    high_watermark = min(max(committed or 0, log_start), log_end_offset)
+    lost = None
+    if not committed and log_start < log_end_offset:
+        lost = _lost_high_watermark(checkpoints, committed)
     if trusted_end is not None:
         high_watermark = min(high_watermark, trusted_end, listing.segments[-1].base_offset)
     return PartitionState(
@@ -324,5 +328,15 @@ def resolve(
         leader_epochs=listing.leader_epochs,
         trusted_end=trusted_end,
         lost_bytes=lost_bytes,
+        lost_high_watermark=lost,
         recovered=listing.recovered,
     )
+
+
+def _lost_high_watermark(checkpoints: Checkpoints, committed: int | None) -> str:
+    """Return what the checkpoint has in place of a partition's high watermark."""
+    if committed is not None:
+        return f"the high watermark in {HIGH_WATERMARK_CHECKPOINT} is 0"
+    if checkpoints.high_watermark:
+        return f"{HIGH_WATERMARK_CHECKPOINT} has no entry of the partition"
+    return f"{HIGH_WATERMARK_CHECKPOINT} {checkpoints.no_high_watermarks}"

@@ -130,6 +130,17 @@ class Segments:
                 return next((one for one in found if one.record is not None), None)
         return None
 
+    def find_in_segment(self, base_offset: int, timestamp: int) -> Record | None:
+        """Return the first record of a segment whose timestamp (ms) is `timestamp` or later. None
+        if there is none. Raises as `find_timestamp`.
+        """
+        number = self.bases.index(base_offset)
+        times, notes = self.index(number, TIMEINDEX)
+        at = int(np.searchsorted(times["timestamp"], timestamp)) - 1
+        start = int(times["offset"][at]) if at >= 0 else base_offset
+        found = self._scan(number, start, notes, offset=base_offset, timestamp=timestamp)
+        return next((one.record for one in found if one.record is not None), None)
+
     def end_offset(self) -> int:
         """Return the offset after the last batch of the active segment, else its base (S8.3)."""
         last = len(self.bases) - 1

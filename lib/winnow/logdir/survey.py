@@ -11,6 +11,7 @@ from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.meta import MetaProperties, read_meta, was_shut_down_cleanly
 from winnow.logdir.names import (
+    HIGH_WATERMARK_CHECKPOINT,
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
     REMOTE_INDEX_CACHE,
@@ -18,7 +19,7 @@ from winnow.logdir.names import (
     parse_partition_dir,
 )
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Storage, read_if_there
 from winnow.storage.places import Places
 
 _WHY_SKIPPED = {
@@ -56,6 +57,8 @@ class Checkpoints:
     log_start: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermark: dict[TopicPartition, int] = field(default_factory=dict)
     recovery_point: dict[TopicPartition, int] = field(default_factory=dict)
+    no_high_watermarks: str = "has no entries"
+    """Why there is no high watermark at all, said of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +163,11 @@ def _survey(storage: Storage, path: str) -> LogDir:
             read_offset_checkpoint(storage, f"{path}/{name}") for name in OFFSET_CHECKPOINTS
         )
         # Negative offsets count as 0. Only a reset of the cleaner's is reported (S3.2).
-        checkpoints = Checkpoints(
-            cleaner, *({key: max(0, offset) for key, offset in each.items()} for each in others)
+        starts, committed, recovered = (
+            {key: max(0, offset) for key, offset in each.items()} for each in others
         )
+        why = "" if committed else _why_empty(storage, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+        checkpoints = Checkpoints(cleaner, starts, committed, recovered, why)
     except CorruptLogError as problem:
         error = problem
     return LogDir(
@@ -175,6 +180,12 @@ def _survey(storage: Storage, path: str) -> LogDir:
         error=error,
         cleaner_file=checkpoints.cleaner,
     )
+
+
+def _why_empty(storage: Storage, path: str) -> str:
+    """Return why there would be no entry in a checkpoint."""
+    data = read_if_there(storage, path)
+    return "is missing" if data is None else "has no entries" if data else "is empty"
 
 
 def replicas_beside(storage: Storage, path: str) -> list[SkippedDirectory]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from winnow.policy.config import TopicConfig
 from winnow.policy.producers import Transaction
+from winnow.policy.timestamps import Blocking
 from winnow.state import PartitionState, Segment
 from winnow.words import duration
 
@@ -28,6 +29,8 @@ class CleanableRange:
     """A dirty record is older than `max.compaction.lag.ms`."""
     why: str
     """What ends the cleanable range, for people."""
+    blocking: Blocking | None = None
+    """What ends the cleanable range, if that is a timestamp in the future."""
 
 
 def segments_between(segments: Sequence[Segment], start: int, end: int) -> tuple[Segment, ...]:
@@ -69,9 +72,15 @@ def cleanable_range(
     lag = config.min_compaction_lag_ms
     # Strictly younger. The first such segment stops all later ones, even older ones.
     young = next((s for s in dirty if lag > 0 and s.largest_timestamp > now - lag), None)
+    blocking = None
     if young is not None:
         base = young.base_offset
         words = f"min.compaction.lag.ms: segment {base} is younger than {duration(lag)}"
+        if young.largest_timestamp > now:
+            old = (s for s in dirty if s.base_offset > base and s.largest_timestamp <= now - lag)
+            offset = state.future_offset(young)
+            blocking = Blocking("min.compaction.lag.ms", young, offset, tuple(old))
+            words = str(blocking)
         limits.append((base, words))
     limit, why = min(limits, key=lambda limit: limit[0])
     not_cleanable = segments_between(state.segments, max(first_dirty, limit), active)
@@ -91,4 +100,5 @@ def cleanable_range(
         checkpoint_reset=None if first_dirty == checkpoint else first_dirty,
         needs_compaction_now=oldest is not None and oldest < now - config.max_compaction_lag_ms,
         why=why,
+        blocking=blocking if blocking and why == str(blocking) else None,
     )

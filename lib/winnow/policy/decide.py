@@ -150,15 +150,14 @@ def _ratio_words(ratio: float, threshold: float) -> str:
 def _why_nothing_cleanable(state: PartitionState, cleanable: CleanableRange) -> str:
     if len(state.segments) == 1:
         return "the only segment is the active one, which is never cleaned"
-    if state.high_watermark <= state.log_start_offset:
-        return (
-            f"high watermark {state.high_watermark}: nothing is known to be committed "
-            "(is there an entry in replication-offset-checkpoint?)"
-        )
     first_dirty = cleanable.first_dirty_offset
     if first_dirty >= state.active.base_offset:
         return (
             f"{counted(len(state.segments) - 1, 'segment')} before the active one, all clean up to "
             f"{first_dirty}"
         )
+    if state.lost_high_watermark is not None:
+        return f"{state.lost_high_watermark}, so no record counts as committed"
+    if state.high_watermark <= state.log_start_offset:
+        return f"the high watermark is {state.high_watermark}: no record is known to be committed"
     return f"nothing to clean from offset {first_dirty} on: {cleanable.why}"

@@ -47,6 +47,13 @@ class RetentionPlan:
     """The value afterwards (S7.4)."""
     words: str
     """How many segments start offset, size and time (S7.3) delete."""
+    dates: str = ""
+    """If the timestamps seem to be wrong: the newest, and when the files were written."""
+
+    @property
+    def deleted_bytes(self) -> int:
+        """Return the size of the deleted `.log` files."""
+        return sum(segment.log_bytes for segment in self.deleted)
 
     def applied_to(self, state: PartitionState) -> PartitionState:
         """Return the state after the deletion. The times of a new empty segment are unknown."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate, takewhile
 
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import Reason, RetentionPlan
+from winnow.policy.timestamps import Blocking, why_so_old
 from winnow.state import Entries, PartitionState, Segment
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.words import counted, duration, size
@@ -33,25 +35,53 @@ def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> Rete
         rules[f"retention.bytes {size(config.retention_bytes)}: {{}}"] = lambda n: (
             deleted_bytes[n] <= surplus
         )
+    by_time = f"retention.ms: {{}} older than {duration(config.retention_ms)}"
     if config.cleanup_delete and config.retention_ms >= 0:
-        rules[f"retention.ms: {{}} older than {duration(config.retention_ms)}"] = lambda n: (
-            now - segments[n].largest_timestamp > config.retention_ms
-        )
-    deletable, taken, words = _deletable(state), 0, []
+        rules[by_time] = lambda n: _is_expired(segments[n], config, now)
+    most, taken, words, dates = deletable(state), 0, [], ""
     for form, expired in rules.items():
         before = taken
-        while taken < deletable and expired(taken):
+        while taken < most and expired(taken):
             taken += 1
         if taken > before:
             words.append(form.format(counted(taken - before, "segment")))
+            if form == by_time:
+                dates = why_so_old(
+                    segments[before:taken],
+                    everything=taken == len(segments),
+                    now=now,
+                    limit=config.retention_ms,
+                )
     if not taken:
         return None
+    blocking = blocked_at(state, config, now, first=taken)
+    words += [*([dates] if dates else []), *([] if blocking is None else [str(blocking)])]
     return RetentionPlan(
         deleted=segments[:taken],
         roll=taken == len(segments),
         log_start_offset=max(start, ends[taken - 1]),
         words="; ".join(words),
+        dates=dates,
     )
+
+
+def _is_expired(segment: Segment, config: TopicConfig, now: int) -> bool:
+    return now - segment.largest_timestamp > config.retention_ms
+
+
+def blocked_at(
+    state: PartitionState, config: TopicConfig, now: int, *, first: int = 0
+) -> Blocking | None:
+    """Return what `retention.ms` stops at, if that is a timestamp in the future. `first`: the
+    number of the first segment that stays.
+    """
+    if first >= deletable(state) or not config.cleanup_delete or config.retention_ms < 0:
+        return None
+    segment, *newer = state.segments[first : deletable(state)]
+    if segment.largest_timestamp <= now:
+        return None
+    kept = tuple(one for one in newer if _is_expired(one, config, now))
+    return Blocking("retention.ms", segment, state.future_offset(segment), kept)
 
 
 def _ends(state: PartitionState) -> list[int]:
@@ -59,7 +89,7 @@ def _ends(state: PartitionState) -> list[int]:
     return [*(segment.base_offset for segment in state.segments[1:]), state.log_end_offset]
 
 
-def _deletable(state: PartitionState) -> int:
+def deletable(state: PartitionState) -> int:
     """Return how many segments may be deleted at all (S7.2): those below the high watermark. After
     an unclean shutdown a broker must recover the active segment first (S8.2).
     """
@@ -111,15 +141,32 @@ def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
             "the only segment is active, and after an unclean shutdown a broker recovers it first"
         )
         return Reason("S8.2", words)
-    if state.high_watermark < upper:
+    held = retention_plan(all_committed(state), config, now)
+    if held is None or state.high_watermark >= upper:
+        return _by_settings(state, config, now)
+    if state.lost_high_watermark is not None:
+        words = (
+            f"{state.lost_high_watermark}, so no record counts as committed: that alone keeps "
+            f"{counted(len(held.deleted), 'segment')}, {size(held.deleted_bytes)}"
+        )
+    else:
         words = (
             f"the high watermark is {state.high_watermark}, and segment {first.base_offset} ends "
             f"at {upper}: nothing above it is known to be committed"
         )
-        return Reason("S7.2", words)
-    return Reason(
-        "S7.3", "; ".join((_why_not_too_large(state, config), _why_not_too_old(first, config, now)))
-    )
+    return Reason("S7.2", words)
+
+
+def _by_settings(state: PartitionState, config: TopicConfig, now: int) -> Reason:
+    """Return why size and time keep the first segment."""
+    first, blocking = state.segments[0], blocked_at(state, config, now)
+    too_old = _why_not_too_old(first, config, now) if blocking is None else str(blocking)
+    return Reason("S7.3", f"{_why_not_too_large(state, config)}; {too_old}")
+
+
+def all_committed(state: PartitionState) -> PartitionState:
+    """Return the state with the log end as the high watermark."""
+    return replace(state, high_watermark=state.log_end_offset, lost_high_watermark=None)
 
 
 def _why_not_too_large(state: PartitionState, config: TopicConfig) -> str:
@@ -139,8 +186,6 @@ def _why_not_too_old(first: Segment, config: TopicConfig, now: int) -> str:
     if config.retention_ms < 0:
         return "retention.ms is unlimited"
     age = now - first.largest_timestamp
-    if age < 0:
-        return f"retention.ms: segment {first.base_offset} ends {duration(-age)} in the future"
     return (
         f"retention.ms {duration(config.retention_ms)}: segment {first.base_offset} is "
         f"{duration(age)} old"

@@ -96,8 +96,8 @@ def test_case_67_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
     [
         (partition([segment(0)], end=5), config(), "S3.2", ("the only segment is the active one, "
                                                            "which is never cleaned")),
-        (four(high_watermark=0), config(), "S3.2", ("high watermark 0: nothing is known to be "
-                                                   "committed")),
+        (four(high_watermark=0), config(), "S3.2", ("the high watermark is 0: no record is "
+                                                   "known to be committed")),
         (four(high_watermark=5), config(), "S3.2", ("nothing to clean from offset 0 on: the high "
                                                    "watermark is 5")),
         (four(), config(min_compaction_lag_ms=172_800_000), "S3.2", ("segment 0 is younger than 2 "

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import TypeGuard
 
+from winnow.cleaning.plan.future import with_future_offsets
 from winnow.cleaning.plan.prepared import (
     NOTHING_BELOW,
     UNREADABLE,
@@ -63,6 +64,9 @@ def partition_work(known: Known, state: PartitionState, request: Request) -> Pre
     if end is not None and len(segments) > 1 and segments[1].base_offset > end:
         return known.left_alone(NOTHING_BELOW, state=state)
     plan = _decide(state, config, request)
+    named = with_future_offsets(request.storage, plan, request.now)
+    if named != state:
+        state, plan = named, _decide(named, config, request)
     if known.goes_on is not None:
         plan = rest_of_round(plan, known.goes_on.journal)
     if is_tiered(place.topic_partition.topic, config):

@@ -19,6 +19,7 @@ from winnow.cleaning.plan.prepared import (
     place_of,
     why_unwritable,
 )
+from winnow.cleaning.plan.unknown import with_damage
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries.search import KnownSegments, walk_partitions
 from winnow.cleaning.summaries.store import place_for, read_list
@@ -54,7 +55,7 @@ def decide_without_walk(
     sc: SparkContext, log_dirs: Sequence[LogDir], request: Request
 ) -> list[Prepared]:
     """Do as `prepare`, without reading any log but what a crash requires."""
-    prepared = requested(log_dirs, request)
+    prepared = with_damage(sc, requested(log_dirs, request), log_dirs, request)
     if request.touch:
         prepared = _with_gathered_entries(prepared, log_dirs, request)
     request.stop.check()

@@ -64,6 +64,8 @@ class LeftAlone:
     reason: Reason
     error: str | None = None
     state: PartitionState | None = None
+    settings_unknown: bool = False
+    """Nothing else is known to be wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,8 @@ def known_or_left_alone(
     if foreign is not None:
         return LeftAlone(place, policy, foreign)
     if isinstance(config, Unknown):
-        return LeftAlone(place, None, Reason("S9.2", config.reason))
+        reason = Reason("S9.2", config.reason)
+        return LeftAlone(place, None, reason, settings_unknown=True)
     return Known(replace(place, index_interval_bytes=config.index_interval_bytes), log_dir, config)
 
 

@@ -113,7 +113,10 @@ def _space(result: RunResult, active: Sequence[PartitionResult]) -> Iterator[Lin
 
 
 def _left_alone(result: RunResult, width: int, *, everything: bool) -> Iterator[Line]:
-    troubled = sorted((p for p in result.partitions if p.failed), key=_name_key)
+    # What is damaged, or has failed, comes first.
+    troubled = sorted(
+        (p for p in result.partitions if p.failed), key=lambda p: (p.error is None, _name_key(p))
+    )
     if troubled:
         yield ""
         yield f"Left alone: {counted(len(troubled), 'partition')}"

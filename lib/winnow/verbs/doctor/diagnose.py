@@ -28,6 +28,7 @@ from winnow.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
 from winnow.verbs.doctor.census import take_census
+from winnow.verbs.doctor.held import held_in
 from winnow.verbs.doctor.left import left_behind
 from winnow.verbs.doctor.values import (
     Diagnosis,
@@ -92,7 +93,9 @@ def diagnose(
         held_back=tuple(
             sorted(_held_back(sure), key=lambda h: (-h.held_bytes, h.topic, h.partition))
         ),
-        troubles=tuple(_troubles(prepared, sure)),
+        # What is damaged comes first.
+        troubles=tuple(sorted(_troubles(prepared, sure), key=lambda one: one.error is None)),
+        held=held_in((item for item, _ in sure), now=request.now),
         misplaced=tuple(map(_misplaced, misplaced_entries(log_dirs))),
         short_of_space=sum(
             result.error is not None and result.error_code == NoSpaceError.exit_code

@@ -85,6 +85,21 @@ class Trouble(_OfPartition):
     error: str | None
 
 
+HIGH_WATERMARK, FUTURE, PAST = "high-watermark", "future-timestamp", "old-timestamps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held(_OfPartition):
+    """Log bytes about which something else decides than the settings suggest."""
+
+    by: str
+    """`high-watermark`: it is lost, and keeps them. `future-timestamp`: keeps them.
+    `old-timestamps`: seem to be wrong, and retention deletes by them.
+    """
+    log_bytes: int
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisplacedEntry:
     """A partition whose cleaner checkpoint entry is in the wrong log directory, or in several."""
@@ -179,6 +194,8 @@ class Diagnosis:
     troubles: tuple[Trouble, ...]
     misplaced: tuple[MisplacedEntry, ...]
     """Sorted by node, then by partition."""
+    held: tuple[Held, ...] = ()
+    """Most bytes first."""
     dead_cleaner: str | None = None
     """Why the broker's cleaner seems to be dead, in words; None if there is no sign of it."""
     short_of_space: int

@@ -1,0 +1,99 @@
+"""Look for damage in partitions whose settings are unknown. Damage is the more urgent reason, and
+does not depend on settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark import SparkContext
+
+from winnow.cleaning.plan.prepared import UNREADABLE, Known, LeftAlone
+from winnow.cleaning.request import Request
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.listing import list_segments, resolve
+from winnow.logdir.survey import LogDir
+from winnow.policy.plan import Reason
+from winnow.runtime.failure import Failure, failure
+from winnow.runtime.spread import spread
+from winnow.storage.places import Places
+from winnow.survey.place import Listed, Place
+from winnow.survey.survey import list_partitions
+from winnow.words import counted
+
+_PER_TASK = 256
+
+
+def with_damage(
+    sc: SparkContext,
+    prepared: Sequence[LeftAlone | Known],
+    log_dirs: Sequence[LogDir],
+    request: Request,
+) -> list[LeftAlone | Known]:
+    """Return the same partitions. Those with unknown settings are listed: they get their sizes, or
+    what is wrong with their files.
+
+    After an unclean shutdown the end of a log is not read: a broker repairs it.
+    """
+    unknown = {
+        number: item
+        for number, item in enumerate(prepared)
+        if isinstance(item, LeftAlone) and item.settings_unknown
+    }
+    clean = {n: item for n, item in unknown.items() if item.place.recovery_point is None}
+    torn = {n: item for n, item in unknown.items() if n not in clean}
+    places = [item.place for item in clean.values()]
+    found = dict(zip(clean, list_partitions(sc, places, request.progress), strict=True))
+    found |= dict(
+        zip(torn, _look_below(sc, [i.place for i in torn.values()], request), strict=True)
+    )
+    by_path = {log_dir.path: log_dir for log_dir in log_dirs}
+    result = list(prepared)
+    for number, item in unknown.items():
+        result[number] = _judged(item, by_path[item.place.log_dir], found[number])
+    return result
+
+
+def _look_below(
+    sc: SparkContext, places: Sequence[Place], request: Request
+) -> Sequence[Listed | Failure]:
+    """List what lies below the recovery point, and only sizes of the rest."""
+    return spread(
+        sc,
+        _list_below,
+        places,
+        per_task=_PER_TASK,
+        name=f"looking at {counted(len(places), 'partition')}",
+        progress=request.progress,
+    )
+
+
+def _list_below(place: Place) -> Listed:
+    listing = list_segments(Places(), place.directory, trusted_end=place.recovery_point)
+    if listing.problems:
+        raise listing.problems[0]
+    return Listed(replace(listing, files={}), None)
+
+
+def _judged(item: LeftAlone, log_dir: LogDir, listed: Listed | Failure) -> LeftAlone:
+    why = listed
+    if not isinstance(why, Failure):
+        if why.log_end_offset is None:
+            return item
+        try:
+            state = resolve(
+                why.listing,
+                log_dir=item.place.log_dir,
+                topic_partition=item.place.topic_partition,
+                checkpoints=log_dir.checkpoints,
+                log_end_offset=why.log_end_offset,
+                trusted_end=item.place.trusted_end,
+                lost_bytes=why.lost_bytes,
+            )
+        except FAILS_ONE_PARTITION as error:
+            why = failure(error)
+        else:
+            return replace(item, state=state)
+    words = f"{UNREADABLE.words}. Its settings are unknown as well: {item.reason.words}"
+    return replace(item, reason=Reason(UNREADABLE.rule, words), error=why.message)
