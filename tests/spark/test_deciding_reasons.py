@@ -124,7 +124,7 @@ def test_timestamps_in_seconds_are_dated_before_a_topic_is_emptied(
     [held] = found.held
     assert held.by == "old-timestamps"
     assert held.words.startswith("the newest record is of 1970-01-21T18:41:40.001Z (seconds")
-    assert "Deleted by timestamps that seem to be wrong" in text
+    assert "Deleted by timestamps much older than the files" in text
     planned = by_name(run(plan, spark, log_dir, sets=BY_TIME, now=NOW))["sec-0"]
     assert planned.actions == ("retained",)
     assert held.words in planned.reason

@@ -108,9 +108,9 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     yield from listed(
         "Overdue for compaction", (_overdue_line(found.now, o) for o in found.overdue)
     )
-    yield from held.sections(found)
     if found.dead_cleaner:
         yield item(f"Is the cleaner dead? {found.dead_cleaner}", "yellow")
+    yield from held.sections(found)
     yield from listed(
         "Held back by open transactions",
         (

@@ -48,7 +48,8 @@ class RetentionPlan:
     words: str
     """How many segments start offset, size and time (S7.3) delete."""
     dates: str = ""
-    """If the timestamps seem to be wrong: the newest, and when the files were written."""
+    """If the files are much newer than the records: the newest timestamp, and when the files were
+    written."""
 
     @property
     def deleted_bytes(self) -> int:

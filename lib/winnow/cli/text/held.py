@@ -19,7 +19,7 @@ _MOST = 20
 _TITLES = {
     "high-watermark": "Held by lost high watermarks",
     "future-timestamp": "Held by timestamps in the future",
-    "old-timestamps": "Deleted by timestamps that seem to be wrong",
+    "old-timestamps": "Deleted by timestamps much older than the files",
 }
 _NEXT = {
     "high-watermark": "Which records are committed is unknown, so Winnow changes none. Shorter "
@@ -63,8 +63,10 @@ def why_nothing(found: Diagnosis) -> str:
             f"{many} can't be cleaned in {'its' if len(found.troubles) == 1 else 'their'}"
             " current state"
         )
-    if found.unfreed and not causes:
-        return "the topics' settings allow none"
+    named = {one.topic for one in (*found.held, *found.held_back)}
+    if any(one.topic not in named for one in found.unfreed):
+        whose = "the settings of other topics" if causes else "the topics' settings"
+        causes.append(f"{whose} allow none")
     return "; ".join(causes) or "there is no partition"
 
 

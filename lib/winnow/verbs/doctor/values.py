@@ -94,7 +94,7 @@ class Held(_OfPartition):
 
     by: str
     """`high-watermark`: it is lost, and keeps them. `future-timestamp`: keeps them.
-    `old-timestamps`: seem to be wrong, and retention deletes by them.
+    `old-timestamps`: much older than the files, and retention deletes by them.
     """
     log_bytes: int
     words: str
