@@ -119,6 +119,7 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
         "Cleaner entries in the wrong log directory",
         (f"{m.topic}-{m.partition}: {m.words}" for m in found.misplaced),
     )
+    yield from listed("In the broker's way", found.strangers)
     # Group partitions by what is wrong. A cause that affects a whole directory is shown once.
     groups = alike(
         (t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in found.troubles

@@ -33,6 +33,8 @@ class MetaProperties:
     version: int
     node_id: int | None
     cluster_id: str | None
+    directory_id: str | None = None
+    """`directory.id`, which the metadata log names. None before Kafka 3.7."""
 
     @property
     def is_anonymous(self) -> bool:
@@ -60,6 +62,7 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
             version=version,
             node_id=None if node_id is None else _integer(node_id),
             cluster_id=properties.get("cluster.id"),
+            directory_id=properties.get("directory.id"),
         )
     except ValueError as error:  # also javaproperties' own errors
         raise _senseless(str(error), path) from None

@@ -13,6 +13,7 @@ from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
 from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.commit.lost import lost_segments
+from winnow.logdir.copies import words_of
 from winnow.logdir.meta import read_meta, read_topic_id, was_shut_down_cleanly
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
@@ -34,6 +35,7 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.snapshots import read_snapshot
+from winnow.logdir.strangers import Copy, duplicates_of
 from winnow.logdir.survey import canonical_paths
 from winnow.logdir.topic_globs import is_wanted
 from winnow.state import TopicPartition
@@ -188,6 +190,28 @@ class LogDirCheck:
     topics: frozenset[str]
     """All topics, also those that were not asked for."""
     notes: tuple[str, ...]
+    node_id: int | None = None
+    directory_id: str | None = None
+
+
+def duplicates(storage: Storage, checked: Sequence[LogDirCheck]) -> Iterator[Finding]:
+    """Yield a finding for each directory of a partition that has several on one broker."""
+    scopes: dict[str, Scope] = {}
+    replicas: list[tuple[int | None, TopicPartition, Copy]] = []
+    for log_dir in checked:
+        for scope in log_dir.partitions:
+            if scope.name is None or scope.topic is None or scope.partition is None:
+                continue
+            if scope.topic == METADATA_TOPIC:
+                continue
+            copy = Copy(scope.log_dir, scope.name, log_dir.directory_id, scope.log_start_offset)
+            scopes[copy.path] = scope
+            topic_partition = TopicPartition(scope.topic, scope.partition)
+            replicas.append((log_dir.node_id, topic_partition, copy))
+    for copies in duplicates_of(replicas).values():
+        words = words_of(storage, copies, None)
+        for copy in copies:
+            yield scopes[copy.path].finding(Kind.DUPLICATE, "", words)
 
 
 def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
@@ -209,7 +233,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     """
     scope, clean = Scope(path), was_shut_down_cleanly(storage, path)
     findings: list[Finding] = []
-    version = 0
+    version, meta = 0, None
     with reported(findings, scope, META_PROPERTIES, Kind.PROPERTIES):
         # A broker reads a file that names no owner as one of version 0, but has never written one.
         meta = read_meta(storage, path)
@@ -268,4 +292,6 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         partitions=tuple(partitions),
         topics=frozenset(every),
         notes=tuple(notes),
+        node_id=None if meta is None else meta.node_id,
+        directory_id=None if meta is None else meta.directory_id,
     )

@@ -223,6 +223,14 @@ class Kind(StrEnum):
         "Kafka never writes such a name. Because of it a broker refuses to start, or writes "
         "checkpoints that it can't read again. Move it elsewhere.",
     )
+    DUPLICATE = _row(
+        "duplicate",
+        "a partition that is in two log directories of one broker",
+        "",
+        'A broker does not start on two directories of one partition ("Duplicate log '
+        'directories"). Compare their offsets and times, and move the older directory elsewhere. '
+        "`plan` says which one the controller means, if the metadata log has it.",
+    )
     LEFTOVER = _row(
         "leftover",
         "a file of an interrupted cleaning or deletion. A `.log.swap`, which would replace "
