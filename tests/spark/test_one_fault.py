@@ -28,6 +28,7 @@ from winnow.api import verify as verify_dirs
 from winnow.logdir.names import CLEAN_SHUTDOWN
 from winnow.recovery.logs.run import recover_unclean
 from winnow.recovery.logs.values import TruncateRequest
+from winnow.start.values import Fate
 from winnow.wire.metadata_records import uuid_text
 
 if TYPE_CHECKING:
@@ -178,15 +179,17 @@ def test_recovery_writes_no_marker_where_a_broker_does_not_start(
     for log_dir in log_dirs:
         (log_dir / CLEAN_SHUTDOWN).unlink()
     request = TruncateRequest(settings=settings(), now=NOW, truncate=True)
-    first, second = recover_unclean(spark, names(log_dirs), request).log_dirs
-    for found, log_dir in ((first, log_dirs[0]), (second, log_dirs[1])):
+    done = recover_unclean(spark, names(log_dirs), request)
+    [start] = done.starts
+    assert start.of_broker is Fate.STOPS
+    for found, log_dir in zip(done.log_dirs, log_dirs, strict=True):
         assert not found.marked
         assert not (log_dir / CLEAN_SHUTDOWN).exists()
-        assert f"{log_dirs[1]}/lost+found is " in found.prevents_start[0]
-        assert found.prevents_start[1] == "c-4p-0: in several directories of the broker"
         errors = {log.name: log.error for log in found.logs}
         assert "in two log directories of one broker" in str(errors.pop("c-4p-0"))
         assert set(errors.values()) == {None}
+    assert f"{log_dirs[1]}/lost+found is " in str(start.log_dirs[1].reasons)
+    assert "c-4p-0 is in 2 directories" in str(start.reasons)
     repaired = recover(names(log_dirs))
     assert [one.topic for one in repaired.partitions if one.error] == ["c-4p", "c-4p"]
     assert (len(repaired.strangers), repaired.exit_code) == (1, 3)

@@ -113,6 +113,8 @@ def _expected_start(
     if offline and (len(offline) == len(found) or home in offline):
         fate = worst(fate, Fate.STOPS)
         reasons.append(f"{home or offline[0]} goes offline, and a broker can't do without it")
+    # Where a broker stops at one log directory, it has no use for the others either.
+    fate = worst(fate, *(one.fate for one in found if one.fate is Fate.STOPS))
     return BrokerStart(
         node_id=node_id,
         fate=worst(fate, *(one.fate for one in found)),
