@@ -151,6 +151,32 @@ def test_stranger_is_named_and_all_partitions_are_cleaned(
     assert (found.strangers, found.exit_code) == (result.strangers, 3)
     explained = explain(spark, [str(log_dir)], "c-tomb-0", settings=settings(), now=NOW)
     assert explained.error is None
+    sweep = verify_dirs(spark, [str(log_dir)])
+    assert [(one.kind, one.file) for one in sweep.findings] == [("name", name)]
+
+
+def test_linked_partition_is_named_with_its_target_and_never_changed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log_dir = new_log_dir(tmp_path / "d")
+    for name in OTHERS:
+        add_partition(log_dir, name, name)
+    target = tmp_path / "other" / "c-tomb-0"
+    target.parent.mkdir()
+    (log_dir / "c-tomb-0").rename(target)
+    (log_dir / "c-tomb-0").symlink_to("../other/c-tomb-0")
+    before = files_of(tmp_path)
+    [finding] = verify_dirs(spark, [str(log_dir)]).findings
+    assert (finding.kind, finding.is_damage) == ("link", False)
+    assert finding.message == f"not checked: a symbolic link to {target}"
+    assert "elete" not in finding.meaning
+    [trouble] = doctor(spark, [str(log_dir)], settings=settings(), now=NOW).troubles
+    assert f"a symbolic link to {target}." in trouble.reason
+    result = by_name(run(clean, spark, log_dir))
+    assert result["c-tomb-0"].code == "symbolic-link"
+    assert result["d-time-0"].acts
+    changed = changes(before, files_of(tmp_path))
+    assert not [name for name in changed if "c-tomb-0" in name]
 
 
 def test_erasure_is_not_complete_beside_a_stranger_or_a_second_directory(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -72,10 +72,10 @@ class Checkpoints:
     high_watermark: dict[TopicPartition, int] = field(default_factory=dict)
     recovery_point: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def names(self, topic_partition: TopicPartition) -> bool:
-        """Return whether a checkpoint has an entry of this partition."""
-        every = (self.cleaner, self.log_start, self.high_watermark, self.recovery_point)
-        return any(topic_partition in entries for entries in every)
+    @property
+    def named(self) -> set[TopicPartition]:
+        """The partitions that have an entry in any of them."""
+        return {*self.cleaner, *self.log_start, *self.high_watermark, *self.recovery_point}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ def _survey(storage: Storage, path: str) -> LogDir:
         )
     except CorruptLogError as problem:
         error = problem
-    strangers += _in_place_of_partitions(others, partitions, checkpoints)
+    strangers += in_place_of_partitions(others, partitions, checkpoints.named)
     return LogDir(
         path=path,
         meta=meta,
@@ -230,11 +230,11 @@ def _survey(storage: Storage, path: str) -> LogDir:
     )
 
 
-def _in_place_of_partitions(
-    entries: Iterable[Entry], partitions: Iterable[TopicPartition], checkpoints: Checkpoints
+def in_place_of_partitions(
+    entries: Iterable[Entry], partitions: Iterable[TopicPartition], named: Container[TopicPartition]
 ) -> Iterator[Stranger]:
-    """Yield entries that are no directories, but have the name of a partition of the broker: a
-    checkpoint names it, or other partitions of its topic are here. A dated file, such as
+    """Yield entries that are no directories, but have the name of a partition of the broker: it is
+    in `named`, the checkpoints, or other partitions of its topic are here. A dated file, such as
     `kafka.log.2026-11-28`, also looks like a partition.
     """
     topics = {topic_partition.topic for topic_partition in partitions}
@@ -242,7 +242,7 @@ def _in_place_of_partitions(
         topic_partition = topic_partition_of(entry.name)
         if topic_partition is None or entry.name != str(topic_partition):
             continue
-        if topic_partition.topic in topics or checkpoints.names(topic_partition):
+        if topic_partition.topic in topics or topic_partition in named:
             what = "a link that leads to no directory" if entry.is_link else "no directory"
             found = f"{what}, but has the name of a partition"
             yield Stranger(entry.name, found, stops_broker=False)

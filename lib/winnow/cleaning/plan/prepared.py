@@ -29,6 +29,7 @@ from winnow.policy.plan import PartitionPlan, Reason, RetentionPlan
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import failure
 from winnow.state import PartitionState, TopicPartition
+from winnow.storage.guarded import link_target
 from winnow.storage.permissions import why_not_replaceable
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
@@ -50,10 +51,10 @@ NOTHING_BELOW = Reason(
 )
 DUPLICATE = Reason("S1.11", "unchanged")
 UNREADABLE = Reason("S8.8", "unchanged: its files can't be read or are invalid")
-ELSEWHERE = Reason(
-    "S8.1",
-    "its directory is a symbolic link. The lock of this log directory does not protect the target. "
-    "Make the target's parent a log directory of its own in log.dirs, or mount the target here",
+_LINK = (
+    "its directory is a symbolic link{}. The lock of this log directory does not protect the "
+    "target. Make the target's parent a log directory of its own in log.dirs, or mount the target "
+    "here"
 )
 
 
@@ -203,7 +204,8 @@ def _why_foreign(place: Place, log_dir: LogDir, request: Request) -> Reason | No
     """
     settings = request.settings
     if not is_remote(place.directory) and request.storage.entry(place.directory).is_link:
-        return ELSEWHERE
+        target = link_target(place.directory)
+        return Reason("S8.1", _LINK.format("" if target is None else f" to {target}"))
     if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
         return None
     topic_id = read_topic_id(request.storage, place.directory)

@@ -36,10 +36,12 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.snapshots import read_snapshot
 from winnow.logdir.strangers import Copy, duplicates_of
-from winnow.logdir.survey import canonical_paths
+from winnow.logdir.survey import canonical_paths, in_place_of_partitions
 from winnow.logdir.topic_globs import is_wanted
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
+from winnow.storage.guarded import link_target
+from winnow.storage.urls import is_remote
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogFile
@@ -58,6 +60,10 @@ class DirectoryCheck:
 def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
     """Check everything except the logs and indexes. Never raises for the directory's content."""
     directory = place.directory
+    target = None if is_remote(directory) else link_target(directory)
+    if target is not None:
+        words = f"not checked: a symbolic link to {target}"
+        return DirectoryCheck(findings=(place.finding(Kind.LINK, "", words),))
     try:
         entries: Sequence[Entry] = storage.list_dir(directory)
     except FAILS_ONE_PARTITION as error:
@@ -252,10 +258,15 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     findings += check_bootstrap(storage, scope)
     partitions: list[Scope] = []
     every: set[str] = set()
+    others: list[Entry] = []
+    current: list[TopicPartition] = []
     beside = 0
     notes: list[str] = []
     for entry in storage.list_dir(path):
-        if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
+        if not (entry.is_dir or entry.leads_to_dir):
+            others.append(entry)
+            continue
+        if entry.name == REMOTE_INDEX_CACHE:
             continue
         try:
             directory = parse_partition_dir(entry.name)
@@ -276,11 +287,17 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
             )
             findings.append(scope.finding(Kind.NAME, entry.name, message))
         every.add(key.topic)
+        current.append(key)
         if is_wanted(key.topic, topics):
             own = {name: found[key] for name, found in checkpoints.items() if key in found}
             place = Scope(path, entry.name, key.topic, key.partition, own, recovered=not clean)
             partitions.append(place)
         beside += key.topic != METADATA_TOPIC
+    named = {key for entries in checkpoints.values() for key in entries}
+    findings += (
+        scope.finding(Kind.NAME, stranger.name, f"it is {stranger.found}")
+        for stranger in in_place_of_partitions(others, current, named)
+    )
     partitions = [
         replace(place, checkpoints={}, recovered=True, beside=beside if version else 0)
         if is_metadata_log(place)
