@@ -44,6 +44,10 @@ class TopicIdentity:
     """The nodes that have a replica, by partition. Empty: unknown."""
     in_sync: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """Those of them that were in sync when the metadata log ended. Empty: unknown."""
+    directories: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    """By partition and node: the `directory.id` of the log directory with the replica, as far as
+    the controller knows it.
+    """
 
 
 @pickled_by_fields

@@ -99,8 +99,11 @@ def first_few(names: Sequence[str], most: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 segment`, `3 segments`, `2,000 segments`."""
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """`1 segment`, `3 segments`, `2,000 segments`, `2 directories`."""
+    if count == 1:
+        return f"1 {noun}"
+    consonant = noun.endswith("y") and noun[-2:-1] not in "aeiou"
+    return f"{count:,} {noun[:-1]}ies" if consonant else f"{count:,} {noun}s"
 
 
 def dated(ms: int) -> str:

@@ -84,7 +84,8 @@ def test_globs_that_leave_no_topic_are_refused(
 ) -> None:
     for given in ({"exclude": ["*"]}, {"topics": ["c-*"], "exclude": ["c-tomb"]}):
         with pytest.raises(UsageError, match="--exclude leaves no topic"):
-            run(plan, spark, *log_dirs, **given)
+            run(clean, spark, *log_dirs, **given)
+        assert run(plan, spark, *log_dirs, **given).partitions == ()
 
 
 def test_empty_list_of_topics_is_not_all_of_them(

@@ -343,13 +343,10 @@ def test_directories_that_do_not_fit_together_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     one = small(tmp_path / "one", "c-tomb-0")
-    same_partition = small(tmp_path / "same", "c-tomb-0")
     other_cluster = new_log_dir(tmp_path / "other", cluster_id="another-cluster-000000")
     add_partition(other_cluster, "c-4p-1", "c-4p-1")
     no_log_dir = tmp_path / "parent"
     no_log_dir.mkdir()
-    stranger = small(tmp_path / "stranger", "c-4p-0")
-    (stranger / "backup").mkdir()
     link = tmp_path / "link"
     link.symlink_to(one)
     before = everything(tmp_path)
@@ -359,9 +356,7 @@ def test_directories_that_do_not_fit_together_are_refused(
         ([tmp_path / "missing"], "not a Kafka log directory"),
         ([one, one], "given twice"),
         ([one, link], "given twice"),
-        ([one, same_partition], "c-tomb-0 is in two log directories"),
         ([one, other_cluster], r"different cluster\.id"),
-        ([stranger], "'backup'"),
     ):
         for verb in (plan, clean):
             with pytest.raises(UsageError, match=words) as caught:

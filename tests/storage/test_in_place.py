@@ -182,5 +182,5 @@ def test_local_and_remote_directory_are_cleaned_together(
     local, url = pair
     other = tmp_path / "other"
     copy_tree(local, other)
-    with pytest.raises(UsageError, match="two log directories"):
-        plan(spark, [str(other), url], settings=settings(), now=NOW)
+    result = plan(spark, [str(other), url], settings=settings(), now=NOW)
+    assert {partition.code for partition in result.partitions} == {"in-two-directories"}

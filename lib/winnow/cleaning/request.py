@@ -172,10 +172,12 @@ class Request:
         return cls(touch=touch, **asked | globs)
 
     def check_globs(self, topics: Collection[str]) -> None:
-        """Raise UsageError for a glob that matches none of `topics`, of all log directories."""
+        """Raise UsageError for a glob that matches none of `topics`, of all log directories. Also
+        for globs that leave no topic, unless the run only plans.
+        """
         check_globs(self.topics, topics, option="--topics")
         check_globs(self.exclude, topics, option="--exclude")
-        if self.exclude and topics and not any(map(self.wants, topics)):
+        if self.touch and self.exclude and topics and not any(map(self.wants, topics)):
             raise UsageError(
                 "--exclude leaves no topic",
                 expected="a topic that --topics matches and --exclude does not",

@@ -33,6 +33,7 @@ class Setting:
 
 
 CODES: Mapping[str, str] = {
+    "S1.11": "in-two-directories",
     "S6.2": "not-done",
     "S6.3": "interrupted-run",
     "S7.5": "tiered",
@@ -280,6 +281,8 @@ class RunResult:
     """What happens if the brokers start after the run, or, for a plan, now. Empty: unknown, as for
     a remote or a private copy.
     """
+    strangers: tuple[str, ...] = ()
+    """Entries of the log directories that are in a broker's way, with what to do."""
 
     @property
     def kafka_version(self) -> str:
@@ -298,8 +301,11 @@ class RunResult:
 
     @property
     def status(self) -> str:
-        """`partial` if partitions failed, were skipped or lost batches, or bytes are short."""
-        return "partial" if self.short_bytes or any(map(_troubled, self.partitions)) else "done"
+        """`partial` if partitions failed, were skipped or lost batches, bytes are short, or an
+        entry of a log directory is in a broker's way.
+        """
+        troubled = self.short_bytes or self.strangers or any(map(_troubled, self.partitions))
+        return "partial" if troubled else "done"
 
     @property
     def exit_code(self) -> int:
@@ -316,7 +322,7 @@ class RunResult:
         idle = not any(partition.acts for partition in self.partitions)
         if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):
             return codes.pop()
-        return CorruptLogError.exit_code if codes else 0
+        return CorruptLogError.exit_code if codes or self.strangers else 0
 
 
 def _troubled(partition: PartitionResult) -> bool:

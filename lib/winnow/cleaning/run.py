@@ -21,7 +21,7 @@ from winnow.cleaning.result import RunResult
 from winnow.cleaning.rewrite.compaction import weigh
 from winnow.cleaning.summaries.store import with_summaries
 from winnow.logdir.lock import locked, why_seen_here_only
-from winnow.logdir.survey import LogDir, check_one_node, survey_log_dirs, topics_of
+from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.same_directories import same_directories
@@ -116,6 +116,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         peak_extra_bytes=done.peak_extra_bytes,
         kafka=request.settings.kafka,
         starts=starts,
+        strangers=strangers_in(dirs),
     )
 
 
@@ -146,6 +147,7 @@ def _notes(dirs: Sequence[LogDir], prepared: Sequence[Prepared]) -> Iterator[str
     """
     yield from (note for d in dirs if (note := why_seen_here_only(d.path)))
     yield from (f"{d.path}/{s.name} is skipped: {s.why}" for d in dirs for s in d.skipped)
+    yield from strangers_in(dirs)
     known = (item for item in prepared if isinstance(item, Known))
     names = [str(item.place.topic_partition) for item in known if item.put_right]
     if names:

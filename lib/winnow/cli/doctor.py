@@ -123,6 +123,7 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
         "Cleaner entries in the wrong log directory",
         (f"{m.topic}-{m.partition}: {m.words}" for m in found.misplaced),
     )
+    yield from listed("In the broker's way", found.strangers)
     troubles = [trouble for trouble in found.troubles if trouble.error is None]
     yield from listed("Can't be cleaned in their current state", _grouped(troubles))
     yield from listed(

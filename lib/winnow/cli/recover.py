@@ -113,6 +113,7 @@ def page(result: RecoverResult) -> Iterator[str]:
         yield "No partition matches the command."
     if freed := sum(partition.bytes_freed for partition in result.partitions):
         yield f"{size(freed)} {would}freed"
+    yield from result.strangers
 
 
 def _by_name(told: Iterable[tuple[str, Iterable[str]]], otherwise: str) -> Iterator[str]:
@@ -153,7 +154,7 @@ def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
 
 
 def to_json(result: RecoverResult, of_broker: TruncateResult | None) -> dict[str, Any]:
-    value = picked(result, "status", "dry_run", "partitions")
+    value = picked(result, "status", "dry_run", "partitions", "strangers")
     if of_broker is None:
         return value
     starts = starts_to_json(of_broker.starts)

@@ -35,7 +35,7 @@ class Misplaced:
 
 
 def misplaced_entries(log_dirs: Sequence[LogDir]) -> tuple[Misplaced, ...]:
-    """Return them by node, then by partition."""
+    """Return them by node, then by partition, without partitions that have several directories."""
     found: list[Misplaced] = []
     for node in dict.fromkeys(log_dir.meta.node_id for log_dir in log_dirs):
         mine = [log_dir for log_dir in log_dirs if log_dir.meta.node_id == node]
@@ -47,6 +47,8 @@ def misplaced_entries(log_dirs: Sequence[LogDir]) -> tuple[Misplaced, ...]:
             for partition in log_dir.cleaner_file:
                 named.setdefault(partition, []).append(log_dir.path)
         for partition, places in sorted(named.items()):
+            if any(partition in log_dir.duplicates for log_dir in mine):
+                continue  # no directory is known to be its home
             home = homes.get(partition)
             if len(places) > 1 or home not in {None, *places}:
                 found.append(Misplaced(partition, home, tuple(places)))

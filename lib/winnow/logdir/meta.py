@@ -17,7 +17,9 @@ from winnow.logdir.names import (
     PARTITION_METADATA,
     UNFINISHED,
 )
+from winnow.logdir.nearby import what_is_at
 from winnow.storage.contract import Storage, entry_if_there, read_if_there
+from winnow.storage.urls import is_remote
 
 _CONTENT = re.compile(r"version:\s*(?P<version>[0-9]+)\s*\n\s*topic_id:\s*(?P<id>\S+)\s*")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -33,6 +35,8 @@ class MetaProperties:
     version: int
     node_id: int | None
     cluster_id: str | None
+    directory_id: str | None = None
+    """`directory.id`, which the metadata log names. None before Kafka 3.7."""
 
     @property
     def is_anonymous(self) -> bool:
@@ -50,7 +54,10 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     except CorruptLogError as error:
         raise error.like(UsageError, f"{META_PROPERTIES}: {error.problem}") from None
     if data is None:
-        raise no_log_dir(log_dir, unfinished=storage.exists(f"{log_dir}/{UNFINISHED}"))
+        if storage.exists(f"{log_dir}/{UNFINISHED}"):
+            raise no_log_dir(log_dir, unfinished=True)
+        found, hint = ("none", None) if is_remote(log_dir) else what_is_at(storage, log_dir)
+        raise no_log_dir(log_dir, unfinished=False, found=found, hint=hint)
     try:
         # Kafka reads it with Properties.load(InputStream), which is Latin-1 by definition.
         properties = javaproperties.loads(data.decode("latin-1"))
@@ -60,6 +67,7 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
             version=version,
             node_id=None if node_id is None else _integer(node_id),
             cluster_id=properties.get("cluster.id"),
+            directory_id=properties.get("directory.id"),
         )
     except ValueError as error:  # also javaproperties' own errors
         raise _senseless(str(error), path) from None
@@ -70,20 +78,20 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     return meta
 
 
-def no_log_dir(where: str, *, unfinished: bool) -> UsageError:
+def no_log_dir(
+    where: str, *, unfinished: bool, found: str = "none", hint: str | None = None
+) -> UsageError:
     """Return the error for a directory without `meta.properties`. `unfinished`: `clean --output`
-    began to write it.
+    began to write it. `hint`: what to give instead, if that is known.
     """
     if unfinished:
-        problem, hint = (
-            "a log directory that a run has not finished writing",
-            "Begin it again with --begin-again.",
-        )
+        problem = "a log directory that a run has not finished writing"
+        hint = "Begin it again with --begin-again."
     else:
         problem = "not a Kafka log directory"
-        hint = "Give the directories of log.dirs, not a parent and not a partition."
+        hint = hint or "Give the directories of log.dirs, not a parent and not a partition."
     return UsageError(
-        problem, expected=f"a file {META_PROPERTIES}", found="none", where=where, hint=hint
+        problem, expected=f"a file {META_PROPERTIES}", found=found, where=where, hint=hint
     )
 
 

@@ -33,11 +33,14 @@ from winnow.wire.metadata_records import (
     TopicRecord,
     TransactionRecord,
     decode_metadata_record,
+    uuid_text,
 )
 
 METADATA_DIR = f"{METADATA_TOPIC}-0"
 METADATA_VERSION = "metadata.version"
 
+_NO_DIRECTORY = frozenset(uuid_text(bytes(15) + bytes([last])) for last in range(100))
+"""Ids that Kafka reserves, such as those of a directory that is lost or not assigned yet."""
 _NODE_ID = re.compile(r"[0-9]{1,10}")
 
 
@@ -127,17 +130,28 @@ def read_cluster_metadata(
 
 @dataclass(slots=True)
 class _Topic:
-    """A topic while records are applied. The mappings are those of its identity."""
+    """A topic while records are applied. All mappings but the last are those of its
+    identity.
+    """
 
     name: str
     replicas: dict[int, frozenset[int]] = field(default_factory=dict)
     in_sync: dict[int, frozenset[int]] = field(default_factory=dict)
+    directories: dict[int, Mapping[int, str]] = field(default_factory=dict)
+    ordered: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """The replicas in the order of the record, which is that of their log directories."""
 
     def change(self, record: PartitionRecord | ReplicasRecord) -> None:
+        at = record.partition
         if record.replicas is not None:
-            self.replicas[record.partition] = frozenset(record.replicas)
+            self.replicas[at], self.ordered[at] = frozenset(record.replicas), record.replicas
+            self.directories.pop(at, None)
         if record.in_sync is not None:
-            self.in_sync[record.partition] = frozenset(record.in_sync)
+            self.in_sync[at] = frozenset(record.in_sync)
+        if record.directories is not None:
+            pairs = zip(self.ordered.get(at, ()), record.directories, strict=False)
+            named = {node: known for node, known in pairs if known not in _NO_DIRECTORY}
+            self.directories[at] = named
 
 
 class _Image:
@@ -195,8 +209,9 @@ class _Image:
                     )
                 topic = _Topic(record.name)
                 self._by_id[record.topic_id] = topic
-                identity = TopicIdentity(record.topic_id, topic.replicas, topic.in_sync)
-                self.topics[record.name] = identity
+                self.topics[record.name] = TopicIdentity(
+                    record.topic_id, topic.replicas, topic.in_sync, topic.directories
+                )
             case PartitionRecord() | ReplicasRecord():
                 what = "a partition" if isinstance(record, PartitionRecord) else "a change"
                 self._topic(record.topic_id, what, place).change(record)

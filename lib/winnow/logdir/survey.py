@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -17,9 +17,11 @@ from winnow.logdir.names import (
     REMOTE_INDEX_CACHE,
     DirectoryKind,
     parse_partition_dir,
+    topic_partition_of,
 )
+from winnow.logdir.strangers import Copy, Stranger, duplicates_of
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage, read_if_there
+from winnow.storage.contract import Entry, Storage, read_if_there
 from winnow.storage.places import Places
 
 _WHY_SKIPPED = {
@@ -42,6 +44,19 @@ class SkippedDirectory:
         return self.name != REMOTE_INDEX_CACHE and self.topic != METADATA_TOPIC
 
     @property
+    def loaded_as(self) -> TopicPartition | None:
+        """Return the partition that a broker loads from it although it would write the name
+        otherwise. None for any other directory.
+        """
+        if self.name == REMOTE_INDEX_CACHE:
+            return None
+        found = parse_partition_dir(self.name)
+        partition = found.topic_partition
+        if partition is None or found.is_canonical or partition.topic == METADATA_TOPIC:
+            return None
+        return partition
+
+    @property
     def topic(self) -> str | None:
         """Return the topic, if the name tells it for certain."""
         found = parse_partition_dir(self.name).topic_partition
@@ -60,6 +75,11 @@ class Checkpoints:
     no_high_watermarks: str = "has no entries"
     """Why there is no high watermark at all, said of the file."""
 
+    @property
+    def named(self) -> set[TopicPartition]:
+        """The partitions that have an entry in any of them."""
+        return {*self.cleaner, *self.log_start, *self.high_watermark, *self.recovery_point}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir:
@@ -68,7 +88,14 @@ class LogDir:
     clean_shutdown: bool
     """If False, a broker checks the end of every log again (S8.2)."""
     partitions: tuple[TopicPartition, ...]
+    """Also those in `duplicates`, except for directories whose name Kafka would write otherwise."""
     skipped: tuple[SkippedDirectory, ...]
+    strangers: tuple[Stranger, ...] = ()
+    """Entries that are in the broker's way."""
+    duplicates: Mapping[TopicPartition, tuple[Copy, ...]] = field(default_factory=dict)
+    """Partitions of this directory that have another directory, too, on the same node: all their
+    directories. A broker does not start on them, and no verb changes them.
+    """
     checkpoints: Checkpoints
     error: CorruptLogError | None
     """Set if a checkpoint is malformed. It affects every partition; `checkpoints` is empty."""
@@ -79,27 +106,45 @@ class LogDir:
 def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, ...]:
     """Survey log directories of one or more nodes of one cluster, in the order given.
 
-    Raises UsageError as `canonical_paths`, for a path that is not a Kafka log directory, a
-    sub-directory that would keep a broker from starting, directories of different clusters, and a
-    partition in two directories of the same node.
+    Raises UsageError as `canonical_paths`, for a path that is not a Kafka log directory, and for
+    directories of different clusters.
     """
     Places().forget()  # of an earlier run
     paths = canonical_paths(storage, log_dirs)
     found = tuple(_survey(storage, path) for path in paths)
     clusters = [log_dir.meta.cluster_id for log_dir in found]
     _check_same(found, "cluster.id", clusters, "Work on the brokers of one cluster at a time.")
-    homes: dict[tuple[int | None, TopicPartition], str] = {}
-    for log_dir in found:
-        for topic_partition in log_dir.partitions:
-            home = homes.setdefault((log_dir.meta.node_id, topic_partition), log_dir.path)
-            if home != log_dir.path:
-                raise UsageError(
-                    f"partition {topic_partition} is in two log directories of one broker",
-                    expected="one",
-                    found=f"{home} and {log_dir.path}",
-                    hint="A broker would refuse to start; find out which one is current.",
-                )
+    found = _with_duplicates(found)
     return tuple(_with_cleaner_of_broker(log_dir, found) for log_dir in found)
+
+
+def _with_duplicates(found: Sequence[LogDir]) -> tuple[LogDir, ...]:
+    replicas = (
+        (log_dir.meta.node_id, topic_partition, _copy(log_dir, name, topic_partition))
+        for log_dir in found
+        for name, topic_partition in (
+            *((str(topic_partition), topic_partition) for topic_partition in log_dir.partitions),
+            *((one.name, one.loaded_as) for one in log_dir.skipped if one.loaded_as is not None),
+        )
+    )
+    duplicates = duplicates_of(replicas)
+    return tuple(
+        replace(
+            log_dir,
+            duplicates={
+                topic_partition: copies
+                for (node_id, topic_partition), copies in duplicates.items()
+                if node_id == log_dir.meta.node_id
+                and any(copy.log_dir == log_dir.path for copy in copies)
+            },
+        )
+        for log_dir in found
+    )
+
+
+def _copy(log_dir: LogDir, name: str, topic_partition: TopicPartition) -> Copy:
+    start = log_dir.checkpoints.log_start.get(topic_partition, 0)
+    return Copy(log_dir.path, name, log_dir.meta.directory_id, start)
 
 
 def canonical_paths(storage: Storage, log_dirs: Sequence[str]) -> tuple[str, ...]:
@@ -144,14 +189,20 @@ def _survey(storage: Storage, path: str) -> LogDir:
     meta = read_meta(storage, path)
     partitions: list[TopicPartition] = []
     skipped: list[SkippedDirectory] = []
+    strangers: list[Stranger] = []
+    others: list[Entry] = []
     for entry in storage.list_dir(path):
         # A partition that is a link is reported as one.
         if not (entry.is_dir or entry.leads_to_dir):
+            others.append(entry)
             continue
         try:
             found = _partition_or_why(entry.name)
-        except UsageError as refusal:
-            raise refusal.at(path) from None
+        except UsageError:
+            what = "a directory" if entry.is_dir else "a link to a directory"
+            found = f"{what} whose name is not that of a partition"
+            strangers.append(Stranger(entry.name, found, stops_broker=True))
+            continue
         if isinstance(found, TopicPartition):
             partitions.append(found)
         else:
@@ -159,23 +210,25 @@ def _survey(storage: Storage, path: str) -> LogDir:
     error: CorruptLogError | None = None
     checkpoints = Checkpoints()
     try:
-        cleaner, *others = (
+        cleaner, *rest = (
             read_offset_checkpoint(storage, f"{path}/{name}") for name in OFFSET_CHECKPOINTS
         )
         # Negative offsets count as 0. Only a reset of the cleaner's is reported (S3.2).
         starts, committed, recovered = (
-            {key: max(0, offset) for key, offset in each.items()} for each in others
+            {key: max(0, offset) for key, offset in each.items()} for each in rest
         )
         why = "" if committed else _why_empty(storage, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
         checkpoints = Checkpoints(cleaner, starts, committed, recovered, why)
     except CorruptLogError as problem:
         error = problem
+    strangers += in_place_of_partitions(others, partitions, checkpoints.named)
     return LogDir(
         path=path,
         meta=meta,
         clean_shutdown=was_shut_down_cleanly(storage, path),
         partitions=tuple(sorted(partitions)),
         skipped=tuple(skipped),
+        strangers=tuple(strangers),
         checkpoints=checkpoints,
         error=error,
         cleaner_file=checkpoints.cleaner,
@@ -186,6 +239,24 @@ def _why_empty(storage: Storage, path: str) -> str:
     """Return why there would be no entry in a checkpoint."""
     data = read_if_there(storage, path)
     return "is missing" if data is None else "has no entries" if data else "is empty"
+
+
+def in_place_of_partitions(
+    entries: Iterable[Entry], partitions: Iterable[TopicPartition], named: Container[TopicPartition]
+) -> Iterator[Stranger]:
+    """Yield entries that are no directories, but have the name of a partition of the broker: it is
+    in `named`, the checkpoints, or other partitions of its topic are here. A dated file, such as
+    `kafka.log.2026-11-28`, also looks like a partition.
+    """
+    topics = {topic_partition.topic for topic_partition in partitions}
+    for entry in entries:
+        topic_partition = topic_partition_of(entry.name)
+        if topic_partition is None or entry.name != str(topic_partition):
+            continue
+        if topic_partition.topic in topics or topic_partition in named:
+            what = "a link that leads to no directory" if entry.is_link else "no directory"
+            found = f"{what}, but has the name of a partition"
+            yield Stranger(entry.name, found, stops_broker=False)
 
 
 def replicas_beside(storage: Storage, path: str) -> list[SkippedDirectory]:
@@ -213,6 +284,11 @@ def _partition_or_why(name: str) -> TopicPartition | str:
     if not directory.is_canonical:
         return f"Kafka would name it {directory.topic_partition}"
     return directory.topic_partition
+
+
+def strangers_in(log_dirs: Sequence[LogDir]) -> tuple[str, ...]:
+    """Return a text for each stranger: what it is, what a broker does, and what to do."""
+    return tuple(one.words(log_dir.path) for log_dir in log_dirs for one in log_dir.strangers)
 
 
 def topics_of(log_dirs: Sequence[LogDir]) -> set[str]:

@@ -31,6 +31,15 @@ class MetadataSettings:
             f"{self.log} knows no topic {topic}: a broker would set its partitions aside as strays"
         )
 
+    def directory_of(self, topic: str, partition: int, node_id: int | None) -> str | None:
+        """Return the `directory.id` of the log directory in which the controller knows the replica
+        of node `node_id`. None if that is unknown.
+        """
+        known = self.topics.get(topic)
+        if known is None or node_id is None:
+            return None
+        return known.directories.get(partition, {}).get(node_id)
+
     def why_foreign(
         self, topic: str, partition: int, topic_id: str | None, *, node_id: int | None
     ) -> str | None:

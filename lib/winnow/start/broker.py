@@ -14,11 +14,9 @@ from pyspark import SparkContext
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, failure_of
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import (
-    HIGH_WATERMARK_CHECKPOINT,
     LOG,
-    LOG_START_CHECKPOINT,
     METADATA_TOPIC,
-    RECOVERY_POINT_CHECKPOINT,
+    OFFSET_CHECKPOINTS,
     REMOTE_INDEX_CACHE,
     DirectoryKind,
     parse_partition_dir,
@@ -115,6 +113,8 @@ def _expected_start(
     if offline and (len(offline) == len(found) or home in offline):
         fate = worst(fate, Fate.STOPS)
         reasons.append(f"{home or offline[0]} goes offline, and a broker can't do without it")
+    # Where a broker stops at one log directory, it has no use for the others either.
+    fate = worst(fate, *(one.fate for one in found if one.fate is Fate.STOPS))
     return BrokerStart(
         node_id=node_id,
         fate=worst(fate, *(one.fate for one in found)),
@@ -162,7 +162,7 @@ def logs_to_load(
         try:
             kind = parse_partition_dir(entry.name).kind
         except UsageError:
-            continue  # see `_strangers`
+            continue  # see `LogDir.strangers`
         plain = entry.name.rpartition(".")[0] if kind is not DirectoryKind.CURRENT else entry.name
         key = parse_partition_dir(plain).topic_partition
         if key is None or key.topic == METADATA_TOPIC:
@@ -236,7 +236,10 @@ def _log_dir_start(
 ) -> LogDirStart:
     volume = storage.volume(log_dir.path)
     reasons: dict[str, Fate] = {
-        **dict.fromkeys(_strangers(storage, log_dir.path), Fate.STOPS),
+        **{
+            stranger.words(log_dir.path): Fate.STOPS if stranger.stops_broker else Fate.OFFLINE
+            for stranger in log_dir.strangers
+        },
         **dict.fromkeys(_unreadable_checkpoints(storage, log_dir.path), Fate.OFFLINE),
     }
     if volume.read_only:
@@ -257,17 +260,8 @@ def _log_dir_start(
     )
 
 
-def _strangers(storage: Storage, path: str) -> Iterator[str]:
-    for entry in storage.list_dir(path):
-        if (entry.is_dir or entry.leads_to_dir) and entry.name != REMOTE_INDEX_CACHE:
-            try:
-                parse_partition_dir(entry.name)
-            except UsageError:
-                yield f"{path}/{entry.name} is no partition's directory"
-
-
 def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[str]:
-    for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
+    for name in OFFSET_CHECKPOINTS:
         data = read_if_there(storage, f"{path}/{name}")
         problem = None if data is None else checkpoint_problem(data, words=_OFFSET_WORDS)
         if problem is not None:

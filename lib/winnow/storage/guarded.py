@@ -203,3 +203,14 @@ def _open_by_steps(path: str, flags: int) -> int:
 def _refuse_link(status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def link_target(path: str) -> str | None:
+    """Return where a symbolic link leads, as an absolute path that may not exist. None if the path
+    is no link.
+    """
+    try:
+        target = os.readlink(path)
+    except (OSError, ValueError):
+        return None
+    return os.path.normpath(os.path.join(os.path.dirname(path), target))

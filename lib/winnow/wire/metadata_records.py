@@ -34,7 +34,7 @@ from winnow.wire.fields import FieldReader, wrong
 FRAME_VERSION = 1
 UUID_SIZE = 16
 _PARTITION_VERSION = 2
-_IN_SYNC, _REPLICAS = 0, 2
+_IN_SYNC, _REPLICAS, _DIRECTORIES = 0, 2, 8
 """Tags of fields of PartitionChangeRecord."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -58,16 +58,21 @@ class PartitionRecord:
     topic_id: str
     replicas: tuple[int, ...] = ()
     in_sync: tuple[int, ...] = ()
+    directories: tuple[str, ...] | None = None
+    """The id of the log directory of each replica (KIP-858). None before Kafka 3.7."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasRecord:
-    """The new replicas of a partition, and the new ones in sync. None: not changed."""
+    """What changed of a partition: its replicas, those in sync, and the ids of the log directories
+    of its replicas. None: not changed.
+    """
 
     partition: int
     topic_id: str
     replicas: tuple[int, ...] | None = None
     in_sync: tuple[int, ...] | None = None
+    directories: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +209,18 @@ def _partition(fields: FieldReader, version: int) -> PartitionRecord:
     if version > _PARTITION_VERSION:
         return PartitionRecord(partition, topic_id)
     replicas = fields.numbers("replicas")
-    return PartitionRecord(partition, topic_id, replicas, fields.numbers("in-sync replicas"))
+    in_sync = fields.numbers("in-sync replicas")
+    if not version:
+        return PartitionRecord(partition, topic_id, replicas, in_sync)
+    for what in ("removed replicas", "added replicas"):
+        fields.numbers(what)
+    for what in ("a leader", "a leader epoch", "a partition epoch"):
+        fields.number(4, what)
+    return PartitionRecord(partition, topic_id, replicas, in_sync, _ids(fields))
 
 
 def _partition_change(fields: FieldReader, _version: int) -> ReplicasRecord | None:
-    """Only a change of the replicas, or of those in sync, matters here."""
+    """Only a change of the replicas, of those in sync, or of their log directories matters here."""
     partition, topic_id = fields.number(4, "a partition id"), _topic_id(fields)
     changed = fields.tagged()
     fields.end()
@@ -216,9 +228,15 @@ def _partition_change(fields: FieldReader, _version: int) -> ReplicasRecord | No
         FieldReader(changed[tag]).numbers("replicas") if tag in changed else None
         for tag in (_REPLICAS, _IN_SYNC)
     )
-    if replicas is None and in_sync is None:
+    directories = _ids(FieldReader(changed[_DIRECTORIES])) if _DIRECTORIES in changed else None
+    if replicas is None and in_sync is None and directories is None:
         return None
-    return ReplicasRecord(partition, topic_id, replicas, in_sync)
+    return ReplicasRecord(partition, topic_id, replicas, in_sync, directories)
+
+
+def _ids(fields: FieldReader) -> tuple[str, ...]:
+    count = fields.uvarint("a count of directories") - 1
+    return tuple(uuid_text(fields.take(UUID_SIZE, "a directory id")) for _ in range(count))
 
 
 def _config(fields: FieldReader, _version: int) -> ConfigRecord:

@@ -240,6 +240,29 @@ def test_replicas_are_those_of_the_last_record_that_has_them(tmp_path: Path) -> 
     ]
 
 
+def test_directories_are_those_of_the_last_record_that_has_them(tmp_path: Path) -> None:
+    """A change of the replicas brings their directories. An assignment (AssignReplicasToDirs) has
+    only directories, in the order of the replicas.
+    """
+    one, two, unassigned = bytes([1] * 16), bytes([2] * 16), bytes(16)
+    found = of_log(
+        tmp_path,
+        topic("t"),
+        *(partition(number, directory=one) for number in range(3)),
+        partition(3, directory=unassigned),
+        partition(4, version=0),
+        replicas_of(1, 3, 2, directories=[one, two], version=1),
+        replicas_of(1, directories=[two, unassigned], version=1),
+        replicas_of(2, 4),
+        replicas_of(0),
+    )
+    assert found.topics["t"].directories == {
+        0: {1: uuid_text(one)},
+        1: {3: uuid_text(two)},
+        3: {},
+    }
+
+
 def test_uuid_text_is_in_kafkas_format() -> None:
     assert uuid_text(ID_A) == "AAECAwQFBgcICQoLDA0ODw"
 

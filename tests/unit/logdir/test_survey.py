@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from winnow.errors import UsageError
-from winnow.logdir.survey import check_one_node, survey_log_dirs
+from winnow.logdir.survey import check_one_node, strangers_in, survey_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
 
 
-def _log_dir(path: Path, *names: str, node: int = 1, cluster: str = "c") -> str:
+def _log_dir(
+    path: Path, *names: str, node: int = 1, cluster: str = "c", directory_id: str | None = None
+) -> str:
     path.mkdir()
-    (path / "meta.properties").write_text(f"version=1\nnode.id={node}\ncluster.id={cluster}\n")
+    text = f"version=1\nnode.id={node}\ncluster.id={cluster}\n"
+    if directory_id is not None:
+        text += f"directory.id={directory_id}\n"
+    (path / "meta.properties").write_text(text)
     for name in names:
         (path / name).mkdir()
     return str(path)
@@ -82,10 +88,35 @@ def test_malformed_checkpoint_fails_the_whole_directory(tmp_path: Path) -> None:
     assert second.error is None
 
 
-def test_directory_name_that_stops_a_broker_is_refused(tmp_path: Path) -> None:
-    path = _log_dir(tmp_path / "a", "t-0", "lost+found")
-    with pytest.raises(UsageError, match=r"lost\+found"):
-        survey_log_dirs(STORAGE, [path])
+def test_stranger_is_named_and_the_partitions_are_listed(tmp_path: Path) -> None:
+    path = _log_dir(tmp_path / "a", "t-0", "lost+found", ".snapshot", "t-7-delete")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "a" / "nested").symlink_to(tmp_path / "elsewhere")
+    (found,) = survey_log_dirs(STORAGE, [path])
+    assert found.partitions == (TopicPartition("t", 0),)
+    assert {stranger.name for stranger in found.strangers} == {
+        "lost+found", ".snapshot", "t-7-delete", "nested",
+    }  # fmt: skip
+    assert all(stranger.stops_broker for stranger in found.strangers)
+    assert f"{path}/lost+found is a directory whose name is not that of a partition" in " ".join(
+        strangers_in([found])
+    )
+
+
+def test_what_is_in_the_place_of_a_partition_is_a_stranger(tmp_path: Path) -> None:
+    """A broker ignores other files, such as dated ones."""
+    path = _log_dir(tmp_path / "a", "t-0")
+    (tmp_path / "a" / "t-1").touch()
+    os.mkfifo(tmp_path / "a" / "t-2")
+    (tmp_path / "a" / "t-3").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a" / "u-0").touch()
+    (tmp_path / "a" / "server.log.2026-11-28").touch()
+    (tmp_path / "a" / "recovery-point-offset-checkpoint").write_text("0\n1\nu 0 7\n")
+    (found,) = survey_log_dirs(STORAGE, [path])
+    assert [(stranger.name, stranger.stops_broker) for stranger in found.strangers] == [
+        ("t-1", False), ("t-2", False), ("t-3", False), ("u-0", False),
+    ]  # fmt: skip
+    assert found.partitions == (TopicPartition("t", 0),)
 
 
 def test_directory_given_twice_is_refused(tmp_path: Path) -> None:
@@ -95,10 +126,26 @@ def test_directory_given_twice_is_refused(tmp_path: Path) -> None:
         survey_log_dirs(STORAGE, [path, f"{tmp_path}/b"])
 
 
-def test_partition_in_two_directories_of_a_broker_is_refused(tmp_path: Path) -> None:
-    one, two = _log_dir(tmp_path / "a", "t-0", node=1), _log_dir(tmp_path / "b", "t-0", node=2)
-    with pytest.raises(UsageError, match="t-0 is in two log directories of one broker"):
-        survey_log_dirs(STORAGE, [one, two, _log_dir(tmp_path / "c", "t-0", node=1)])
+def test_partition_in_two_directories_of_a_broker_is_known_in_both(tmp_path: Path) -> None:
+    one, two = _log_dir(tmp_path / "a", "t-0", "t-1"), _log_dir(tmp_path / "b", "t-0", node=2)
+    three = _log_dir(tmp_path / "c", "t-0", "t-2", directory_id="D")
+    found = survey_log_dirs(STORAGE, [one, two, three])
+    [(key, copies)] = found[0].duplicates.items()
+    assert key == TopicPartition("t", 0)
+    assert [(copy.path, copy.directory_id) for copy in copies] == [
+        (f"{one}/t-0", None), (f"{three}/t-0", "D"),
+    ]  # fmt: skip
+    assert found[2].duplicates == found[0].duplicates
+    assert not found[1].duplicates
+
+
+def test_other_spelling_of_a_partition_is_a_second_directory_of_it(tmp_path: Path) -> None:
+    """A broker loads t-00 as t-0."""
+    path = _log_dir(tmp_path / "a", "t-0", "t-00", "t-07", "__cluster_metadata-0")
+    (found,) = survey_log_dirs(STORAGE, [path])
+    assert found.partitions == (TopicPartition("t", 0),)
+    [(key, copies)] = found.duplicates.items()
+    assert (key, [copy.name for copy in copies]) == (TopicPartition("t", 0), ["t-0", "t-00"])
 
 
 def test_replicas_of_several_brokers_are_accepted(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 ID_A, ID_B = bytes(range(16)), bytes(range(16, 32))
 
@@ -27,20 +28,32 @@ def topic(name: str, topic_id: bytes = ID_A) -> bytes:
     return framed(2, string(name) + topic_id + b"\x00")
 
 
-def partition(number: int, topic_id: bytes = ID_A, *, version: int = 2) -> bytes:
+def partition(
+    number: int, topic_id: bytes = ID_A, *, version: int = 2, directory: bytes = bytes(16)
+) -> bytes:
     """Return a partition with one replica on node 1."""
     ids = struct.pack(">i", number) + topic_id
     replicas = (uvarint(2) + struct.pack(">i", 1)) * 2 + b"\x01\x01" + struct.pack(">iii", 1, 0, 0)
-    directories = uvarint(2) + bytes(16) if version >= 1 else b""
+    directories = uvarint(2) + directory if version >= 1 else b""
     return framed(3, ids + replicas + directories + b"\x00", version=version)
 
 
-def replicas_of(number: int, *nodes: int, topic_id: bytes = ID_A, version: int = 0) -> bytes:
-    """Return a change of a partition's in-sync replicas to node 1, and of its replicas if given."""
+def replicas_of(
+    number: int,
+    *nodes: int,
+    topic_id: bytes = ID_A,
+    version: int = 0,
+    directories: Sequence[bytes] = (),
+) -> bytes:
+    """Return a change of a partition's in-sync replicas to node 1, and of its replicas and their
+    log directories if given.
+    """
     isr = uvarint(2) + struct.pack(">i", 1)
     fields = [(0, isr)]
     if nodes:
         fields.append((2, uvarint(len(nodes) + 1) + struct.pack(f">{len(nodes)}i", *nodes)))
+    if directories:
+        fields.append((8, uvarint(len(directories) + 1) + b"".join(directories)))
     tagged = b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in fields)
     body = struct.pack(">i", number) + topic_id + uvarint(len(fields)) + tagged
     return framed(5, body, version=version)

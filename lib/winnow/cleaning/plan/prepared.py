@@ -11,6 +11,7 @@ from winnow.cleaning.summaries import store
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.journal import Journal
 from winnow.logdir.commit.roll_forward import OpenRound
+from winnow.logdir.copies import words_of
 from winnow.logdir.listing import resolve
 from winnow.logdir.meta import read_topic_id
 from winnow.logdir.names import (
@@ -28,6 +29,7 @@ from winnow.policy.plan import PartitionPlan, Reason, RetentionPlan
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import failure
 from winnow.state import PartitionState, TopicPartition
+from winnow.storage.guarded import link_target
 from winnow.storage.permissions import why_not_replaceable
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
@@ -47,11 +49,12 @@ NOTHING_BELOW = Reason(
     "high watermark, as --unclean-shutdown=below-recovery-point wants. Leave this option out: "
     "Winnow then reads what a broker would recover",
 )
+DUPLICATE = Reason("S1.11", "unchanged")
 UNREADABLE = Reason("S8.8", "unchanged: its files can't be read or are invalid")
-ELSEWHERE = Reason(
-    "S8.1",
-    "its directory is a symbolic link. The lock of this log directory does not protect the target. "
-    "Make the target's parent a log directory of its own in log.dirs, or mount the target here",
+_LINK = (
+    "its directory is a symbolic link{}. The lock of this log directory does not protect the "
+    "target. Make the target's parent a log directory of its own in log.dirs, or mount the target "
+    "here"
 )
 
 
@@ -160,20 +163,42 @@ def known_or_left_alone(
     place: Place, log_dir: LogDir, config: TopicConfig | Unknown, request: Request
 ) -> LeftAlone | Known:
     policy = None if isinstance(config, Unknown) else config.cleanup_policy
-    if log_dir.error is not None:
-        return LeftAlone(place, policy, UNREADABLE, error=str(log_dir.error))
-    if not log_dir.clean_shutdown and request.unclean_shutdown == "refuse":
-        return LeftAlone(place, policy, UNCLEAN)
-    try:
-        foreign = _why_foreign(place, log_dir, request)
-    except FAILS_ONE_PARTITION as error:
-        return LeftAlone(place, policy, UNREADABLE, error=failure(error).message)
-    if foreign is not None:
-        return LeftAlone(place, policy, foreign)
+    left = _why_left_alone(place, log_dir, request)
+    if left is not None:
+        return LeftAlone(place, policy, *left)
     if isinstance(config, Unknown):
         reason = Reason("S9.2", config.reason)
         return LeftAlone(place, None, reason, settings_unknown=True)
     return Known(replace(place, index_interval_bytes=config.index_interval_bytes), log_dir, config)
+
+
+def _why_left_alone(
+    place: Place, log_dir: LogDir, request: Request
+) -> tuple[Reason, str | None] | None:
+    """Return why the partition is skipped whatever its settings are, and what is wrong with it, if
+    anything. None if it may be read.
+    """
+    if log_dir.error is not None:
+        return UNREADABLE, str(log_dir.error)
+    if place.topic_partition in log_dir.duplicates:
+        return DUPLICATE, _where(place, log_dir, request)
+    if not log_dir.clean_shutdown and request.unclean_shutdown == "refuse":
+        return UNCLEAN, None
+    try:
+        foreign = _why_foreign(place, log_dir, request)
+    except FAILS_ONE_PARTITION as error:
+        return UNREADABLE, failure(error).message
+    return None if foreign is None else (foreign, None)
+
+
+def _where(place: Place, log_dir: LogDir, request: Request) -> str:
+    at, metadata = place.topic_partition, request.settings.metadata
+    assigned = (
+        None
+        if metadata is None
+        else metadata.directory_of(at.topic, at.partition, log_dir.meta.node_id)
+    )
+    return words_of(request.storage, log_dir.duplicates[at], assigned)
 
 
 def _why_foreign(place: Place, log_dir: LogDir, request: Request) -> Reason | None:
@@ -182,7 +207,8 @@ def _why_foreign(place: Place, log_dir: LogDir, request: Request) -> Reason | No
     """
     settings = request.settings
     if not is_remote(place.directory) and request.storage.entry(place.directory).is_link:
-        return ELSEWHERE
+        target = link_target(place.directory)
+        return Reason("S8.1", _LINK.format("" if target is None else f" to {target}"))
     if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
         return None
     topic_id = read_topic_id(request.storage, place.directory)

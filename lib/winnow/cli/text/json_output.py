@@ -32,6 +32,7 @@ def to_json(result: RunResult) -> dict[str, Any]:
             if p.code is not None
         ],
         "settings": _settings(result),
+        "strangers": result.strangers,
         "notes": result.notes,
         "starts": starts_to_json(result.starts),
     }
@@ -43,7 +44,7 @@ def without_result(**known: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever J
         **dict.fromkeys(RUN_KEYS),
         "partitions": [],
         **dict.fromkeys(("exit_code", "totals")),
-        **{name: [] for name in ("left_alone", "settings", "notes", "starts")},
+        **{name: [] for name in ("left_alone", "settings", "strangers", "notes", "starts")},
         **known,
     }
 

@@ -20,6 +20,7 @@ from winnow.logdir.commit.lost import check_none_lost
 from winnow.logdir.commit.recovery import preview, recover
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment, truncate_log
+from winnow.logdir.copies import words_of
 from winnow.logdir.lock import locked
 from winnow.logdir.names import (
     LOG,
@@ -50,6 +51,7 @@ from winnow.start.broker import expected_starts
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.values import BrokerStart, worst
+from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
@@ -308,8 +310,11 @@ def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iter
     of the directory. A deleted log is not: a broker does not recover it either. Nor is the metadata
     log: a broker recovers it at every start, whether there is a marker or not (KafkaRaftLog).
     """
+    strangers = {stranger.name for stranger in log_dir.strangers}
     for entry in storage.list_dir(log_dir.path):
         if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
+            continue
+        if entry.name in strangers:
             continue
         kind = parse_partition_dir(entry.name).kind
         plain = entry.name.rpartition(".")[0] if kind is not DirectoryKind.CURRENT else entry.name
@@ -317,7 +322,10 @@ def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iter
         if key is None or kind is DirectoryKind.DELETE or key.topic == METADATA_TOPIC:
             continue
         error, log_bytes = None, 0
-        if not entry.is_dir:
+        copies = log_dir.duplicates.get(key) if kind is DirectoryKind.CURRENT else None
+        if copies is not None:
+            error = words_of(storage, copies, _assigned(log_dir, key, request))
+        elif not entry.is_dir:
             error = "it is a symbolic link, which Winnow does not follow"
         else:
             try:
@@ -337,3 +345,10 @@ def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iter
             bytes=log_bytes,
             error=error,
         )
+
+
+def _assigned(log_dir: LogDir, key: TopicPartition, request: TruncateRequest) -> str | None:
+    metadata = request.settings.metadata
+    if metadata is None:
+        return None
+    return metadata.directory_of(key.topic, key.partition, log_dir.meta.node_id)

@@ -17,9 +17,10 @@ from winnow.logdir.commit.lost import check_none_lost
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
+from winnow.logdir.copies import words_of
 from winnow.logdir.files import tree_bytes
 from winnow.logdir.lock import locked
-from winnow.logdir.survey import LogDir, topics_of
+from winnow.logdir.survey import LogDir, strangers_in, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.recovery.runs.undone_log import check_undone_log
 from winnow.recovery.runs.values import Action, Kept, PartitionRecovery, RecoverResult
@@ -85,6 +86,8 @@ def recover_log_dirs(
             partition = _Partition(storage, log_dir, at, dry_run=dry_run)
             found = PartitionRecovery(topic=at.topic, partition=at.partition, log_dir=log_dir.path)
             try:
+                if (copies := log_dir.duplicates.get(at)) is not None:
+                    raise CorruptLogError(words_of(storage, copies, None))
                 found = partition.recovered(found)
                 if undo_run is not None:
                     found = partition.undone(found, undo_run)
@@ -95,7 +98,10 @@ def recover_log_dirs(
                 found = replace(found, error=failure_of(error))
             partitions.append(found)
             on_partition(len(partitions), len(places))
-    return RecoverResult(partitions=tuple(partitions), dry_run=dry_run, unclean=unclean)
+        strangers = strangers_in(surveyed)
+    return RecoverResult(
+        partitions=tuple(partitions), dry_run=dry_run, unclean=unclean, strangers=strangers
+    )
 
 
 def _places_of(

@@ -53,6 +53,8 @@ class RecoverResult:
     dry_run: bool
     unclean: tuple[str, ...] = ()
     """Paths of local log directories whose broker did not shut down cleanly."""
+    strangers: tuple[str, ...] = ()
+    """Entries of the log directories that are in a broker's way, with what to do."""
 
     @property
     def has_changed_files(self) -> bool:
@@ -64,6 +66,6 @@ class RecoverResult:
 
     @property
     def exit_code(self) -> int:
-        if any(partition.error for partition in self.partitions):
+        if self.strangers or any(partition.error for partition in self.partitions):
             return CorruptLogError.exit_code
         return 0

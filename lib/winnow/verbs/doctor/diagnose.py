@@ -21,7 +21,7 @@ from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.files import log_bytes_in
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
-from winnow.logdir.survey import LogDir
+from winnow.logdir.survey import LogDir, strangers_in
 from winnow.policy.cleanable import oldest_first_batch, segments_between
 from winnow.start.broker import expected_starts
 from winnow.state import PartitionState, Segment
@@ -96,6 +96,7 @@ def diagnose(
         # What is damaged comes first.
         troubles=tuple(sorted(_troubles(prepared, sure), key=lambda one: one.error is None)),
         held=held_in((item for item, _ in sure), now=request.now),
+        strangers=strangers_in(log_dirs),
         misplaced=tuple(map(_misplaced, misplaced_entries(log_dirs))),
         short_of_space=sum(
             result.error is not None and result.error_code == NoSpaceError.exit_code

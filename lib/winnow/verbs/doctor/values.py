@@ -205,6 +205,8 @@ class Diagnosis:
     """What `census` costs, or has cost."""
     census: tuple[Census, ...] | None
     """Partitions of compacted topics, sorted by name; None if not requested."""
+    strangers: tuple[str, ...] = ()
+    """Entries of the log directories that are in a broker's way, with what to do."""
     notes: tuple[str, ...] = ()
     kafka: KnownVersion = ANY_VERSION
     """The version of Kafka whose rules were used."""
@@ -214,9 +216,10 @@ class Diagnosis:
     @property
     def exit_code(self) -> int:
         """Return 0; 6 if a disk is full and nothing can be freed; 3 if Winnow can't work on some
-        partition in its current state, or if a start of a broker would do harm.
+        partition in its current state, if an entry is in a broker's
+        way, or if a start of a broker would do harm.
         """
         if not self.gains and any(disk.is_full for disk in self.disks):
             return NoSpaceError.exit_code
         harm = any(not start.is_safe for start in self.starts)
-        return CorruptLogError.exit_code if self.troubles or harm else 0
+        return CorruptLogError.exit_code if self.troubles or self.strangers or harm else 0

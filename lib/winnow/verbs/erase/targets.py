@@ -190,6 +190,10 @@ def skipped(log_dirs: Sequence[LogDir], request: Request) -> tuple[list[str], li
     """
     request, not_searched, notes = of_users(request), [], []
     for log_dir in log_dirs:
+        not_searched += [
+            f"{log_dir.path}/{stranger.name}: it is {stranger.found}"
+            for stranger in log_dir.strangers
+        ]
         for one in log_dir.skipped:
             path = f"{log_dir.path}/{one.name}"
             if one.has_records and (one.topic is None or request.wants(one.topic)):

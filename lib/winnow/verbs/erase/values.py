@@ -138,8 +138,8 @@ class EraseResult:
     """Number of these keys that some record has, in any segment."""
     partitions: tuple[PartitionErasure, ...]
     not_searched: tuple[str, ...] = ()
-    """Directories of replicas that a broker is about to move or to delete, each with the reason.
-    They may have records with these keys.
+    """Directories of replicas that a broker is about to move or to delete, and entries that are no
+    partitions, each with the reason. They may have records with these keys.
     """
     notes: tuple[str, ...] = ()
     ledger: str | None = None

@@ -13,6 +13,7 @@ from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
 from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.commit.lost import lost_segments
+from winnow.logdir.copies import words_of
 from winnow.logdir.meta import read_meta, read_topic_id, was_shut_down_cleanly
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
@@ -34,10 +35,13 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.snapshots import read_snapshot
-from winnow.logdir.survey import canonical_paths
+from winnow.logdir.strangers import Copy, duplicates_of
+from winnow.logdir.survey import canonical_paths, in_place_of_partitions
 from winnow.logdir.topic_globs import is_wanted
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
+from winnow.storage.guarded import link_target
+from winnow.storage.urls import is_remote
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogFile
@@ -56,6 +60,10 @@ class DirectoryCheck:
 def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
     """Check everything except the logs and indexes. Never raises for the directory's content."""
     directory = place.directory
+    target = None if is_remote(directory) else link_target(directory)
+    if target is not None:
+        words = f"not checked: a symbolic link to {target}"
+        return DirectoryCheck(findings=(place.finding(Kind.LINK, "", words),))
     try:
         entries: Sequence[Entry] = storage.list_dir(directory)
     except FAILS_ONE_PARTITION as error:
@@ -188,6 +196,28 @@ class LogDirCheck:
     topics: frozenset[str]
     """All topics, also those that were not asked for."""
     notes: tuple[str, ...]
+    node_id: int | None = None
+    directory_id: str | None = None
+
+
+def duplicates(storage: Storage, checked: Sequence[LogDirCheck]) -> Iterator[Finding]:
+    """Yield a finding for each directory of a partition that has several on one broker."""
+    scopes: dict[str, Scope] = {}
+    replicas: list[tuple[int | None, TopicPartition, Copy]] = []
+    for log_dir in checked:
+        for scope in log_dir.partitions:
+            if scope.name is None or scope.topic is None or scope.partition is None:
+                continue
+            if scope.topic == METADATA_TOPIC:
+                continue
+            copy = Copy(scope.log_dir, scope.name, log_dir.directory_id, scope.log_start_offset)
+            scopes[copy.path] = scope
+            topic_partition = TopicPartition(scope.topic, scope.partition)
+            replicas.append((log_dir.node_id, topic_partition, copy))
+    for copies in duplicates_of(replicas).values():
+        words = words_of(storage, copies, None)
+        for copy in copies:
+            yield scopes[copy.path].finding(Kind.DUPLICATE, "", words)
 
 
 def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
@@ -209,7 +239,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     """
     scope, clean = Scope(path), was_shut_down_cleanly(storage, path)
     findings: list[Finding] = []
-    version = 0
+    version, meta = 0, None
     with reported(findings, scope, META_PROPERTIES, Kind.PROPERTIES):
         # A broker reads a file that names no owner as one of version 0, but has never written one.
         meta = read_meta(storage, path)
@@ -228,10 +258,15 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     findings += check_bootstrap(storage, scope)
     partitions: list[Scope] = []
     every: set[str] = set()
+    others: list[Entry] = []
+    current: list[TopicPartition] = []
     beside = 0
     notes: list[str] = []
     for entry in storage.list_dir(path):
-        if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
+        if not (entry.is_dir or entry.leads_to_dir):
+            others.append(entry)
+            continue
+        if entry.name == REMOTE_INDEX_CACHE:
             continue
         try:
             directory = parse_partition_dir(entry.name)
@@ -252,11 +287,17 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
             )
             findings.append(scope.finding(Kind.NAME, entry.name, message))
         every.add(key.topic)
+        current.append(key)
         if is_wanted(key.topic, topics):
             own = {name: found[key] for name, found in checkpoints.items() if key in found}
             place = Scope(path, entry.name, key.topic, key.partition, own, recovered=not clean)
             partitions.append(place)
         beside += key.topic != METADATA_TOPIC
+    named = {key for entries in checkpoints.values() for key in entries}
+    findings += (
+        scope.finding(Kind.NAME, stranger.name, f"it is {stranger.found}")
+        for stranger in in_place_of_partitions(others, current, named)
+    )
     partitions = [
         replace(place, checkpoints={}, recovered=True, beside=beside if version else 0)
         if is_metadata_log(place)
@@ -268,4 +309,6 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         partitions=tuple(partitions),
         topics=frozenset(every),
         notes=tuple(notes),
+        node_id=None if meta is None else meta.node_id,
+        directory_id=None if meta is None else meta.directory_id,
     )

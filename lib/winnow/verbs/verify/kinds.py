@@ -46,7 +46,7 @@ class Kind(StrEnum):
     @property
     def is_damage(self) -> bool:
         """False if a starting broker repairs it without any loss."""
-        return self not in {Kind.TORN_TAIL, Kind.SNAPSHOT, Kind.LEFTOVER}
+        return self not in {Kind.TORN_TAIL, Kind.SNAPSHOT, Kind.LEFTOVER, Kind.LINK}
 
     @property
     def needs_copy(self) -> bool:
@@ -222,6 +222,22 @@ class Kind(StrEnum):
         "",
         "Kafka never writes such a name. Because of it a broker refuses to start, or writes "
         "checkpoints that it can't read again. Move it elsewhere.",
+    )
+    LINK = _row(
+        "link",
+        "a partition directory that is a symbolic link, which is not checked",
+        "",
+        "Nothing is known to be wrong. A broker follows the link, Winnow does not: the lock of the "
+        "log directory does not protect the target. To check the partition, mount the target in "
+        "place of the link, or check a copy of the log directory that has the files.",
+    )
+    DUPLICATE = _row(
+        "duplicate",
+        "a partition that is in two log directories of one broker",
+        "",
+        'A broker does not start on two directories of one partition ("Duplicate log '
+        'directories"). Compare their offsets and times, and move the older directory elsewhere. '
+        "`plan` says which one the controller means, if the metadata log has it.",
     )
     LEFTOVER = _row(
         "leftover",

@@ -31,6 +31,7 @@ from winnow.verbs.verify.directories import (
     DirectoryCheck,
     check_directory,
     check_log_dir,
+    duplicates,
     reported,
 )
 from winnow.verbs.verify.findings import Checked, Finding, Scope
@@ -115,7 +116,7 @@ def sweep(
         name=f"reading {counted(sum(len(each.logs) for each in directories), 'log')}",
         progress=progress,
     )
-    findings: list[Finding] = []
+    findings = [*duplicates(Places(), checked)]
     outside, unused = unused_metadata_logs(Places(), log_dirs)
     total = Checked(partitions=len(places))
     of_places = zip(directories, read, strict=True)

@@ -55,6 +55,7 @@ def test_run_has_exactly_these_keys() -> None:
         "totals",
         "left_alone",
         "settings",
+        "strangers",
         "notes",
         "starts",
     }
