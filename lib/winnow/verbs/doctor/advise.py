@@ -53,7 +53,13 @@ def advise(found: Diagnosis, *, have_broker_file: bool) -> tuple[Advice, ...]:
         run("explain", "--partition", partition, "--offset", first, why=why)
     full = any(disk.is_full for disk in found.disks)
     if (found.gains or not full) and not all(disk.clean_shutdown for disk in found.disks):
-        why = "optional: recovers the logs here and now, so that the broker starts without recovery"
+        why = (
+            "recovers the logs here and now. Do not leave it out: where a broker's own recovery "
+            "runs out of space, it can delete records"
+            if any(one.frees_first for start in found.starts for one in start.log_dirs)
+            else "optional: recovers the logs here and now, so that the broker starts without "
+            "recovery"
+        )
         run("recover", "--truncate", why=why)
     unread = found.deep
     if found.census is None and unread.bytes and not full:
