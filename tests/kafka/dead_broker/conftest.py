@@ -9,9 +9,7 @@ import pytest
 
 from tests.disks import NoDiskError, small_disk
 from tests.kafka.dead_broker.load import Load
-from tests.kafka.dead_broker.sre import Answer, Run, words
-from tests.session import verbs_use
-from winnow.cli.main import run as run_command
+from tests.kafka.dead_broker.sre import Run, in_this_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,16 +28,5 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
 
 
 @pytest.fixture
-def in_process(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    """The command's entry point, over a session that is there already."""
-    verbs_use(spark, monkeypatch)
-
-    def run(command: str) -> Answer:
-        capsys.readouterr()
-        code = run_command(words(command), program="./spark-submit.sh")
-        said = capsys.readouterr()
-        return Answer(command, code, said.err + said.out)
-
-    return run
+def in_process(spark: SparkSession) -> Run:
+    return in_this_process(spark)

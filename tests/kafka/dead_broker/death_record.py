@@ -15,7 +15,7 @@ PAGE = """\
 A real broker (KRaft, one node) fills a real file system until it dies: topics with retention by
 time, compacted topics. Its supervisor starts it again, up to five times, while the disk is full. A
 broker that comes up is stopped as a person would stop it. Then [the page about full
-disks](../how-to/disk-full.md) is followed word for word, with the real command:
+disks](../how-to/disk-full.md) is followed word for word:
 
 1. If a start has emptied the metadata log, `doctor`, `verify` and `recover --truncate` must refuse,
    and no marker of a clean shutdown may be written. The copy of `__cluster_metadata-0`, made when

@@ -8,6 +8,7 @@ start has emptied the log; `doctor`, what it prints, a start; every acknowledged
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.conftest import local_session
 from tests.kafka.dead_broker.death_record import Row, add_to
 from tests.kafka.dead_broker.full_disk import (
     EXPIRING,
@@ -26,7 +28,7 @@ from tests.kafka.dead_broker.full_disk import (
     missing,
 )
 from tests.kafka.dead_broker.load import Load
-from tests.kafka.dead_broker.sre import COMMAND, DONE, Answer, Run, by_script, follow
+from tests.kafka.dead_broker.sre import COMMAND, DONE, Answer, Run, follow, in_this_process
 from tests.kafka.dead_broker.supervisor import METADATA, Start, contents, restart
 from tests.kafka.judge.jars import release
 from winnow.logdir.names import CLEAN_SHUTDOWN
@@ -113,8 +115,10 @@ def _on_an_empty_metadata_log(dead: Dead) -> list[str]:
 def main() -> int:
     options = _options()
     failed = False
+    session = local_session()
     with tempfile.TemporaryDirectory(prefix="winnow-deaths-") as scratch, Load() as load:
-        run = by_script(Path(scratch) / "state")
+        os.environ["XDG_STATE_HOME"] = f"{scratch}/state"
+        run = in_this_process(session)
         for name, disk in DISKS.items():
             for version in options.kafka_version:
                 if options.only not in name:
@@ -132,6 +136,7 @@ def main() -> int:
                 if options.record:
                     add_to(options.record, row)
                 shutil.rmtree(home, ignore_errors=True)
+    session.stop()
     return int(failed)
 
 
