@@ -23,6 +23,8 @@ ON_A_LOOP = {
     "btrfs": ("mkfs.btrfs", "-q"),
 }
 """The commands that make a file system in a file, by its kind."""
+PACKAGES = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}
+"""Debian's, with these commands."""
 LEAST_MIB = {"xfs": 320, "btrfs": 256}
 """xfs refuses less than 300 MiB; the parts of a smaller btrfs are not those of a large one."""
 
@@ -132,7 +134,9 @@ def free_bytes(path: Path) -> int:
 def _do(*command: str) -> None:
     program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
-        raise NoDiskError(f"there is no {command[0]} here")
+        kind = command[0].rpartition(".")[2]
+        package = f": install {PACKAGES[kind]}" if kind in PACKAGES else ""
+        raise NoDiskError(f"there is no {command[0]} here{package}")
     done = subprocess.run([program, *command[1:]], check=False, capture_output=True, text=True)
     if done.returncode:
         raise NoDiskError(f"{command[0]} is not allowed here: {done.stderr.strip()}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from bisect import bisect_right
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.crash.runs import read_log
+from tests.disks import after_an_error, disk_or_skip
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
 from tests.spark.runs import NOW, by_name, changes, files_of, run, settings
@@ -216,20 +216,24 @@ def test_every_command_on_the_page_frees_what_it_promises(tmp_path: Path, comman
     assert re.search("nothing: open transactions keep .*; the settings of other topics", out)
 
 
+@pytest.mark.parametrize("how", ["mounted", "after an error"])
 def test_doctor_reports_a_read_only_disk_and_suggests_no_change(
-    tmp_path: Path, command: Command
+    how: str, tmp_path: Path, command: Command
 ) -> None:
-    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
-    (log_dir / ".lock").touch()
-    mount = ["mount", "-o", "bind,ro", str(log_dir), str(log_dir)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("mounting is not allowed here")
-    try:
+    error = how == "after an error"
+    options = ",errors=remount-ro" if error else ""
+    with disk_or_skip(tmp_path / "disk", mib=16, kind="ext4", options=options) as disk:
+        log_dir = copy_log_dir("clean", disk / "log-dir", only=["c-tomb-0"])
+        (log_dir / ".lock").touch()
+        if error:
+            after_an_error(disk)
+        else:
+            subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         code, text = command("doctor", str(log_dir), *GIVEN)
-    finally:
-        subprocess.run(["umount", str(log_dir)], check=True)
-    assert code == 3  # no broker starts there
-    assert f"{log_dir} is mounted read-only" in " ".join(text.split())
+    said = " ".join(text.split())
+    assert code == 3
+    assert f"{log_dir} is mounted read-only" in said
+    assert "Do not start the broker" in said
     asked = [line.split()[1] for line in text.splitlines() if line.startswith("  ./spark-submit")]
     assert asked == ["doctor"]
 

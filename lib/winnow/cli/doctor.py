@@ -26,6 +26,7 @@ from winnow.cli.out import (
 from winnow.cli.text import held
 from winnow.cli.text.alike import alike
 from winnow.cli.text.disk_use import disk_use
+from winnow.cli.text.full_disk import first_steps
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.start import start_section
 from winnow.start.words import starts_to_json
@@ -85,6 +86,7 @@ def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
     return {
         **fields_of(found, "kafka", "starts"),
         **version_keys(found.kafka),
+        "first": list(first_steps(found.disks)),
         "advice": advice,
         "starts": starts_to_json(found.starts),
     }
@@ -101,6 +103,7 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
         yield Styled(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}", "bold")
         yield f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
     yield Paragraph(by_the_rules(found.kafka), indent=2)
+    yield from listed("First", first_steps(found.disks))
     yield from listed("What happened", _happened(found))
     yield from start_section(found.starts)
     damaged = [trouble for trouble in found.troubles if trouble.error is not None]

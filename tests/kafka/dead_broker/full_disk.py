@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -9,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.disks import MIB, free_bytes, small_disk
+from tests.disks import LEAST_MIB, MIB, free_bytes, small_disk, take_all_but
 from tests.kafka.dead_broker.load import Acks, Load, read_acks
 from tests.kafka.judge.broker import START_SECONDS, STARTED, Broker, BrokerFailedError
+from tests.kafka.judge.jars import KAFKA_VERSION
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.logdir.lock import holder_of
 from winnow.logdir.survey import survey_log_dirs
@@ -62,6 +64,12 @@ class Variant:
     reserve_mib: int = 0
     """Kept in a file beside the log directory, and given free when the broker is dead."""
     mib: int = 40
+    """Free in a new file system."""
+    kind: str = "tmpfs"
+    """As `small_disk` has it."""
+    inodes: int = 512
+    """Of an ext4. They, not its bytes, run out where they are few and `mib` is large."""
+    version: str = KAFKA_VERSION
 
 
 EXPIRING = f"d-old partitions=2 old_bytes={20 * MIB} {EXPIRES}"
@@ -95,7 +103,11 @@ class Dead:
 @contextmanager
 def filled(variant: Variant, home: Path, load: Load, *, seed: int = 1) -> Iterator[Dead]:
     """Fill a broker's disk until the broker is dead. The disk is gone at the end."""
-    with small_disk(home / "disk", mib=variant.mib) as disk:
+    with small_disk(
+        home / "disk", mib=variant.mib, kind=variant.kind, inodes=variant.inodes
+    ) as disk:
+        if variant.kind in LEAST_MIB:
+            take_all_but(disk, mib=variant.mib)
         log_dirs = [disk / "kafka"]
         if variant.two_log_dirs:
             log_dirs.insert(0, home / "other" / "kafka")
@@ -103,8 +115,11 @@ def filled(variant: Variant, home: Path, load: Load, *, seed: int = 1) -> Iterat
         if variant.fresh:
             settings |= FRESH
         reserve = disk / "reserve"
-        reserve.write_bytes(bytes(variant.reserve_mib * MIB))
-        broker = Broker(log_dirs[0], home=home / "broker", settings=settings)
+        if variant.reserve_mib:
+            reserve.write_bytes(bytes(variant.reserve_mib * MIB))
+        broker = Broker(
+            log_dirs[0], home=home / "broker", settings=settings, version=variant.version
+        )
         topics = home / "topics"
         topics.write_text("".join(f"{line}\n" for line in variant.topics))
         try:
@@ -112,8 +127,10 @@ def filled(variant: Variant, home: Path, load: Load, *, seed: int = 1) -> Iterat
             _fill(broker, load, topics, home / "acks", seed=seed, halts=halts)
             notes = () if halts else _notes(broker, log_dirs[-1])
             broker.kill()
-            assert free_bytes(disk) < 2**16
-            reserve.unlink()
+            room = os.statvfs(disk)
+            # A page of an index, a block of a directory: less than that can't be had.
+            assert free_bytes(disk) < 2**17 or (room.f_files and room.f_favail < 4), room
+            reserve.unlink(missing_ok=True)
             acks, died_ms = read_acks(home / "acks"), time.time_ns() // 10**6
             yield Dead(broker, log_dirs, topics, acks, died_ms, notes)
         finally:

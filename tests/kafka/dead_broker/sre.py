@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.kafka.dead_broker.full_disk import Dead
 from tests.kafka.judge.jars import PROJECT
+from tests.session import verbs_use
+from winnow.cli.main import run as run_command
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 COMMAND = "./spark-submit.sh"
 DONE = (0, 3)
@@ -45,6 +55,22 @@ def by_script(state: Path) -> Run:
             check=False,
         )
         return Answer(command, done.returncode, done.stdout)
+
+    return run
+
+
+def in_this_process(spark: SparkSession) -> Run:
+    """Run the command's entry point, over a session that is there already."""
+
+    def run(command: str) -> Answer:
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            redirect_stdout(io.StringIO()) as said,
+            redirect_stderr(said),
+        ):
+            verbs_use(spark, patch)
+            code = run_command(words(command), program=COMMAND)
+        return Answer(command, code, said.getvalue())
 
     return run
 

@@ -18,9 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -36,14 +34,9 @@ from tests.kafka.dead_broker.full_disk import (
     missing,
 )
 from tests.kafka.dead_broker.load import Load
-from tests.kafka.dead_broker.sre import DONE, Answer, Run, by_script, follow, words
+from tests.kafka.dead_broker.sre import DONE, Run, by_script, follow
 from tests.kafka.judge.jars import PROJECT
-from tests.session import verbs_use
-from winnow.cli.main import run as run_command
 from winnow.logdir.names import CLEAN_SHUTDOWN
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -61,34 +54,6 @@ SLOW = {
     "delete, fresh recovery points",
     "all, fresh recovery points",
 }
-
-
-@pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
-    try:
-        with small_disk(tmp_path_factory.mktemp("disk") / "disk", mib=1):
-            pass
-    except NoDiskError as error:
-        # `test_all_in_a_user_namespace` runs them then, where that is allowed.
-        pytest.skip(f"no file system can be mounted here: {error}")
-    with Load() as clients:
-        yield clients
-
-
-@pytest.fixture
-def in_process(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    """The command's entry point, over a session that is there already."""
-    verbs_use(spark, monkeypatch)
-
-    def run(command: str) -> Answer:
-        capsys.readouterr()
-        code = run_command(words(command), program="./spark-submit.sh")
-        said = capsys.readouterr()
-        return Answer(command, code, said.err + said.out)
-
-    return run
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:

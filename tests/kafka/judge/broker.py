@@ -211,6 +211,12 @@ class Broker:
                 f"the broker lived on for {timeout_seconds} s\n{self.log[-4000:]}"
             ) from None
 
+    def poll(self) -> int | None:
+        """Return the exit code of a process that has ended, None while it lives."""
+        if self._process is None:
+            raise BrokerFailedError("the broker was never started")
+        return self._process.poll()
+
     def consume(self, isolation: str = "read_committed") -> dict[str, Consumed]:
         """Every partition read from beginning to end, by `topic-partition`."""
         return dict(

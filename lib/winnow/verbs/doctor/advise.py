@@ -58,7 +58,13 @@ def advise(
     recovers = any(one.arguments[:2] == _RECOVER for one in advice)
     unclean = not all(disk.clean_shutdown for disk in found.disks)
     if unclean and not recovers and (found.gains or not full):
-        why = "optional: recovers the logs here and now, so that the broker starts without recovery"
+        why = (
+            "recovers the logs here and now. Do not leave it out: where a broker's own recovery "
+            "runs out of space, it can delete records"
+            if any(one.frees_first for start in found.starts for one in start.log_dirs)
+            else "optional: recovers the logs here and now, so that the broker starts without "
+            "recovery"
+        )
         run(*_RECOVER, why=why)
     unread = found.deep
     if found.census is None and unread.bytes and not full:

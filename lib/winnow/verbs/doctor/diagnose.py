@@ -20,6 +20,7 @@ from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.files import log_bytes_in
+from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
 from winnow.policy.cleanable import oldest_first_batch, segments_between
@@ -281,11 +282,19 @@ def _disk(log_dir: LogDir, results: Sequence[PartitionResult], request: Request)
         free_files=volume.free_files,
         read_only=volume.read_only,
         clean_shutdown=log_dir.clean_shutdown,
+        metadata_log_bytes=_metadata_log_bytes(log_dir, request),
         # A broker makes an empty file when it starts.
         cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms
         if log_dir.cleaner_file
         else None,
     )
+
+
+def _metadata_log_bytes(log_dir: LogDir, request: Request) -> int | None:
+    try:
+        return log_bytes_in(request.storage, f"{log_dir.path}/{METADATA_DIR}")
+    except FAILS_ONE_PARTITION:
+        return None
 
 
 def _topics(results: Iterable[PartitionResult]) -> tuple[Topic, ...]:

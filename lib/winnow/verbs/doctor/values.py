@@ -29,6 +29,8 @@ class Disk:
     read_only: bool
     """Mounted read-only. Nothing can be changed."""
     clean_shutdown: bool
+    metadata_log_bytes: int | None = None
+    """Log bytes of `__cluster_metadata-0`. None: there is none here."""
     cleaner_checkpoint_ms: int | None
     """When a broker's cleaner, or Winnow, last finished a partition here; None: never."""
 
