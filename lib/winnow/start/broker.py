@@ -14,6 +14,7 @@ from pyspark import SparkContext
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, failure_of
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import (
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG,
     LOG_START_CHECKPOINT,
@@ -32,6 +33,8 @@ from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.metadata_choice import choose_metadata
 from winnow.start.metadata_log import start_of_metadata_log
+from winnow.start.node_files import meta_problems
+from winnow.start.rights import why_not_used
 from winnow.start.small_files import checkpoint_problem
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
 from winnow.state import PartitionState
@@ -41,6 +44,12 @@ from winnow.storage.urls import is_remote
 from winnow.words import counted, size
 
 _OFFSET_WORDS = 3
+_CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    CLEANER_CHECKPOINT,
+)
 _FEW, _FEW_BYTES = 4, 16 << 20
 """Logs, and their bytes, that are read in less time than it takes to start tasks."""
 _EACH_BYTES = 1 << 20
@@ -90,13 +99,16 @@ def _expected_start(
 ) -> BrokerStart:
     storage = Places()
     fate, reasons, topics, home = Fate.LOADS, list[str](), _LOADED_BEFORE_TOPICS, None
+    if any(log_dir.meta.version > 0 for log_dir in log_dirs):
+        reasons += meta_problems(storage, [log_dir.path for log_dir in log_dirs])
+        fate = Fate.STOPS if reasons else fate
     home, problem = _metadata_home(storage, log_dirs, settings, node_id)
     if problem is not None:
         fate = Fate.STOPS
         reasons.append(problem)
     elif home is not None:
         metadata = start_of_metadata_log(storage, home, node_id=node_id, now=now)
-        fate, topics = metadata.fate, metadata.topics
+        fate, topics = worst(fate, metadata.fate), metadata.topics
         reasons += [metadata.reason] if metadata.reason else []
     logs = [log for log_dir in log_dirs for log in logs_to_load(storage, log_dir, settings, now)]
     if doubled := _doubled(logs):
@@ -189,6 +201,7 @@ def logs_to_load(
             error=error,
             clean_shutdown=log_dir.clean_shutdown,
             high_watermark=checkpoints.high_watermark.get(key, 0),
+            any_index_version=settings.kafka.rules.any_index_version,
         )
 
 
@@ -239,6 +252,8 @@ def _log_dir_start(
         **dict.fromkeys(_strangers(storage, log_dir.path), Fate.STOPS),
         **dict.fromkeys(_unreadable_checkpoints(storage, log_dir.path), Fate.OFFLINE),
     }
+    if forbidden := why_not_used(log_dir.path):
+        reasons[forbidden] = Fate.OFFLINE
     if volume.read_only:
         reasons[f"{log_dir.path} is on a file system that is read-only"] = Fate.OFFLINE
     full = not log_dir.clean_shutdown and (
@@ -267,7 +282,7 @@ def _strangers(storage: Storage, path: str) -> Iterator[str]:
 
 
 def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[str]:
-    for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
+    for name in _CHECKPOINTS:
         data = read_if_there(storage, f"{path}/{name}")
         problem = None if data is None else checkpoint_problem(data, words=_OFFSET_WORDS)
         if problem is not None:
