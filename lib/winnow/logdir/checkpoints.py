@@ -133,19 +133,23 @@ def write_checkpoint(
         storage.fsync_dir(directory)
 
 
-def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int], ...]:
+def read_leader_epochs(
+    storage: Storage, directory: str, *, any_order: bool = False
+) -> tuple[tuple[int, int], ...]:
     """Return (epoch, start offset) of a partition, ascending in both. Empty if there is no
     leader-epoch-checkpoint.
 
     Raises CorruptLogError for anything that a broker would not read or does not write
-    (`LeaderEpochFileCache`).
+    (`LeaderEpochFileCache`). `any_order`: leave the order to the caller. A broker writes no other
+    than the ascending one, and reads any.
     """
     path = f"{directory}/{LEADER_EPOCHS}"
     epochs: list[tuple[int, int]] = []
     for where, (epoch_text, offset_text) in _read_lines(storage, path, fields=2):
         epoch = _number(epoch_text, MAX_INT, "an epoch", where)
         offset = _number(offset_text, MAX_LONG, "a start offset", where)
-        if epochs and (epoch <= epochs[-1][0] or offset < epochs[-1][1]):
+        falls = epochs and (epoch <= epochs[-1][0] or offset < epochs[-1][1])
+        if falls and not any_order:
             least = f"more than epoch {epochs[-1][0]} at {epochs[-1][1]}"
             raise _malformed(where, least, f"{epoch} {offset}")
         epochs.append((epoch, offset))

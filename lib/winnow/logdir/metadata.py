@@ -70,7 +70,7 @@ class ClusterMetadata:
 
 
 def read_cluster_metadata(
-    storage: Storage, directory: str, *, unclean: bool = False
+    storage: Storage, directory: str, *, unclean: bool = False, as_broker: bool = False
 ) -> ClusterMetadata:
     """Read the state in a `__cluster_metadata-0` directory.
 
@@ -78,13 +78,14 @@ def read_cluster_metadata(
     missing, or a setting has an unknown version. An incomplete snapshot is skipped, with a note, if
     an older one and the log, or the log alone, give the same state. The same holds for a torn end
     of the last segment. After an `unclean` shutdown that segment is read up to its first damage.
+    `as_broker`: an incomplete snapshot is read as far as it goes, and is not skipped.
     """
     image = _Image()
     notes: list[str] = []
     before = LogEnd(offset=0, epoch=-1, timestamp=-1)
     for _, name in list_snapshots(storage, directory):
         try:
-            values, before = read_snapshot(storage, f"{directory}/{name}")
+            values, before = read_snapshot(storage, f"{directory}/{name}", complete=not as_broker)
         except CorruptLogError as error:
             notes.append(f"{error}; an older snapshot or the log is read instead")
             continue

@@ -11,6 +11,7 @@ batch.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ from winnow.wire.walk import first_bad_crc
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Decompressed. A controller writes no batch of more than 8 MiB."""
 _ANY_OFFSET = 2**63 - 1
+_LENGTH, _LENGTH_AT, _FRAME, _TO_MAGIC, _LEAST_LENGTH = struct.Struct(">i"), 8, 12, 17, 14
+"""The length of a batch: where it lies, what comes before the bytes that it counts, and the least
+that a broker looks at.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +76,22 @@ def list_snapshots(storage: Storage, directory: str) -> list[tuple[int, str]]:
     return [(int(name[:20]), name) for name in sorted(names, reverse=True)]
 
 
-def read_snapshot(storage: Storage, path: str) -> tuple[list[Value], LogEnd]:
+def read_snapshot(
+    storage: Storage, path: str, *, complete: bool = True
+) -> tuple[list[Value], LogEnd]:
     """Return the data records of a snapshot, in order, and the end of the log that it replaces.
     Raises CorruptLogError if it is incomplete or damaged.
+
+    `complete`: False reads it as a broker does, which misses neither the footer nor a last batch
+    that goes beyond the end of the file.
     """
     name = METADATA_SNAPSHOT.fullmatch(path.rpartition("/")[2])
     offset, epoch = (0, -1) if name is None else map(int, name.groups())
-    with _mapped(storage, path) as buf:
+    ends = (0, ControlType.SNAPSHOT_HEADER), (-1, ControlType.SNAPSHOT_FOOTER)
+    with _mapped(storage, path) as whole:
+        buf = whole if complete else whole[: _end_of_whole_batches(whole)]
         rows = _batches(buf, path, least_offset=0)
-        for at, wanted in ((0, ControlType.SNAPSHOT_HEADER), (-1, ControlType.SNAPSHOT_FOOTER)):
+        for at, wanted in ends if complete else ends[:1]:
             found = _control_types(buf, rows[at], path) if len(rows) else []
             if not found or found[at] != wanted:
                 raise CorruptLogError(
@@ -138,6 +150,21 @@ def _mapped(storage: Storage, path: str) -> AbstractContextManager[Bytes]:
     size = storage.entry(path).size
     check_size(path, size)
     return map_range(path, 0, size)
+
+
+def _end_of_whole_batches(buf: Bytes) -> int:
+    """Return where a batch begins that goes beyond the end (`FileLogInputStream.nextBatch`). Bytes
+    that can be no batch are left to be found.
+    """
+    at = 0
+    while len(buf) - at > _TO_MAGIC:
+        (length,) = _LENGTH.unpack_from(buf, at + _LENGTH_AT)
+        if length < _LEAST_LENGTH:
+            return len(buf)
+        if at + _FRAME + length > len(buf):
+            return at
+        at += _FRAME + length
+    return at
 
 
 def _without_torn_end(

@@ -30,6 +30,8 @@ from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.metadata_choice import choose_metadata
 from winnow.start.metadata_log import start_of_metadata_log
+from winnow.start.node_files import meta_problems
+from winnow.start.rights import why_not_used
 from winnow.start.small_files import checkpoint_problem
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
 from winnow.state import PartitionState
@@ -39,6 +41,12 @@ from winnow.storage.urls import is_remote
 from winnow.words import counted, size
 
 _OFFSET_WORDS = 3
+_CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    CLEANER_CHECKPOINT,
+)
 _FEW, _FEW_BYTES = 4, 16 << 20
 """Logs, and their bytes, that are read in less time than it takes to start tasks."""
 _EACH_BYTES = 1 << 20
@@ -88,13 +96,16 @@ def _expected_start(
 ) -> BrokerStart:
     storage = Places()
     fate, reasons, topics, home = Fate.LOADS, list[str](), _LOADED_BEFORE_TOPICS, None
+    if any(log_dir.meta.version > 0 for log_dir in log_dirs):
+        reasons += meta_problems(storage, [log_dir.path for log_dir in log_dirs])
+        fate = Fate.STOPS if reasons else fate
     home, problem = _metadata_home(storage, log_dirs, settings, node_id)
     if problem is not None:
         fate = Fate.STOPS
         reasons.append(problem)
     elif home is not None:
         metadata = start_of_metadata_log(storage, home, node_id=node_id, now=now)
-        fate, topics = metadata.fate, metadata.topics
+        fate, topics = worst(fate, metadata.fate), metadata.topics
         reasons += [metadata.reason] if metadata.reason else []
     logs = [log for log_dir in log_dirs for log in logs_to_load(storage, log_dir, settings, now)]
     if doubled := _doubled(logs):
@@ -189,6 +200,7 @@ def logs_to_load(
             error=error,
             clean_shutdown=log_dir.clean_shutdown,
             high_watermark=checkpoints.high_watermark.get(key, 0),
+            any_index_version=settings.kafka.rules.any_index_version,
         )
 
 
@@ -242,6 +254,8 @@ def _log_dir_start(
         },
         **dict.fromkeys(_unreadable_checkpoints(storage, log_dir.path), Fate.OFFLINE),
     }
+    if forbidden := why_not_used(log_dir.path):
+        reasons[forbidden] = Fate.OFFLINE
     if volume.read_only:
         reasons[f"{log_dir.path} is on a file system that is read-only"] = Fate.OFFLINE
     full = not log_dir.clean_shutdown and (

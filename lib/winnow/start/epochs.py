@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from winnow.logdir.checkpoints import fold_leader_epochs
+
+
+def ascending(entries: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the entries that a broker keeps of a file in any order: each one removes those before
+    it that do not lie below it.
+    """
+    kept: list[tuple[int, int]] = []
+    for epoch, offset in entries:
+        if kept and kept[-1][0] == epoch and offset >= kept[-1][1]:
+            continue
+        while kept and (kept[-1][0] >= epoch or kept[-1][1] >= offset):
+            kept.pop()
+        kept.append((epoch, offset))
+    return kept
 
 
 class LeaderEpochs:

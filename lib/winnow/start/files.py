@@ -53,14 +53,16 @@ class PartitionFiles:
         written = self.snapshots.get(offset)
         return self.read(segment_file(offset, SNAPSHOT)) if written is None else written
 
-    def transactions_lie_below(self, base: int) -> bool:
-        """`TransactionIndex.sanityCheck`: whether an entry ends below its segment."""
+    def transactions_lie_below(self, base: int, *, any_version: bool) -> bool:
+        """`TransactionIndex.sanityCheck`: whether an entry ends below its segment. Before it finds
+        that, a broker fails at an entry whose version it does not know, see `Rules`.
+        """
         name = segment_file(base, TXNINDEX)
         data = self.read(name) if name in self.sizes else b""
         for version, _, _, last_offset, _ in ENTRY.iter_unpack(
             data[: len(data) - len(data) % ENTRY.size]
         ):
-            if version >= 1 << 8:  # a broker looks at the first byte only
+            if version and not any_version:
                 raise CorruptLogError(
                     "a transaction index of an unknown version",
                     expected="version 0",

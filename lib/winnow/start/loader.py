@@ -36,7 +36,7 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
-from winnow.start.epochs import LeaderEpochs
+from winnow.start.epochs import LeaderEpochs, ascending
 from winnow.start.files import PartitionFiles
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.producers import ProducerManager
@@ -83,7 +83,9 @@ class _Loader:
         self._files = PartitionFiles(storage, log.directory)
         self._entries = self._files.sizes
         self._before = frozenset(self._files.snapshots)
-        self._epochs = LeaderEpochs(read_leader_epochs(storage, log.directory))
+        self._epochs = LeaderEpochs(
+            ascending(read_leader_epochs(storage, log.directory, any_order=True))
+        )
         self._segments: dict[int, _Segment] = {}
         """By base offset, ascending."""
         self._removed: list[_Segment] = []
@@ -140,7 +142,9 @@ class _Loader:
             try:
                 if segment.name(INDEX) not in self._entries:
                     self._recover(segment, "its offset index is missing")
-                elif self._files.transactions_lie_below(base):
+                elif self._files.transactions_lie_below(
+                    base, any_version=self._log.any_index_version
+                ):
                     self._recover(segment, "its transaction index is invalid")
             except OffsetOrderError:
                 raise CorruptLogError(

@@ -29,6 +29,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
+from winnow.start.rights import why_not_loaded
 from winnow.start.small_files import Problem, checkpoint_problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import PartitionState
@@ -58,6 +59,9 @@ def start_of_log(storage: Storage, question: LogQuestion) -> LogStart:
         log_dir=log.log_dir, name=log.name, topic_partition=log.topic_partition, fate=Fate.LOADS
     )
     config = log.config
+    forbidden = why_not_loaded(log.log_dir, log.directory)
+    if forbidden is not None:
+        return replace(start, fate=Fate.OFFLINE, reason=forbidden)
     if log.error is not None or isinstance(config, Unknown):
         unknown = config.reason if isinstance(config, Unknown) else log.error
         return replace(start, fate=Fate.UNKNOWN, reason=unknown or "")

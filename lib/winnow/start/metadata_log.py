@@ -13,14 +13,22 @@ from dataclasses import dataclass
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, failure_of
 from winnow.logdir.metadata import METADATA_DIR, read_cluster_metadata
 from winnow.logdir.metadata_log import list_snapshots, read_snapshot
-from winnow.logdir.names import METADATA_TOPIC, QUORUM_STATE, DirectoryKind
+from winnow.logdir.names import (
+    METADATA_TOPIC,
+    PARTITION_METADATA,
+    QUORUM_STATE,
+    DirectoryKind,
+)
 from winnow.policy.sources import Settings
 from winnow.start.loaded import LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
+from winnow.start.node_files import bootstrap_problem, quorum_state_problem
+from winnow.start.small_files import topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 _MAX_STATE_BYTES = 1 << 20
 _UNKNOWN_TOPICS = KnownTopics(replicas=None)
 
@@ -65,13 +73,23 @@ def start_of_metadata_log(
 
 
 def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> str | None:
-    if loaded.fate.is_harmless or loaded.fate is Fate.LOSES:
-        return _snapshot_problem(storage, directory, loaded)
-    return f"{METADATA_DIR}: {loaded.reason}"
+    if not (loaded.fate.is_harmless or loaded.fate is Fate.LOSES):
+        return f"{METADATA_DIR}: {loaded.reason}"
+    data = read_if_there(storage, f"{directory}/{PARTITION_METADATA}")
+    topic_id = None if data is None else topic_id_or_problem(data)
+    if topic_id not in {None, METADATA_TOPIC_ID}:
+        return (
+            f"{METADATA_DIR}: its {PARTITION_METADATA} has the topic id {topic_id} of another log"
+        )
+    return (
+        quorum_state_problem(storage, directory)
+        or bootstrap_problem(storage, directory.rpartition("/")[0])
+        or _snapshot_problem(storage, directory, loaded)
+    )
 
 
 def _known_topics(storage: Storage, directory: str) -> KnownTopics:
-    state = read_cluster_metadata(storage, directory, unclean=True)
+    state = read_cluster_metadata(storage, directory, unclean=True, as_broker=True)
     return KnownTopics(
         replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
         names={topic.topic_id: name for name, topic in state.topics.items()},
@@ -114,7 +132,7 @@ def _snapshot_problem(storage: Storage, directory: str, loaded: LogStart) -> str
         return f"{METADATA_DIR} begins at offset {start}, and no snapshot holds what was before it"
     _, newest = usable[0]
     try:
-        read_snapshot(storage, f"{directory}/{newest}")
+        read_snapshot(storage, f"{directory}/{newest}", complete=False)
     except FAILS_ONE_PARTITION as error:
         return f"the newest snapshot of {METADATA_DIR} can't be loaded: {failure_of(error)}"
     return None

@@ -21,9 +21,18 @@ RECOVERING = re.compile(
     r"\[(?:LogLoader|Log) partition=(?P<partition>\S+), dir=(?P<dir>\S+?)\] "
     r"Recovering unflushed segment (?P<base>\d+)"
 )
+REBUILDING = re.compile(
+    r"\[(?:LogLoader|Log) partition=(?P<partition>\S+), dir=(?P<dir>\S+?)\] "
+    r"(?:Could not find offset|Found a corrupted) index file corresponding to log file "
+    r"\S*?(?P<base>\d{20})\.log.*recovering segment"
+)
+STRAY = re.compile(r"Log in (\S+) marked stray and renamed to (\S+)")
 WATERMARK = re.compile(r"Log loaded for partition (\S+) with initial high watermark (-?\d+)")
 LEADS = re.compile(r"Leader (\S+) (?:with topic id \S+ )?starts at ")
-OFFLINE = re.compile(r"(?:Stopping serving logs in dir |Stopping serving replicas in dir )(\S+)")
+OFFLINE = re.compile(
+    r"(?:Stopping serving (?:logs|replicas) in dir|Failed to create or validate data directory) "
+    r"([^\s:]+)"
+)
 ALL_OFFLINE = ("all log dirs in", "the metadata log dir", "log dir for the metadata")
 HEAD = re.compile(r"^\S+ (?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) \S+ - ", re.MULTILINE)
 COMPLAINT = re.compile(r"^\S+ (WARN|ERROR|FATAL) (\S+) - (.*)$")
@@ -47,7 +56,9 @@ class Loaded:
     start: int
     end: int
     recovered: tuple[int, ...] = ()
-    """Base offsets of the segments that it recovered."""
+    """Base offsets of the segments that it recovered: twice for one without a sound index that was
+    to be recovered anyway.
+    """
     watermark: int | None = None
     leads: bool = False
 
@@ -102,18 +113,25 @@ def settled(log: str) -> bool:
     return loaded - stray <= set(LEADS.findall(log))
 
 
+def failed_to_listen(log: str) -> bool:
+    """Whether somebody else took its port."""
+    return "Address already in use" in log
+
+
 def offline_all(log: str) -> bool:
     return any(words in log for words in ALL_OFFLINE)
 
 
 def fate_of(before: Files, after: Files, log: str, code: int | None) -> Fate:
-    renamed = _renamed(before, after)
+    renamed = _renamed(before, after, log)
     gone, made, resized = _changed(before, _under_old_names(after, renamed))
     return Fate(
         started=bool(re.search(r"Kafka Server started|KafkaServer id=1\] started", log)),
         code=code,
         loaded=_loaded(log, renamed),
-        renamed={old: re.sub(r"\.[0-9a-f]{32}-", ".*-", new) for old, new in renamed.items()},
+        renamed={
+            old: re.sub(r"\.[0-9a-f]{32}-(?!.*\.)", ".*-", new) for old, new in renamed.items()
+        },
         created=tuple(sorted({found["dir"] for found in CREATED.finditer(log)})),
         offline=tuple(sorted(set(OFFLINE.findall(log)))),
         gone=gone,
@@ -125,7 +143,7 @@ def fate_of(before: Files, after: Files, log: str, code: int | None) -> Fate:
 
 def _loaded(log: str, renamed: Mapping[str, str]) -> dict[str, Loaded]:
     recovered: dict[str, list[int]] = {}
-    for found in RECOVERING.finditer(log):
+    for found in (*RECOVERING.finditer(log), *REBUILDING.finditer(log)):
         recovered.setdefault(f"{found['dir']}/{found['partition']}", []).append(int(found["base"]))
     watermarks = {name: int(offset) for name, offset in WATERMARK.findall(log)}
     leading = set(LEADS.findall(log))
@@ -138,7 +156,7 @@ def _loaded(log: str, renamed: Mapping[str, str]) -> dict[str, Loaded]:
         logs[directory] = Loaded(
             start=int(found["start"]),
             end=int(found["end"]),
-            recovered=tuple(sorted(set(recovered.get(directory, ())))),
+            recovered=tuple(sorted(recovered.get(directory, ()))),
             watermark=None if aside else watermarks.get(name),
             leads=not aside and name in leading,
         )
@@ -159,16 +177,16 @@ def _under_old_names(after: Files, renamed: Mapping[str, str]) -> Files:
     return found
 
 
-def _renamed(before: Files, after: Files) -> dict[str, str]:
+def _renamed(before: Files, after: Files, log: str) -> dict[str, str]:
     """Directories that have another name: `-stray`, `-delete`. A broker may have made an empty one
     in their place.
     """
-    new = [path for path, size in after.items() if size == -1 and path not in before]
-    return {
-        path.rpartition(".")[0]: path
-        for path in new
-        if path.endswith(("-stray", "-delete")) and path.rpartition(".")[0] in before
-    }
+    found = {old: new for old, new in STRAY.findall(log) if new in after}
+    for path, size in after.items():
+        old = path.rpartition(".")[0]
+        if size == -1 and path not in before and path.endswith("-delete") and old in before:
+            found[old] = path
+    return found
 
 
 def _changed(

@@ -13,13 +13,22 @@ from pathlib import Path
 from tests.kafka.judge.broker import Broker
 from tests.kafka.starts.bases import broker_on, copy_base
 from tests.kafka.starts.changes import apply
-from tests.kafka.starts.fate import Fate, Files, fate_of, listing, offline_all, settled
+from tests.kafka.starts.fate import (
+    Fate,
+    Files,
+    failed_to_listen,
+    fate_of,
+    listing,
+    offline_all,
+    settled,
+)
 from tests.kafka.starts.table import State
 
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
 """Root is let by modes and owners as any other user is."""
 PATIENCE = 75
 SETTLES_SECONDS = 8
+TRIES = 3
 
 
 def make(state: State, root: Path) -> None:
@@ -64,6 +73,15 @@ class Start:
 
 def start(state: State, scratch: Path) -> Start:
     """Start a broker on the state, until it is known what becomes of it."""
+    for _ in range(TRIES):
+        found = _start(state, scratch)
+        if not failed_to_listen(found.log):
+            break
+        scratch.mkdir(exist_ok=True)
+    return found
+
+
+def _start(state: State, scratch: Path) -> Start:
     with made(state, scratch) as root:
         before = listing(root)
         broker = broker_on(state.version, root, scratch / "home")

@@ -66,8 +66,6 @@ def _told(start: BrokerStart, root: Path) -> Verdict:
         fate=start.fate,
         is_safe=start.is_safe,
         reasons=tuple(reason.replace(f"{root}/", "") for reason in reasons),
-        offline=frozenset(
-            Path(one.path).name for one in start.log_dirs if one.fate is Fate.OFFLINE
-        ),
+        offline=frozenset(Path(one.path).name for one in start.log_dirs if one.is_offline),
         logs=logs,
     )
