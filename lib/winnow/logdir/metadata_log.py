@@ -11,7 +11,6 @@ batch.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from winnow.wire.walk import first_bad_crc
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Decompressed. A controller writes no batch of more than 8 MiB."""
 _ANY_OFFSET = 2**63 - 1
-_LENGTH, _LENGTH_AT, _FRAME, _TO_MAGIC, _LEAST_LENGTH = struct.Struct(">i"), 8, 12, 17, 14
+_LENGTH_AT, _FRAME, _TO_MAGIC, _LEAST_LENGTH = 8, 12, 17, 14
 """The length of a batch: where it lies, what comes before the bytes that it counts, and the least
 that a broker looks at.
 """
@@ -158,7 +157,7 @@ def _end_of_whole_batches(buf: Bytes) -> int:
     """
     at = 0
     while len(buf) - at > _TO_MAGIC:
-        (length,) = _LENGTH.unpack_from(buf, at + _LENGTH_AT)
+        length = int.from_bytes(buf[at + _LENGTH_AT : at + _FRAME].tobytes(), signed=True)
         if length < _LEAST_LENGTH:
             return len(buf)
         if at + _FRAME + length > len(buf):

@@ -41,12 +41,6 @@ from winnow.storage.urls import is_remote
 from winnow.words import counted, size
 
 _OFFSET_WORDS = 3
-_CHECKPOINTS = (
-    RECOVERY_POINT_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    CLEANER_CHECKPOINT,
-)
 _FEW, _FEW_BYTES = 4, 16 << 20
 """Logs, and their bytes, that are read in less time than it takes to start tasks."""
 _EACH_BYTES = 1 << 20
