@@ -265,7 +265,13 @@ def test_damage_and_unknown_topics_suggest_the_right_verb(
     assert [advice.arguments for advice in found.advice] == [("verify", "--topics", "x-torn")]
     unknown = copy_log_dir("clean", tmp_path / "unknown", only=["c-none-0"])
     found = doctor(spark, [str(unknown)], settings=Settings(), now=NOW)
-    assert [advice.arguments[:2] for advice in found.advice] == [("plan", "--server-properties")]
+    assert [advice.arguments for advice in found.advice] == [
+        (
+            "plan",
+            *("--topic-set", "c-none:cleanup.policy=delete"),
+            *("--topic-set", "c-none:retention.ms=-1"),
+        )
+    ]
 
 
 def test_what_was_left_and_what_is_kept_is_found(spark: SparkSession, tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ TOMBSTONES = ["--partition", "c-tomb-0"]
 EVERYWHERE = (
     (re.compile(r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b"), "RUN_ID"),
     (re.compile(r"\S+ \S+ free \(\d+ %\)"), "SIZE free (SHARE)"),
+    # Blocks, which the file system rounds.
+    (re.compile(r"^(  [a-z ]+?) +[\d.]+ \w+ +[\d,]+ inodes$", re.MULTILINE), r"\1  SIZE  INODES"),
     # With manifests, which tell of inodes.
     (re.compile(r"purged: [\d.]+ \w+ freed"), "purged: SIZE freed"),
     (re.compile(r"(kept by run .* segments?), [\d.]+ \w+"), r"\1, SIZE"),

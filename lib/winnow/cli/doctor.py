@@ -25,6 +25,7 @@ from winnow.cli.out import (
 )
 from winnow.cli.text import held
 from winnow.cli.text.alike import alike
+from winnow.cli.text.disk_use import disk_use
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.start import start_section
 from winnow.start.words import starts_to_json
@@ -32,7 +33,7 @@ from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, first_few, instant, moment, roughly, size
 
 if TYPE_CHECKING:
-    from winnow.verbs.doctor.values import Census, Diagnosis, Overdue, Trouble
+    from winnow.verbs.doctor.values import Census, Diagnosis, Overdue, Topic, Trouble
 
 
 _SHOWN = 8
@@ -104,6 +105,8 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     yield from start_section(found.starts)
     damaged = [trouble for trouble in found.troubles if trouble.error is not None]
     yield from listed("Damaged, or failed", _grouped(damaged))
+    for use in found.space:
+        yield from disk_use(use)
     yield from section("What can be freed", _gains(found))
     yield from listed(
         "Overdue for compaction", (_overdue_line(found.now, o) for o in found.overdue)
@@ -127,11 +130,7 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     yield from listed("Can't be cleaned in their current state", _grouped(troubles))
     yield from listed(
         "Topics by bytes",
-        (
-            f"{t.topic}  {size(t.log_bytes)} in {counted(t.partitions, 'partition')}, "
-            f"{t.policy or 'policy unknown'}"
-            for t in found.topics
-        ),
+        map(_topic, found.topics),
     )
     if found.census is not None:
         yield from _census(found.census)
@@ -215,6 +214,14 @@ def _happened(found: Diagnosis) -> Iterator[str]:
                 f"is no .kafka_cleanshutdown.{why} When it starts, it reads the end of each log "
                 "and cuts off incomplete batches"
             )
+
+
+def _topic(topic: Topic) -> str:
+    counted_ones = topic.partitions - topic.uncounted
+    known = f"{size(topic.log_bytes)} in {counted(counted_ones, 'partition')}"
+    unknown = f"{counted(topic.uncounted, 'partition')} not counted"
+    parts = [known] * bool(counted_ones) + [unknown] * bool(topic.uncounted)
+    return f"{topic.topic}  {', '.join(parts)}, {topic.policy or 'policy unknown'}"
 
 
 def _overdue_line(now: int, overdue: Overdue) -> str:

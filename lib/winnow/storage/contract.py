@@ -41,6 +41,10 @@ class Entry:
     """True for a link to a directory, which Kafka would follow. Only `list_dir` sets it."""
     stamp: tuple[int, ...] = field(default=(), compare=False)
     """Changes with every change of the file, even one that sets size and mtime back. Or empty."""
+    allocated: int | None = field(default=None, compare=False)
+    """Bytes of the blocks that it takes, as `df` counts them: a sparse file takes less than its
+    size. None: the storage has no blocks.
+    """
 
     @property
     def inode(self) -> tuple[int, ...]:
@@ -80,6 +84,10 @@ class Volume:
     free_files: int | None = None
     """Files that this process may still make. None: no limit is known."""
     read_only: bool = False
+    used_bytes: int | None = None
+    """Bytes of all files, as `df` counts them. None: unknown."""
+    used_files: int | None = None
+    """Inodes in use. None: unknown."""
 
 
 class NewFile(Protocol):

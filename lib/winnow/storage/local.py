@@ -24,6 +24,9 @@ from winnow.storage.mounts import read_only
 from winnow.storage.size_limits import check_size
 from winnow.storage.turns import sync
 
+_BLOCK_BYTES = 512
+"""Of `st_blocks`, on every file system."""
+
 
 class LocalStorage(Storage):
     """Implements `winnow.storage.contract.Storage`; keeps no state."""
@@ -130,6 +133,8 @@ class LocalStorage(Storage):
             total_bytes=status.f_blocks * status.f_frsize,
             free_files=status.f_favail if status.f_files else None,
             read_only=fixed,
+            used_bytes=(status.f_blocks - status.f_bfree) * status.f_frsize,
+            used_files=status.f_files - status.f_ffree if status.f_files else None,
         )
 
 
@@ -173,6 +178,7 @@ def _entry(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -> 
         is_link=stat.S_ISLNK(status.st_mode),
         leads_to_dir=leads_to_dir,
         stamp=stamp_of(status),
+        allocated=status.st_blocks * _BLOCK_BYTES,
     )
 
 

@@ -84,6 +84,8 @@ ALLOWED = {
     "storage/local.py": "relative to a descriptor of the guarded way",
     "storage/input_file.py": "settings and keys, which the user names",
     "storage/output_file.py": "results and reports, which are in no log directory",
+    "storage/links.py": "relative to a descriptor of the guarded way",
+    "verbs/doctor/other_disk.py": "the kernel's list of mounts, and whether a disk can be written",
     "storage/mounts.py": "the kernel's own files in /proc",
     "storage/private.py": "the user's own directory beside the ledger",
     "cleaning/summaries/store.py": "the user's own directory beside the ledger",

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from winnow.verbs.doctor.values import Advice, Diagnosis
+from winnow.verbs.doctor.unknown_settings import give_settings
+from winnow.verbs.doctor.values import INDEX_ZEROS, NO_POLICY, Advice, Diagnosis
 from winnow.words import counted, roughly, size
 
-NO_POLICY = "S9.2"
 DAMAGED = "S8.8"
+_RECOVER = ("recover", "--truncate")
 
 
-def advise(found: Diagnosis, *, have_broker_file: bool) -> tuple[Advice, ...]:
+def advise(
+    found: Diagnosis,
+    *,
+    have_broker_file: bool,
+    nearby: Sequence[str] = (),
+    other_disk: str | None = None,
+) -> tuple[Advice, ...]:
     """Return commands for `./spark-submit.sh`, without the log directories and the caller's
     options.
 
-    `have_broker_file`: the broker's properties file was given.
+    `have_broker_file`: the broker's properties file was given. `nearby`: properties files on this
+    machine that may be the broker's. `other_disk`: a new directory on a disk with enough space.
     """
-    advice = [*_to_free(found)]
+    advice = [*_to_free(found, other_disk)]
 
     def run(*arguments: str, why: str) -> None:
         advice.append(Advice(arguments, why))
@@ -31,13 +39,8 @@ def advise(found: Diagnosis, *, have_broker_file: bool) -> tuple[Advice, ...]:
         run("clean", *_topics({entry.topic for entry in moved}), why=why)
     unknown = {trouble.topic for trouble in found.troubles if trouble.rule == NO_POLICY}
     if unknown:
-        file, what = (
-            ("--topic-configs", "the topics' configs (`kafka-configs --describe`)")
-            if have_broker_file
-            else ("--server-properties", "the broker's properties file")
-        )
-        why = f"the settings of {counted(len(unknown), 'topic')} are unknown; give {what}"
-        run("plan", file, "FILE", why=why)
+        by_size = [topic.topic for topic in found.topics if topic.topic in unknown]
+        advice.append(give_settings(by_size, have_broker_file=have_broker_file, nearby=nearby))
     damaged = {trouble.topic for trouble in found.troubles if trouble.rule == DAMAGED}
     if damaged:
         why = "lists everything that is wrong with these topics, by file and byte"
@@ -52,9 +55,11 @@ def advise(found: Diagnosis, *, have_broker_file: bool) -> tuple[Advice, ...]:
         partition = f"{held_back.topic}-{held_back.partition}"
         run("explain", "--partition", partition, "--offset", first, why=why)
     full = any(disk.is_full for disk in found.disks)
-    if (found.gains or not full) and not all(disk.clean_shutdown for disk in found.disks):
+    recovers = any(one.arguments[:2] == _RECOVER for one in advice)
+    unclean = not all(disk.clean_shutdown for disk in found.disks)
+    if unclean and not recovers and (found.gains or not full):
         why = "optional: recovers the logs here and now, so that the broker starts without recovery"
-        run("recover", "--truncate", why=why)
+        run(*_RECOVER, why=why)
     unread = found.deep
     if found.census is None and unread.bytes and not full:
         took = "" if unread.seconds is None else f" in {roughly(unread.seconds)}"
@@ -66,10 +71,16 @@ def advise(found: Diagnosis, *, have_broker_file: bool) -> tuple[Advice, ...]:
     return tuple(one for one in advice if one.arguments[0] not in changes)
 
 
-def _to_free(found: Diagnosis) -> Iterator[Advice]:
+def _to_free(found: Diagnosis, other_disk: str | None) -> Iterator[Advice]:
     """Yield the commands that free space, those that need none first."""
     gains = {gain.what: gain for gain in found.gains}
     freed = {what: size(gain.freed_bytes) for what, gain in gains.items()}
+    if INDEX_ZEROS in gains:
+        what = (
+            "cuts the zeros at the end of indexes, then the torn ends that a broker cuts when it "
+            "starts, and keeps these. Needs no space first"
+        )
+        yield Advice(_RECOVER, f"frees {freed[INDEX_ZEROS]} at once: {what}")
     if "leftovers" in gains:
         what = "removes what a crash or an interrupted run left"
         yield Advice(("recover",), f"frees {freed['leftovers']} at once: {what}")
@@ -82,10 +93,10 @@ def _to_free(found: Diagnosis) -> Iterator[Advice]:
         most = "up to " if gain.at_most else ""
         many = counted(gain.partitions, "partition")
         yield Advice(("clean",), f"{both}compacts {many}: frees {most}{freed['compaction']}")
-    if found.short_of_space:
+    if found.short_of_space and other_disk is not None:
         many = counted(found.short_of_space, "partition")
-        where = "that lack space here: writes the result to DIR, on another disk"
-        yield Advice(("clean", "--output", "DIR"), f"compacts {many} {where}")
+        where = f"that lack space here: writes the result to {other_disk}, on another disk"
+        yield Advice(("clean", "--output", other_disk), f"compacts {many} {where}")
     if "kept" in gains:
         why = f"frees {freed['kept']}, for good: what `clean --keep-replaced` keeps for an undo"
         yield Advice(("recover", "--purge", "all"), why)

@@ -28,8 +28,11 @@ from winnow.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
 from winnow.verbs.doctor.census import take_census
+from winnow.verbs.doctor.disk_use import disk_use, gain_of_zeros
 from winnow.verbs.doctor.held import held_in
 from winnow.verbs.doctor.left import left_behind
+from winnow.verbs.doctor.other_disk import other_disk
+from winnow.verbs.doctor.unknown_settings import usual_files
 from winnow.verbs.doctor.values import (
     Diagnosis,
     Disk,
@@ -80,14 +83,16 @@ def diagnose(
     # not been read.
     rate = _scan_rate([item for item in compacted if item.plan.compaction is not None] or compacted)
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
+    space = disk_use(request.storage, [log_dir.path for log_dir in log_dirs])
     left = left_behind(sc, [item.place.directory for item in prepared], progress=request.progress)
     read = sum(segment.log_bytes for item in compacted for segment in trusted(item.state))
     results = [_with_bytes(*pair, request) for pair in zip(prepared, expected, strict=True)]
     found = Diagnosis(
         now=request.now,
         disks=tuple(_disk(log_dir, results, request) for log_dir in log_dirs),
+        space=space,
         topics=_topics(results),
-        gains=(*left, *_gains(sure, rate_of_all)),
+        gains=(*gain_of_zeros(space, log_dirs), *left, *_gains(sure, rate_of_all)),
         unfreed=_unfreed(sure),
         overdue=tuple(sorted(_overdue(sure), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))),
         held_back=tuple(
@@ -116,7 +121,14 @@ def diagnose(
             progress=request.progress,
         ),
     )
-    advice = advise(found, have_broker_file=bool(request.settings.servers))
+    advice = advise(
+        found,
+        have_broker_file=bool(request.settings.servers),
+        nearby=usual_files(request.storage),
+        other_disk=other_disk(request.storage, [log_dir.path for log_dir in log_dirs])
+        if found.short_of_space
+        else None,
+    )
     return replace(found, dead_cleaner=_dead_cleaner(found), advice=advice)
 
 
@@ -283,6 +295,7 @@ def _topics(results: Iterable[PartitionResult]) -> tuple[Topic, ...]:
             partitions=len(own),
             segments=sum(result.segments_before or 0 for result in own),
             log_bytes=_bytes(own),
+            uncounted=sum(result.bytes_before is None for result in own),
         )
         for topic, own in _by_topic(results).items()
     )

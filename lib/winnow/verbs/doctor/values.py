@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.start.values import BrokerStart
+from winnow.verbs.doctor.space import DiskUse
 from winnow.verbs.erase.values import Amount
+
+INDEX_ZEROS = "index zeros"
+NO_POLICY = "S9.2"
+"""Rule of a `Trouble`: the topic's settings are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,8 @@ class Topic:
     partitions: int
     segments: int
     log_bytes: int
+    uncounted: int
+    """Partitions whose log bytes are unknown, such as a linked directory's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +125,9 @@ class MisplacedEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
     what: str
-    """`leftovers`: of a crash or an interrupted run. `retention`. `compaction`. `kept`: what runs
-    of `clean --keep-replaced` keep for an undo.
+    """`index zeros`: at the end of indexes, where a broker did not shut down cleanly. `leftovers`:
+    of a crash or an interrupted run. `retention`. `compaction`. `kept`: what runs of
+    `clean --keep-replaced` keep for an undo.
     """
     partitions: int
     freed_bytes: int
@@ -182,6 +190,8 @@ class Advice:
 class Diagnosis:
     now: int
     disks: tuple[Disk, ...]
+    space: tuple[DiskUse, ...]
+    """What takes the space, by log directory."""
     topics: tuple[Topic, ...]
     """Most bytes first."""
     gains: tuple[Gain, ...]

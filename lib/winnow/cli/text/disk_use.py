@@ -1,0 +1,101 @@
+"""What takes the space of a log directory, as a page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from winnow.cli.out import Line, Paragraph, aligned, item, section
+from winnow.verbs.doctor.space import DiskUse, Elsewhere, Kind
+from winnow.words import counted, size
+
+_MOST = 10
+"""Links, and directories that could not be listed, that are named."""
+_SPARSE = 2**20
+"""Bytes by which the sizes of files exceed their blocks before the page says so."""
+_DIRECTORIES = {Kind.FUTURE, Kind.DELETE, Kind.STRAY}
+_NAMES = {
+    Kind.LOGS: "logs",
+    Kind.INDEXES: "indexes",
+    Kind.SNAPSHOTS: "producer snapshots",
+    Kind.LEFTOVERS: ".deleted, .cleaned, .swap, and staging",
+    Kind.KEPT: "kept by Winnow (--keep-replaced, quarantine)",
+    Kind.FUTURE: "-future directories",
+    Kind.DELETE: "-delete directories",
+    Kind.STRAY: "-stray directories",
+    Kind.METADATA_LOG: "__cluster_metadata-0",
+    Kind.REMOTE_INDEX_CACHE: "remote-log-index-cache",
+    Kind.SMALL: "checkpoints and directories",
+    Kind.OTHER: "other files",
+}
+_WHAT_HAPPENS = {
+    Kind.LEFTOVERS: "a broker removes or finishes these when it starts, and so does `recover`",
+    Kind.KEPT: "no broker looks at these: `recover --purge` deletes what --keep-replaced kept",
+    Kind.FUTURE: "replicas that were being moved here. A broker that still has the partition goes "
+    "on with the move. Others stay: Kafka 3.9 and later rename them to -stray",
+    Kind.DELETE: "a broker deletes these by itself, a minute after it starts "
+    "(`file.delete.delay.ms`)",
+    Kind.STRAY: "replicas that a broker has set aside. No broker removes them: delete a directory "
+    "once nobody needs its records",
+    Kind.OTHER: "neither Kafka nor Winnow makes these",
+}
+
+
+def disk_use(use: DiskUse) -> Iterator[Line]:
+    yield from section(f"What takes the space of {use.log_dir}, as df counts it", _lines(use))
+
+
+def _lines(use: DiskUse) -> Iterator[Line]:
+    table = aligned([*_rows(use)], "what", "more")
+    yield from (f"  {line}" for line in table[1:])
+    kinds = {one.kind for one in use.uses}
+    for kind, words in _WHAT_HAPPENS.items():
+        if kind in kinds:
+            yield item(f"{_NAMES[kind]}: {words}")
+    for elsewhere in use.elsewhere[:_MOST]:
+        yield item(_elsewhere(elsewhere))
+    yield from _more(len(use.elsewhere))
+    for path in use.uncounted[:_MOST]:
+        yield item(f"{path}: not counted: it can't be listed, or is too deep")
+    yield from _more(len(use.uncounted))
+
+
+def _rows(use: DiskUse) -> Iterator[dict[str, str]]:
+    for one in use.uses:
+        sparse = one.apparent_bytes - one.bytes >= _SPARSE
+        yield {
+            "what": _NAMES[one.kind],
+            "bytes": size(one.bytes),
+            "inodes": counted(one.inodes, "inode"),
+            "more": f"sizes: {size(one.apparent_bytes)}"
+            if sparse
+            else counted(one.count, "replica")
+            if one.kind in _DIRECTORIES
+            else "",
+        }
+        if one.kind is Kind.INDEXES and use.index_zeros.bytes:
+            yield {
+                "what": "  of these, zeros at their end",
+                "bytes": size(use.index_zeros.bytes),
+                "inodes": f"in {counted(use.index_zeros.partitions, 'partition')}",
+                "more": "",
+            }
+    if use.outside_bytes is not None:
+        many = use.outside_inodes
+        yield {
+            "what": "the rest of the file system",
+            "bytes": size(use.outside_bytes),
+            "inodes": "" if many is None else counted(many, "inode"),
+            "more": "",
+        }
+
+
+def _elsewhere(one: Elsewhere) -> str:
+    where = "another file system" if one.target is None else one.target
+    taken = "can't be listed" if one.bytes is None else size(one.bytes)
+    kind = "mount point" if one.target is None else "link"
+    return f"{one.name}: a {kind} to {where}, {taken}, not in this table"
+
+
+def _more(many: int) -> Iterator[Line]:
+    if many > _MOST:
+        yield Paragraph(f"and {many - _MOST:,} more; --json has all", "dim", indent=2)

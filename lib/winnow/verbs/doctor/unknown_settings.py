@@ -1,0 +1,67 @@
+"""What to run where the settings of topics are unknown, and where such settings may be found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.storage.contract import Storage
+from winnow.verbs.doctor.values import Advice
+from winnow.words import counted
+
+_MOST = 8
+"""Topics that the command names."""
+_KEEPS_ALL = ("cleanup.policy=delete", "retention.ms=-1")
+_USUAL_FILES = (
+    "/etc/kafka/server.properties",
+    "/etc/kafka/broker.properties",
+    "/etc/kafka/kraft/server.properties",
+    "/opt/kafka/config/server.properties",
+    "/opt/kafka/config/broker.properties",
+    "/opt/kafka/config/kraft/server.properties",
+    "/opt/bitnami/kafka/config/server.properties",
+    "/usr/local/kafka/config/server.properties",
+)
+"""Where packages and images put the file of a broker."""
+
+
+def usual_files(storage: Storage) -> tuple[str, ...]:
+    """Return the usual properties files of a broker that exist on this machine. Which broker they
+    belong to is unknown: they are never read.
+    """
+    found = []
+    for path in _USUAL_FILES:
+        with suppress(FAILS_ONE_PARTITION):  # it can't be seen
+            if storage.exists(path):
+                found.append(path)
+    return tuple(found)
+
+
+def give_settings(
+    topics: Sequence[str], *, have_broker_file: bool, nearby: Sequence[str]
+) -> Advice:
+    """Return a `plan` that sets the cleanup policy of these topics so that it keeps all records.
+
+    `topics`: most bytes first. `nearby`: properties files on this machine that may be the broker's.
+    """
+    named = topics[:_MOST]
+    sets = [
+        word for topic in named for one in _KEEPS_ALL for word in ("--topic-set", f"{topic}:{one}")
+    ]
+    rest = len(topics) - len(named)
+    also = f", and {counted(rest, 'more topic')}" if rest else ""
+    where = ["an earlier `kafka-configs --describe` (--topic-configs)"]
+    if not have_broker_file:
+        where.append("the broker's server.properties (--server-properties)")
+    where += [
+        "GitOps or Strimzi (KafkaTopic)",
+        "the __cluster_metadata-0 of another node of the cluster",
+    ]
+    found = "" if have_broker_file or not nearby else f" On this machine: {', '.join(nearby)}."
+    return Advice(
+        ("plan", *sets),
+        f"the settings of {counted(len(topics), 'topic')} are unknown. As printed, this keeps all "
+        f"records of {counted(len(named), 'topic')}: put the topics' own settings in{also}. They "
+        f"may be found in {', '.join(where[:-1])}, or {where[-1]}.{found}",
+    )
