@@ -184,7 +184,7 @@ def test_full_disk_of_preallocated_indexes_is_named_and_freed_by_the_printed_com
         fill(disk)
         kept = ["--topic-set", "*:cleanup.policy=delete", "--topic-set", "*:retention.ms=-1"]
         code, out = command("doctor", str(log_dir), "--json", *kept)
-        assert code == 0
+        assert code == 3  # a broker that starts there dies for want of space
         told = json.loads(out)
         (zeros,) = [gain for gain in told["gains"] if gain["what"] == "index zeros"]
         assert 19 * 2**20 < zeros["freed_bytes"] < 20 * 2**20
