@@ -68,6 +68,21 @@ def test_metadata_log_without_records_sets_all_partitions_aside(log_dir: Path) -
     assert [log.name for log in start.logs(Fate.SET_ASIDE)] == ["c-tomb-0", "d-time-0"]
 
 
+def test_migrated_broker_with_version_0_knows_its_topics_from_the_metadata_log(
+    log_dir: Path,
+) -> None:
+    """Brokers with KRaft start with version 0 of meta.properties and keep it."""
+    meta = log_dir / "meta.properties"
+    meta.write_text(
+        meta.read_text().replace("version=1", "version=0").replace("node.id", "broker.id")
+    )
+    os.truncate(log_dir / METADATA / f"{0:020d}.log", 0)
+    roles = Settings(server_properties=parse_server_properties("process.roles=broker\nnode.id=1"))
+    names = ["c-tomb-0", "d-time-0"]
+    assert [log.name for log in start_of(log_dir, settings=roles).logs(Fate.SET_ASIDE)] == names
+    assert start_of(log_dir).is_safe  # with ZooKeeper
+
+
 def test_other_voters_give_an_empty_metadata_log_back(log_dir: Path) -> None:
     os.truncate(log_dir / METADATA / f"{0:020d}.log", 0)
     state = log_dir / METADATA / "quorum-state"
