@@ -82,7 +82,8 @@ def die_and_follow(variant: Variant, home: Path, load: Load, run: Run, *, starts
     with filled(variant, home, load) as dead:
         metadata = dead.log_dirs[0] / METADATA
         copy = home / "metadata-copy"
-        _copy(str(metadata), str(copy))
+        # Zeros take no room: most of an active index is not there yet.
+        _copy("--sparse=always", str(metadata), str(copy))
         outcome = Outcome(restart(dead.broker, dead.log_dirs[-1], times=starts))
         outcome.acknowledged = sum(map(len, dead.acks.records.values()))
         if not contents(dead.log_dirs[0]).metadata:
@@ -96,9 +97,9 @@ def die_and_follow(variant: Variant, home: Path, load: Load, run: Run, *, starts
         return outcome
 
 
-def _copy(source: str, target: str) -> None:
-    """Copy as the page does. Zeros take no room: most of an active index is not there yet."""
-    subprocess.run(["cp", "-a", "--sparse=always", source, target], check=True)
+def _copy(*arguments: str) -> None:
+    """Copy as the page does."""
+    subprocess.run(["cp", "-a", *arguments], check=True)
 
 
 def _on_an_empty_metadata_log(dead: Dead) -> list[str]:
