@@ -67,7 +67,7 @@ def test_help_example_parses(
     verb, *words = shlex.split(example)
     if verb in {"demo", "history", "package"}:  # these name no directory
         words.append("--help")
-    (tmp_path / "FILE").write_text("log.retention.hours=168\n", encoding="utf-8")
+    (tmp_path / "FILE").write_text("node.id=1\nlog.retention.hours=168\n", encoding="utf-8")
     own = [
         str(tmp_path / word)
         if word == "FILE"
