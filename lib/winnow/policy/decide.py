@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from winnow.errors import UsageError
@@ -10,7 +11,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.grouping import group_segments
 from winnow.policy.plan import CompactionPlan, PartitionPlan, Reason, RetentionPlan
 from winnow.policy.producers import Transaction
-from winnow.policy.retention import retention_plan, why_kept
+from winnow.policy.retention import retention_config, retention_plan, why_kept
 from winnow.state import PartitionState
 from winnow.words import counted, duration, size
 
@@ -25,11 +26,13 @@ def decide(
     only: str | None = None,
     last_stable_offset: int | None = None,
     undecided: Transaction | None = None,
+    compacts_less: bool = False,
 ) -> PartitionPlan:
     """Apply `config` to `state` at `now` (ms), as a broker's cleaner and retention would.
 
     `last_stable_offset` (S3.2) defaults to the high watermark, which is right without transactions.
-    `undecided`: the transaction that makes it lower. `only`, one of ONLY, skips the other half. The
+    `undecided`: the transaction that makes it lower. `compacts_less`: see
+    `retention_config`. `only`, one of ONLY, skips the other half. The
     plan's `reason` is never empty.
     """
     if only is not None and only not in ONLY:
@@ -42,7 +45,7 @@ def decide(
     if not config.cleanup_compact and only == "compaction":
         words = f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact"
         return plan(rule="S3.1", reason=words)
-    retention, of_retention = retention_of(state, config, now, only)
+    retention, of_retention = retention_of(state, config, now, only, compacts_less=compacts_less)
     if not config.cleanup_compact or only == "retention":
         return plan(rule=of_retention.rule, reason=of_retention.words, retention=retention)
     lso = state.high_watermark if last_stable_offset is None else last_stable_offset
@@ -97,14 +100,28 @@ def after_retention(
 
 
 def retention_of(
-    state: PartitionState, config: TopicConfig, now: int, only: str | None
+    state: PartitionState,
+    config: TopicConfig,
+    now: int,
+    only: str | None,
+    *,
+    compacts_less: bool = False,
 ) -> tuple[RetentionPlan | None, Reason]:
-    """Return what retention deletes, and why it deletes that or nothing."""
+    """Return what retention deletes, and why it deletes that or nothing. `compacts_less`: see
+    `retention_config`.
+    """
+    applied = retention_config(config, compacts_less=compacts_less)
+    waits = ""
+    if applied != config and only != "compaction":
+        limit = size(config.retention_bytes)
+        waits = f"; retention.bytes {limit} is not applied: a broker may compact more of this log"
+    config = applied
     plan = None if only == "compaction" else retention_plan(state, config, now)
     if plan is None:
-        return None, why_kept(state, config, now)
+        why = why_kept(state, config, now)
+        return None, replace(why, words=why.words + waits)
     rolled = f"; an empty segment follows at {state.log_end_offset}" if plan.roll else ""
-    return plan, Reason("S7.3", plan.words + rolled)
+    return plan, Reason("S7.3", plan.words + rolled + waits)
 
 
 def _compaction(

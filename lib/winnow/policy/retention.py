@@ -84,6 +84,16 @@ def blocked_at(
     return Blocking("retention.ms", segment, state.future_offset(segment), kept)
 
 
+def retention_config(config: TopicConfig, *, compacts_less: bool) -> TopicConfig:
+    """Return the settings that decide retention.
+
+    `compacts_less`: a broker compacts more of this log. It is smaller then, and `retention.bytes`
+    deletes less, perhaps nothing. So that limit does not apply (S3.2, Ours).
+    """
+    waits = compacts_less and config.cleanup_compact and config.retention_bytes >= 0
+    return replace(config, retention_bytes=-1) if waits else config
+
+
 def _ends(state: PartitionState) -> list[int]:
     """Return where each segment ends: at the next one, the last one at the log end."""
     return [*(segment.base_offset for segment in state.segments[1:]), state.log_end_offset]

@@ -37,6 +37,8 @@ class Transactions:
     last_stable_offset: int
     undecided: Transaction | None
     """The transaction that keeps the last stable offset below the high watermark."""
+    compacts_less: bool
+    """Whether a broker that starts now would compact beyond the last stable offset."""
     carried: tuple[Carried, ...]
     """Per segment: the state that earlier segments leave."""
     aborted: Array = field(repr=False)
@@ -73,6 +75,7 @@ def settle(
     )
     producers = known_producers(snapshot, walks, now=now, expiration_ms=expiration_ms)
     found = undecided(producers, state.high_watermark)
+    of_broker = min([state.high_watermark, *(transaction.first_offset for transaction in found)])
     if folded.undecided is not None:
         found.append(folded.undecided)
     stable = min([state.high_watermark, *(transaction.first_offset for transaction in found)])
@@ -90,6 +93,7 @@ def settle(
     return Transactions(
         producers=producers,
         last_stable_offset=stable,
+        compacts_less=stable < of_broker and state.log_start_offset < of_broker,
         undecided=min(found, key=lambda t: t.first_offset)
         if stable < state.high_watermark
         else None,

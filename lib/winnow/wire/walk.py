@@ -198,7 +198,7 @@ def describe(
             ),
         ),
         WalkStatus.OUT_OF_ORDER: (
-            f"an offset of {least_offset} or more, with room for its records",
+            f"an offset from {least_offset} to {MAX_BASE_OFFSET}, with room for its records",
             _field(data, position, 8, "offset"),
         ),
     }[status]

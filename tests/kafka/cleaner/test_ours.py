@@ -23,8 +23,12 @@ from winnow.wire.plain import Record
 pytestmark = pytest.mark.spark
 
 NOT_UTF8 = b"trace\xff\xfe"
+RETENTION_BYTES = 300
 HIGH_WATERMARK = 5
 """The offset of the COMMIT marker in `committed-0`."""
+
+SIZED = 14
+"""The offset of the COMMIT marker in `sized-0`."""
 
 BEHIND = 3
 """The first dirty offset of `behind-0`: in its first segment, behind an ABORT marker."""
@@ -45,16 +49,18 @@ class Both:
             log.roll()
             log.append_records([Record(0, WRITTEN, b"c", b"3")])
             _committed(Script(log_dir.partition("committed", 0)))
+            _many_values(Script(log_dir.partition("sized", 0)))
             _behind_a_marker(
                 Script(log_dir.partition("behind", 0, SegmentConfig(index_interval_bytes=0)))
             )
-        committed = {"headers-0": 4, "committed-0": HIGH_WATERMARK, "behind-0": 7}
+        committed = {"headers-0": 4, "committed-0": HIGH_WATERMARK, "behind-0": 7, "sized-0": SIZED}
         write_checkpoint(self.ours / "replication-offset-checkpoint", committed)
         write_checkpoint(self.ours / "cleaner-offset-checkpoint", {"behind-0": BEHIND})
         copy_tree(self.ours, self.theirs)
         configs = (
             "headers cleanup.policy=compact\ncommitted cleanup.policy=compact\nbehind "
-            "cleanup.policy=compact\n"
+            "cleanup.policy=compact\nsized cleanup.policy=compact,delete\n"
+            f"sized retention.bytes={RETENTION_BYTES}\nsized retention.ms=-1\n"
         )
         sets = ["*:min.cleanable.dirty.ratio=0"]
         self.results: dict[str, PartitionResult] = run_winnow(
@@ -65,6 +71,10 @@ class Both:
         kafka.clean(
             self.theirs / "committed-0", now=NOW, policy="compact", first_dirty=0, hw=HIGH_WATERMARK
         )
+        sized = {"policy": "compact,delete", "hw": SIZED, "now": NOW}
+        limits = {"retention_bytes": RETENTION_BYTES, "retention_ms": -1}
+        kafka.clean(self.theirs / "sized-0", first_dirty=0, **sized)
+        kafka.retain(self.theirs / "sized-0", **sized, **limits)
 
 
 def _committed(script: Script) -> None:
@@ -79,6 +89,20 @@ def _committed(script: Script) -> None:
     script.put("a")
     script.put("a")
     script.roll()
+    script.commit(1)
+    script.roll()
+    script.put("a")
+
+
+def _many_values(script: Script) -> None:
+    """A transaction from 1 to its COMMIT marker at SIZED, and values of one key in between."""
+    script.put("b")
+    script.data(1, "a")
+    script.roll()
+    for _ in range(4):
+        for _ in range(3):
+            script.put("a")
+        script.roll()
     script.commit(1)
     script.roll()
     script.put("a")
@@ -145,3 +169,14 @@ def test_cleaning_stops_at_transaction_ending_at_high_watermark(both: Both) -> N
     assert both.results["committed-0"].first_dirty_offset_after == 2
     assert theirs < ours
     assert {2, 3, 4} <= ours
+
+
+def test_size_deletes_nothing_of_a_log_that_kafka_compacts_further(both: Both) -> None:
+    """Kafka's compaction brings the log below `retention.bytes`. Winnow, which stops at the
+    transaction, would delete the oldest segments in its place.
+    """
+    ours, theirs = (_records(where / "sized-0") for where in (both.ours, both.theirs))
+    kept = {record.offset for record in theirs}
+    assert 0 in kept
+    assert kept < {record.offset for record in ours}
+    assert "retention.bytes 300 B is not applied" in both.results["sized-0"].reason

@@ -26,7 +26,7 @@ def four(
 
 
 def decided(
-    state: PartitionState, settings: TopicConfig, **more: str | int | Transaction | None
+    state: PartitionState, settings: TopicConfig, **more: str | float | Transaction | None
 ) -> PartitionPlan:
     return decide(state, settings, now=NOW, **more)  # type: ignore[arg-type]
 
@@ -211,6 +211,23 @@ def test_open_transaction_ends_the_compaction() -> None:
     assert plan.compaction is not None
     assert plan.compaction.end_offset == 20
     assert "producer 7 has a transaction open since offset 25" in plan.reason
+
+
+@pytest.mark.parametrize("policy", ["compact,delete", "delete"])
+@pytest.mark.parametrize("compacts_less", [False, True])
+def test_size_limit_waits_if_a_broker_compacts_more(policy: str, *, compacts_less: bool) -> None:
+    settings = config(policy, retention_bytes=150, retention_ms=-1)
+    plan = decided(four(), settings, last_stable_offset=0, compacts_less=compacts_less)
+    waits = compacts_less and policy != "delete"
+    assert (plan.retention is None) == waits
+    assert ("retention.bytes 150 B is not applied" in plan.reason) == waits
+
+
+def test_age_still_applies_if_a_broker_compacts_more() -> None:
+    settings = config("compact,delete", retention_bytes=150, retention_ms=1)
+    plan = decided(four(), settings, last_stable_offset=0, compacts_less=True)
+    assert plan.retention is not None
+    assert plan.retention.words.startswith("retention.ms")
 
 
 def test_case_21_second_round_has_nothing_to_do() -> None:

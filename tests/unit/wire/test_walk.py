@@ -144,3 +144,12 @@ def test_kernel_agrees_with_twin_on_damaged_logs(seed: int, draw: st.DataObject)
     for _ in range(draw.draw(st.integers(0, 4))):
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
     walk(bytes(data[: draw.draw(st.integers(0, len(data)))]))
+
+
+def test_offset_that_is_too_high_is_named_with_the_highest() -> None:
+    data = bytearray(encode_batch([record(0)]))
+    data[:8] = (2**63 - 2**31).to_bytes(8)
+    assert walk(data)[2] is WalkStatus.OUT_OF_ORDER
+    error = describe(WalkStatus.OUT_OF_ORDER, bytes(data), 0, least_offset=5, file_name="0.log")
+    assert f"an offset from 5 to {2**63 - 2**31 - 1}" in str(error)
+    assert f"offset {2**63 - 2**31}" in str(error)

@@ -123,6 +123,7 @@ def _decide(
         only=request.only,
         last_stable_offset=None if transactions is None else transactions.last_stable_offset,
         undecided=None if transactions is None else transactions.undecided,
+        compacts_less=transactions is not None and transactions.compacts_less,
     )
     words = after_unclean_shutdown(state)
     return plan if words is None else replace(plan, reason=f"{words}; {plan.reason}")

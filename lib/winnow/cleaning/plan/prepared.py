@@ -128,11 +128,17 @@ class PartitionWork(Known):
     overflowed: tuple[int, ...] = ()
     """Bases of segments that span too many offsets for an index: split before the round (S6.5)."""
 
+    @property
+    def compacts_less(self) -> bool:
+        """Whether a broker may compact more of the log than this plan does (S3.2)."""
+        return self.transactions is not None and self.transactions.compacts_less
+
     def then_retained(
         self, state: PartitionState, request: Request
     ) -> tuple[RetentionPlan | None, str]:
         """Return what retention deletes after a compaction that leaves `state`, and why (S3.5)."""
-        plan, why = retention_of(state, self.config, request.now, request.only)
+        less = self.compacts_less
+        plan, why = retention_of(state, self.config, request.now, request.only, compacts_less=less)
         return plan, why.words
 
 

@@ -23,6 +23,7 @@ from winnow.logdir.survey import LogDir
 from winnow.policy.cleanable import segments_between
 from winnow.policy.fate import Fate, Verdict
 from winnow.policy.plan import CompactionPlan, after_round
+from winnow.policy.retention import retention_config
 from winnow.policy.transactions import NOTHING_CARRIED
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
@@ -127,7 +128,8 @@ def survey_ground(
 
     `preview`: read all records where retention depends on what a round keeps (S3.5).
     """
-    state, config, plan, now = item.state, item.config, item.plan.compaction, request.now
+    state, plan, now = item.state, item.plan.compaction, request.now
+    config = retention_config(item.config, compacts_less=item.compacts_less)
     if plan is None or item.plan.cleanable is None:
         deleted = {} if item.plan.retention is None else deleted_segments(state, config, now)
         untouched = rules.not_compacted(item, now, deleted=len(deleted))
@@ -167,7 +169,8 @@ def _deleted_after(
     if request.only == "compaction":
         return {}
     legacy = any(walk.legacy for walk in item.walks or ())
-    if may_depend_on_sizes(item.state, item.config, may_grow=legacy):
+    config = retention_config(item.config, compacts_less=item.compacts_less)
+    if may_depend_on_sizes(item.state, config, may_grow=legacy):
         return None
     if item.overflowed and item.state.log_start_offset > item.state.segments[0].base_offset:
         return None  # segments after a split are not known yet
