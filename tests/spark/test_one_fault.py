@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fixtures.data import copy_tree
 from tests.spark.runs import (
     NOW,
     add_partition,
@@ -25,6 +27,7 @@ from tests.unit.logdir.metadata_logs import log
 from tests.unit.wire.metadata_values import partition, topic
 from winnow.api import doctor, erase, explain, recover
 from winnow.api import verify as verify_dirs
+from winnow.kafka_log.source import every_record
 from winnow.logdir.names import CLEAN_SHUTDOWN
 from winnow.recovery.logs.run import recover_unclean
 from winnow.recovery.logs.values import TruncateRequest
@@ -116,14 +119,18 @@ def _mkdir(name: str) -> Callable[[Path], object]:
     return lambda log_dir: (log_dir / name).mkdir()
 
 
+def _socket(path: Path) -> None:
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
 STRANGERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "lost+found": ("lost+found", _mkdir("lost+found")),
     "a nested log directory": ("nested", lambda d: new_log_dir(d / "nested")),
     "a hidden directory": (".snapshots", _mkdir(".snapshots")),
     "a link to a directory": ("old", lambda d: (d / "old").symlink_to(d.parent)),
-    "a copy": ("c-tomb-0.bak", lambda d: add_partition(d, "c-tomb-0.bak", "c-tomb-0")),
+    "a copy": ("c-tomb-0.bak", lambda d: copy_tree(d / "c-tomb-0", d / "c-tomb-0.bak")),
     "a file in place of a partition": ("c-tomb-1", lambda d: (d / "c-tomb-1").touch()),
-    "a pipe in place of a partition": ("c-tomb-1", lambda d: os.mkfifo(d / "c-tomb-1")),
+    "a socket in place of a partition": ("c-tomb-1", lambda d: _socket(d / "c-tomb-1")),
     "a link to nowhere": ("c-tomb-1", lambda d: (d / "c-tomb-1").symlink_to(d / "nowhere")),
 }
 
@@ -183,9 +190,12 @@ def test_erasure_is_not_complete_beside_a_stranger_or_a_second_directory(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dirs = two_dirs(tmp_path)
-    add_partition(log_dirs[0], "c-tomb-0.bak", "c-tomb-0")
+    copy_tree(log_dirs[0] / "c-tomb-0", log_dirs[0] / "c-tomb-0.bak")
+    records = every_record(spark, ["c-tomb"], [f"{log_dirs[0]}/c-tomb-0"])
+    first = records.where("key is not null").orderBy("segment", "key").first()
+    assert first is not None
     before = files_of(tmp_path)
-    result = erase(spark, names(log_dirs), keys=[b"no such key"])
+    result = erase(spark, names(log_dirs), keys=[bytes(first["key"])])
     assert result.not_searched == (
         f"{log_dirs[0]}/c-tomb-0.bak: it is a directory whose name is not that of a partition",
     )
@@ -193,8 +203,14 @@ def test_erasure_is_not_complete_beside_a_stranger_or_a_second_directory(
     assert [(one.topic, one.log_dir) for one in left] == [
         ("c-4p", path) for path in names(log_dirs)
     ]
+    erased = [one for one in result.partitions if one.proof is not None]
+    assert [(one.topic, one.error) for one in erased] == [("c-tomb", None), ("d-time", None)]
+    assert erased[0].erased is not None
+    assert erased[0].erased.records > 0
+    assert all(one.proof is not None and one.proof.holds for one in erased)
     assert (result.complete, result.exit_code) == (False, 3)
-    assert not changes(before, files_of(tmp_path))
+    changed = {name for name in changes(before, files_of(tmp_path)) if not name.endswith(".lock")}
+    assert {name.split("/")[1] for name in changed} == {"c-tomb-0"}
 
 
 def test_recovery_writes_no_marker_where_a_broker_does_not_start(

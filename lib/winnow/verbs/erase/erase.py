@@ -76,7 +76,8 @@ def erase_from(
     shared = sc.broadcast(searchable(keys))
     seen = np.zeros(len(keys), np.bool_)
     try:
-        erasure = _Erasure(spark, request, run_id, keys, shared)
+        doubled = any(log_dir.duplicates for log_dir in log_dirs)
+        erasure = _Erasure(spark, request, run_id, keys, shared, doubled)
         erasure.scan(partitions)
         scanned = [partition for partition in partitions if partition.found is not None]
         for segment in (segment for one in scanned for segment in one.found or ()):
@@ -106,6 +107,8 @@ class _Erasure:
     keys: pa.Array
     shared: Broadcast[KeySet]
     """The same keys, for tasks."""
+    doubled: bool
+    """Some partitions have several directories."""
 
     def scan(self, partitions: Sequence[Target]) -> None:
         keys = self.shared
@@ -227,7 +230,7 @@ class _Erasure:
     def _prove(self, partitions: Sequence[Target]) -> None:
         """Read everything again, and hash the files that were written."""
         progress = self.request.progress
-        proofs = prove(self.spark, partitions, self.keys, progress)
+        proofs = prove(self.spark, partitions, self.keys, progress, each=self.doubled)
         hashed = spread_grouped(
             self.spark.sparkContext,
             hash_file,

@@ -27,9 +27,15 @@ _KEY_TASKS = 4
 
 
 def prove(
-    spark: SparkSession, targets: Sequence[Target], keys: pa.Array, progress: Progress
+    spark: SparkSession,
+    targets: Sequence[Target],
+    keys: pa.Array,
+    progress: Progress,
+    *,
+    each: bool = False,
 ) -> Mapping[TopicPartition, Proof]:
-    """Return the proof for each partition. `keys` come from `different_keys`.
+    """Return the proof for each partition. `keys` come from `different_keys`. `each`: name the
+    directory of each partition, because the log directories have partitions that are not read.
 
     All records in the segment files are read. This includes records below the log start offset, of
     aborted transactions, and in segments that an erasure can't rewrite.
@@ -38,7 +44,7 @@ def prove(
         return {}
     log_bytes = sum(target.state.log_bytes for target in targets)
     with watched(spark.sparkContext, progress, f"reading {size(log_bytes)} again as a proof"):
-        found = count_erased(_matched(spark, targets, keys))
+        found = count_erased(_matched(spark, targets, keys, each=each))
     reached = {target.state.topic_partition: target.reached() for target in targets}
     counts = {topic_partition: [0, 0, 0, 0] for topic_partition in reached}
     for one in found:
@@ -51,10 +57,13 @@ def prove(
     return {at: Proof(*numbers) for at, numbers in counts.items()}
 
 
-def _matched(spark: SparkSession, targets: Sequence[Target], keys: pa.Array) -> DataFrame:
+def _matched(
+    spark: SparkSession, targets: Sequence[Target], keys: pa.Array, *, each: bool
+) -> DataFrame:
     """Return all records, and places that can't be read. `erased`: true with one of the keys."""
     topics = sorted({target.state.topic_partition.topic for target in targets})
-    paths = list(dict.fromkeys(target.state.log_dir for target in targets))
+    states = [target.state for target in targets]
+    paths = list(dict.fromkeys(one.directory if each else one.log_dir for one in states))
     records = every_record(spark, topics, paths)
     chunks = (keys.slice(first, _CHUNK_KEYS) for first in range(0, len(keys), _CHUNK_KEYS))
     batches = [pa.record_batch([chunk.cast(pa.binary())], names=["key"]) for chunk in chunks]
