@@ -19,7 +19,7 @@ from winnow.advice import COPY
 from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.batches import End, end_of
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.names import INDEX, LOG, segment_file
 from winnow.pickling import pickled_by_fields
 from winnow.state import Recovered, Segment
 from winnow.storage.segment_io import load, map_range, release
@@ -116,9 +116,13 @@ def recovered_end(
 
     `reads`: of the segments it recovers, ascending, at least one. It reads none behind a cut.
     `unread`: later segments that were not read.
-    Raises CorruptLogError if two segments overlap: a broker would serve records twice.
+    Raises CorruptLogError if two segments overlap: a broker would serve records twice. Also for a
+    cut that later segments survive: that of a segment without an offset index. A broker cuts it
+    when it opens it, before the recovery, which then finds nothing to cut.
     """
     cut = next((at for at, read in enumerate(reads) if read.stopped is not None), None)
+    if cut is not None and reads[cut].segment.index_bytes is None and (reads[cut + 1 :] or unread):
+        raise _gap(reads[cut], directory)
     kept = reads if cut is None else reads[: cut + 1]
     for read, following in pairwise(kept):
         base, limit = read.segment.base_offset, following.segment.base_offset
@@ -135,6 +139,20 @@ def recovered_end(
         why_cut=last.stopped,
         removed=tuple(sorted(removed)),
         lost_bytes=last.log_bytes - active.log_bytes + sum(removed.values()),
+    )
+
+
+def _gap(read: SegmentRead, directory: str) -> CorruptLogError:
+    segment = read.segment
+    return CorruptLogError(
+        "a segment lacks its offset index and is damaged",
+        expected=f"{segment_file(segment.base_offset, INDEX)} beside it, or {read.log_bytes} valid "
+        "bytes",
+        found=f"{segment.log_bytes} valid bytes: {read.stopped}",
+        where=f"{directory}/{segment_file(segment.base_offset, LOG)}",
+        hint=f"A broker that starts cuts this segment at offset {read.next_offset} and keeps the "
+        "later ones, with a gap. `recover` shows this cut, and `recover --truncate` makes it and "
+        "keeps the bytes.",
     )
 
 

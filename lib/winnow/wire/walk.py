@@ -198,7 +198,7 @@ def describe(
             ),
         ),
         WalkStatus.OUT_OF_ORDER: (
-            f"an offset from {least_offset} to {MAX_BASE_OFFSET}, with room for its records",
+            f"{_offsets(data, position, least_offset)}, with room for its records",
             _field(data, position, 8, "offset"),
         ),
     }[status]
@@ -211,6 +211,14 @@ def describe(
         where=f"{file_name} at byte {position}",
         hint=HINT,
     )
+
+
+def _offsets(data: Bytes, position: int, least_offset: int) -> str:
+    """Return which offsets are expected: the limit that is broken."""
+    found = int.from_bytes(data[position : position + 8].tobytes(), signed=True)
+    if found > MAX_BASE_OFFSET:
+        return f"an offset of {MAX_BASE_OFFSET} or less"
+    return f"an offset of {least_offset} or more"
 
 
 def _field(data: Bytes, at: int, size: int, name: str) -> str:

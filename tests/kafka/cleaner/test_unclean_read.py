@@ -222,6 +222,29 @@ def test_end_of_a_log_with_any_torn_tail_is_that_of_kafkas_loader(
     assert refused < 15
 
 
+def test_damaged_segment_without_an_offset_index_is_left_to_recover(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    """Kafka cuts it when it opens it, and keeps the later segments: no cut that a cleaning follows.
+    `recover` plans the same cut as Kafka makes (tests/kafka/recover).
+    """
+    directory = copy_log_dir("clean", tmp_path / "logs", only=list(NAMES)) / NAMES[0]
+    victim, *later = logs(directory)[-3:]
+    victim.with_suffix(".index").unlink()
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.write_bytes(data)
+    listed = list_segments(LocalStorage(), str(directory), trusted_end=-1).segments
+    reads = [read_segment(str(directory), one, index_interval_bytes=4096) for one in listed]
+    cut = reads[-3]
+    with pytest.raises(CorruptLogError, match=f"cuts this segment at offset {cut.next_offset} "):
+        recovered_end(reads, str(directory))
+    sizes = [log.stat().st_size for log in later]
+    assert kafka.load(directory, now=NOW, unclean=True).error is None
+    assert victim.stat().st_size == cut.segment.log_bytes < len(data)
+    assert [log.stat().st_size for log in later] == sizes
+
+
 def mutated(data: bytes, rng: random.Random) -> bytes:
     at = rng.randrange(len(data))
     length = rng.choice((1, 20, 500, 4096, 20_000))

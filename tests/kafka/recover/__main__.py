@@ -51,6 +51,7 @@ def report(compared: Compared, options: argparse.Namespace, seconds: float) -> s
         ("equal, byte for byte", compared.same),
         ("of them, something was cut", compared.cut),
         ("Kafka fails to load them; Winnow leaves them alone", compared.refused_by_both),
+        ("a .log is lost; Kafka deletes its indexes, Winnow keeps them", compared.lost),
         ("Kafka loads them; Winnow leaves them alone", len(compared.refused)),
         ("different", len(compared.different)),
     ]

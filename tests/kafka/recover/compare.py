@@ -48,6 +48,8 @@ class Compared:
     cut: int = 0
     """Of them: something was cut."""
     refused_by_both: int = 0
+    lost: int = 0
+    """A `.log` is lost. Kafka deletes its indexes and loads the rest; Winnow changes nothing."""
     refused: list[str] = field(default_factory=list)
     """Winnow leaves the log alone, Kafka recovers it."""
     different: list[str] = field(default_factory=list)
@@ -55,6 +57,7 @@ class Compared:
     def add(self, other: Compared) -> None:
         self.same += other.same
         self.cut += other.cut
+        self.lost += other.lost
         self.refused_by_both += other.refused_by_both
         self.refused += other.refused
         self.different += other.different
@@ -156,6 +159,9 @@ def compare_tails(
         case = f"{name} of {tail.source}: {', '.join(tail.done)}"
         if ours_of.error is not None and "error" in theirs_of:
             compared.refused_by_both += 1
+        elif ours_of.error is not None and "are lost" in ours_of.error:
+            assert "lose_a_segment" in tail.done, case
+            compared.lost += 1
         elif ours_of.error is not None:
             compared.refused.append(f"{case}: {ours_of.error}")
         elif "error" in theirs_of:

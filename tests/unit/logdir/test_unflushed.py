@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,17 @@ def test_first_cut_ends_the_log_and_later_segments_are_removed() -> None:
         (),
         0,
     )
+
+
+def test_cut_that_later_segments_survive_is_refused() -> None:
+    """A broker cuts a segment without an offset index before its recovery begins."""
+    damaged = a_read(10, valid=30, end=13)
+    damaged = replace(damaged, segment=replace(damaged.segment, index_bytes=None))
+    with pytest.raises(CorruptLogError, match="at offset 13 and keeps the later ones"):
+        recovered_end([a_read(0), damaged, a_read(20)], "d")
+    with pytest.raises(CorruptLogError, match="lacks its offset index and is damaged"):
+        recovered_end([a_read(0), damaged], "d", [listed(20, 100)])
+    assert recovered_end([a_read(0), damaged], "d").end_offset == 13
 
 
 def test_overlapping_segments_are_refused() -> None:
