@@ -200,11 +200,11 @@ RULES: tuple[Row, ...] = (
           "segment and deletes all later ones")),
     ),
     *_switch(
-        "any_index_version", "S8.2", "kafka/starts/test_recorded.py",
-        ("2.8", True, "TransactionIndex.sanityCheck of 4.3.1",
-         "a transaction index with entries of another version is rebuilt"),
+        "one_byte_versions", "S8.2", "kafka/starts/test_recorded.py",
+        ("2.8", True, "TransactionIndex of 4.3.1",
+         "a transaction index with an entry of a negative version is rebuilt"),
         ("4.4", False, "TransactionIndex of 4.4.0",
-         ("a transaction index with entries of another version keeps a broker from starting")),
+         "a transaction index with an entry of a negative version keeps a broker from starting"),
     ),
     *_switch(
         _EXPIRATION, "S8.4", "unit/policy/test_sources.py",
@@ -237,7 +237,7 @@ KEEPS_MORE: Mapping[str, tuple[Any, ...]] = {
     "empty_segment_spans": (False, True),
     "open_from_log_start": (True, False),
     "empties_on_failed_recovery": (True, False),
-    "any_index_version": (False, True),
+    "one_byte_versions": (False, True),
 }
 """The values of each switch, the one that keeps more first. A batch gets its horizon when a
 cleaning first finds it without other data, so with horizons nothing expires in a log that has none.
@@ -261,9 +261,10 @@ class Rules:
     """
     empties_on_failed_recovery: bool
     """A start on a full disk may delete records. If it is unknown, a start is not advised."""
-    any_index_version: bool
-    """A start rebuilds a transaction index of another version. If it is unknown, a start is not
-    advised.
+    one_byte_versions: bool
+    """Of an entry of a transaction index, a broker looks at the first byte of the version, as a
+    signed one: above 0 it does not start. Otherwise it starts with version 0 only. If it is
+    unknown, a start is not advised.
     """
     producer_expiration: tuple[str, ...]
     """The settings that may decide when a broker forgets an idle producer: the longest counts."""

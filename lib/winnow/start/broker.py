@@ -38,9 +38,10 @@ from winnow.state import PartitionState
 from winnow.storage.contract import Storage, Volume, read_if_there
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
-from winnow.words import counted, size
+from winnow.words import counted, first_few, size
 
 _OFFSET_WORDS = 3
+_MOST = 5
 _FEW, _FEW_BYTES = 4, 16 << 20
 """Logs, and their bytes, that are read in less time than it takes to start tasks."""
 _EACH_BYTES = 1 << 20
@@ -105,6 +106,12 @@ def _expected_start(
     if doubled := _doubled(logs):
         fate = Fate.STOPS
         reasons += doubled
+    anew = _made_anew(storage, node_id, log_dirs, logs, topics, settings)
+    if anew:
+        reasons.append(
+            f"{first_few(anew, _MOST)}: no directory, and no other node has a replica. "
+            "The broker makes it anew, without a record"
+        )
     questions = [
         LogQuestion(log, topics, node_id, known.get(log.directory))
         for log in logs
@@ -127,6 +134,36 @@ def _expected_start(
         reasons=tuple(reasons),
         log_dirs=found,
         left_out=len(logs) - len(questions),
+        made_anew=tuple(anew),
+    )
+
+
+def _made_anew(
+    storage: Storage,
+    node_id: int | None,
+    log_dirs: Sequence[LogDir],
+    logs: Sequence[LogToLoad],
+    topics: KnownTopics,
+    settings: Settings,
+) -> list[str]:
+    """Return the partitions whose only replica this broker has, and no directory for. That is known
+    only if all log directories of its server.properties are here.
+    """
+    server = settings.server_of(node_id)
+    given = {log_dir.path for log_dir in log_dirs}
+    named = set(map(storage.canonical, server.log_dirs)) if server is not None else set()
+    if not named or not named <= given:
+        return []
+    found = {
+        (log.topic_partition.topic, log.topic_partition.partition)
+        for log in logs
+        if log.kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
+    }
+    return sorted(
+        f"{topics.names[topic_id]}-{partition}"
+        for topic_id, partitions in (topics.replicas or {}).items()
+        for partition, nodes in partitions.items()
+        if nodes == {node_id} and (topics.names[topic_id], partition) not in found
     )
 
 
@@ -194,7 +231,7 @@ def logs_to_load(
             error=error,
             clean_shutdown=log_dir.clean_shutdown,
             high_watermark=checkpoints.high_watermark.get(key, 0),
-            any_index_version=settings.kafka.rules.any_index_version,
+            one_byte_versions=settings.kafka.rules.one_byte_versions,
         )
 
 

@@ -53,16 +53,16 @@ class PartitionFiles:
         written = self.snapshots.get(offset)
         return self.read(segment_file(offset, SNAPSHOT)) if written is None else written
 
-    def transactions_lie_below(self, base: int, *, any_version: bool) -> bool:
+    def transactions_lie_below(self, base: int, *, one_byte: bool) -> bool:
         """`TransactionIndex.sanityCheck`: whether an entry ends below its segment. Before it finds
-        that, a broker fails at an entry whose version it does not know, see `Rules`.
+        that, a broker fails at an entry whose version is above 0. `one_byte`: see `Rules`.
         """
         name = segment_file(base, TXNINDEX)
         data = self.read(name) if name in self.sizes else b""
         for version, _, _, last_offset, _ in ENTRY.iter_unpack(
             data[: len(data) - len(data) % ENTRY.size]
         ):
-            if version and not any_version:
+            if version >= 1 << 8 or (version and not one_byte):
                 raise CorruptLogError(
                     "a transaction index of an unknown version",
                     expected="version 0",

@@ -30,8 +30,8 @@ class LogToLoad:
     """Why it can't be recovered, if that is known before it is read."""
     clean_shutdown: bool = False
     """There is a marker: a loader recovers only segments without an offset index."""
-    any_index_version: bool = True
-    """A loader rebuilds a transaction index of another version, and does not fail."""
+    one_byte_versions: bool = True
+    """See `Rules`."""
     high_watermark: int = 0
     """Of the checkpoint, 0 if there is none."""
 

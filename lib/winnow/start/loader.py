@@ -142,9 +142,7 @@ class _Loader:
             try:
                 if segment.name(INDEX) not in self._entries:
                     self._recover(segment, "its offset index is missing")
-                elif self._files.transactions_lie_below(
-                    base, any_version=self._log.any_index_version
-                ):
+                elif self._files.transactions_lie_below(base, one_byte=self._log.one_byte_versions):
                     self._recover(segment, "its transaction index is invalid")
             except OffsetOrderError:
                 raise CorruptLogError(

@@ -107,14 +107,17 @@ class BrokerStart:
     """That of the broker as a whole, whatever happens to its log directories."""
     left_out: int = 0
     """Logs that were not looked at."""
+    made_anew: tuple[str, ...] = ()
+    """Partitions that have no directory: the broker makes one without a record."""
 
     @property
     def is_safe(self) -> bool:
         """Whether the broker starts, keeps all records that its disks hold, and serves no log that
-        has lost its end: the followers of such a leader cut theirs.
+        has lost its end or is made anew: the followers of such a leader cut theirs.
         """
         logs = [log for log_dir in self.log_dirs for log in log_dir.logs]
-        return self.fate.is_harmless and not any(log.already_lost for log in logs)
+        lost = self.made_anew or any(log.already_lost for log in logs)
+        return self.fate.is_harmless and not lost
 
     def logs(self, fate: Fate) -> list[LogStart]:
         return [log for log_dir in self.log_dirs for log in log_dir.logs if log.fate is fate]

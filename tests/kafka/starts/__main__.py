@@ -8,7 +8,6 @@ that `known.py` does not explain.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from datetime import UTC, datetime
@@ -60,7 +59,7 @@ def _chosen(version: str, options: argparse.Namespace) -> list[State]:
 
 
 def _made() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores ({processor()})"
+    return f"{datetime.now(UTC):%Y-%m-%d}, {processor()}"
 
 
 def _options() -> argparse.Namespace:

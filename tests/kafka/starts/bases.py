@@ -54,6 +54,7 @@ def broker_on(version: str, root: Path, home: Path) -> Broker:
         settings |= OF_ZOOKEEPER
     broker = era.broker(root / "a", home, settings)
     if isinstance(broker, ZooKeeperBroker):
+        broker.zookeeper_tick = ("500",)
         broker.zookeeper_flags = ("-Dzookeeper.preAllocSize=64", "-Dzookeeper.snapCount=1000000")
     return broker
 

@@ -33,6 +33,11 @@ OFFLINE = re.compile(
     r"(?:Stopping serving (?:logs|replicas) in dir|Failed to create or validate data directory) "
     r"([^\s:]+)"
 )
+DISTURBANCES = (
+    "Address already in use",
+    "node already exists and owner",
+    "Unable to reconnect to ZooKeeper service",
+)
 ALL_OFFLINE = ("all log dirs in", "the metadata log dir", "log dir for the metadata")
 HEAD = re.compile(r"^\S+ (?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) \S+ - ", re.MULTILINE)
 COMPLAINT = re.compile(r"^\S+ (WARN|ERROR|FATAL) (\S+) - (.*)$")
@@ -113,9 +118,11 @@ def settled(log: str) -> bool:
     return loaded - stray <= set(LEADS.findall(log))
 
 
-def failed_to_listen(log: str) -> bool:
-    """Whether somebody else took its port."""
-    return "Address already in use" in log
+def disturbed(log: str) -> bool:
+    """Whether somebody else took its port, or ZooKeeper has not yet given up the broker that was
+    killed, or has given up this one: a machine under load.
+    """
+    return any(words in log for words in DISTURBANCES)
 
 
 def offline_all(log: str) -> bool:

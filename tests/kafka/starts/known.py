@@ -23,7 +23,72 @@ class Known:
         )
 
 
-KNOWN: tuple[Known, ...] = ()
+KNOWN: tuple[Known, ...] = (
+    Known(
+        r"link \S+ away",
+        r": unknown ",
+        "Behind a link Winnow foretells nothing: it does not follow links. The broker does.",
+    ),
+    Known(
+        r"take a/__cluster_metadata-0|0\.checkpoint 60|1\.checkpoint 60",
+        r"^broker: (loads|recovers|set-aside), stops",
+        "A metadata log and a snapshot that do not fit each other, or of a newer version: the node "
+        "ends at the first record that does not fit, such as a change of a broker that was never "
+        "registered. Winnow looks at topics only, and says which logs would be set aside.",
+    ),
+    Known(
+        r"copy \S+\.log ./c-0",
+        r"unknown",
+        "Offsets out of reach of their segment: Winnow says that it can't foretell what follows. "
+        "The broker ends.",
+    ),
+    Known(
+        r"remove \S+\.index",
+        r"recovers \d+ bytes",
+        "A segment above the recovery point without an index is read twice, and counts twice. The "
+        "broker logs the second time only.",
+    ),
+    Known(
+        r"mkdir ./[de]-\d",
+        r"^broker: refused",
+        "An empty second directory of a partition has no topic id and is set aside. Winnow refuses "
+        "a partition in two directories before it asks.",
+    ),
+    Known(
+        r"copy \S+-future",
+        r"^broker: (loads|recovers), stops",
+        "A replica that was being moved into the directory in which it is already: the broker "
+        "ends when it renames it, if it has caught up by then.",
+    ),
+    Known(
+        r"^2\.8",
+        r"^broker: offline, stops",
+        "2.8 ends where later versions take the log directory offline: when it can't read or write "
+        "a leader-epoch-checkpoint.",
+    ),
+    Known(
+        r"^2\.8.*-stray",
+        r"^broker: (loads|recovers), stops",
+        "2.8 knows no directories that end in -stray, and ends at one.",
+    ),
+    Known(
+        r"^2\.8.*\d\.log hello",
+        r"^broker: does-not-start, starts",
+        "2.8 takes a file name of fewer digits for an offset.",
+    ),
+    Known(
+        r"^2\.8.*a/meta\.properties",
+        r"^broker: refused",
+        "2.8 writes a meta.properties that is missing anew. Winnow takes the directory for none of "
+        "Kafka's.",
+    ),
+    Known(
+        r"^2\.8",
+        r"^harm: safe, made anew",
+        "Which partitions a broker with ZooKeeper has, only ZooKeeper knows: Winnow misses no "
+        "directory there.",
+    ),
+)
 
 
 def unexplained(state: State, differences: list[str]) -> list[str]:

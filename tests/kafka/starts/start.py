@@ -16,7 +16,7 @@ from tests.kafka.starts.changes import apply
 from tests.kafka.starts.fate import (
     Fate,
     Files,
-    failed_to_listen,
+    disturbed,
     fate_of,
     listing,
     offline_all,
@@ -75,7 +75,7 @@ def start(state: State, scratch: Path) -> Start:
     """Start a broker on the state, until it is known what becomes of it."""
     for _ in range(TRIES):
         found = _start(state, scratch)
-        if not failed_to_listen(found.log):
+        if not disturbed(found.log):
             break
         scratch.mkdir(exist_ok=True)
     return found

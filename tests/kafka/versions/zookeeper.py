@@ -19,6 +19,8 @@ class ZooKeeperBroker(Broker):
 
     _started = "[KafkaServer id=1] started"
     zookeeper_flags: Sequence[str] = ()
+    zookeeper_tick: Sequence[str] = ()
+    """Its ticks in ms: the sessions of brokers are given up after two at least."""
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class ZooKeeperBroker(Broker):
                     "org.apache.zookeeper.server.ZooKeeperServerMain",
                     str(self._zookeeper_port),
                     str(self.log_dir.with_name("zookeeper")),
+                    *self.zookeeper_tick,
                 ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
