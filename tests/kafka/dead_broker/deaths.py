@@ -30,6 +30,7 @@ from tests.kafka.dead_broker.full_disk import (
 from tests.kafka.dead_broker.load import Load
 from tests.kafka.dead_broker.sre import COMMAND, DONE, Answer, Run, follow, in_this_process
 from tests.kafka.dead_broker.supervisor import METADATA, Start, contents, restart
+from tests.kafka.judge.broker import BrokerFailedError
 from tests.kafka.judge.jars import release
 from winnow.logdir.names import CLEAN_SHUTDOWN
 
@@ -91,7 +92,11 @@ def die_and_follow(variant: Variant, home: Path, load: Load, run: Run, *, starts
             outcome.marked = (dead.log_dirs[0] / CLEAN_SHUTDOWN).exists()
             _copy(f"{copy}/.", f"{metadata}/")
         outcome.answers = follow(dead, run)
-        for problem in missing(dead, load, home):
+        try:
+            problems = missing(dead, load, home)
+        except BrokerFailedError as error:
+            problems = [f"the broker does not start: {error}"]
+        for problem in problems:
             of_a_start = any(f" {name}" in problem for name in outcome.emptied)
             (outcome.lost_by_starts if of_a_start else outcome.problems).append(problem)
         return outcome
@@ -126,7 +131,7 @@ def main() -> int:
                     continue
                 variant = replace(disk, version=release(version))
                 home = Path(scratch) / f"{name} {version}".replace(" ", "-").replace(",", "")
-                outcome = die_and_follow(variant, home, load, run, starts=STARTS)
+                outcome = die_and_follow(variant, home, load, run, starts=options.starts)
                 row = row_of(name, variant.version, outcome)
                 sys.stdout.write(f"{row}\n")
                 for answer in [*outcome.refusals, *outcome.answers] if options.verbose else ():
@@ -163,6 +168,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="part of a file system's name in DISKS")
     parser.add_argument("--kafka-version", action="append", help="default: " + ", ".join(VERSIONS))
+    parser.add_argument("--starts", type=int, default=STARTS, help="at most, on the full disk")
     parser.add_argument("--record", type=Path, help="the page to add each death to")
     parser.add_argument("--verbose", action="store_true", help="print what each command says")
     options = parser.parse_args()
