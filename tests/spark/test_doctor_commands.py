@@ -155,3 +155,17 @@ def test_doctor_needs_no_settings_that_it_prints(spark: SparkSession, tmp_path: 
     result = run(clean, spark, log_dir, sets=printed)
     (one,) = [p for p in result.partitions if p.topic == "d-time"]
     assert one.bytes_before == one.bytes_after
+
+
+def test_page_ends_with_the_broker_if_nothing_needs_to_be_done(
+    tmp_path: Path, command: Command
+) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "logs", only=["d-time-0"])
+    kept = ["--topic-set", "*:cleanup.policy=delete", "--topic-set", "*:retention.ms=-1"]
+    code, page = command("doctor", str(log_dir), *kept)
+    assert code == 0
+    *_, title, last = page.splitlines()
+    assert (title, last) == (
+        "What to run next",
+        "  Start the broker with its settings unchanged.",
+    )

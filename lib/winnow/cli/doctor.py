@@ -138,9 +138,7 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     )
     if found.census is not None:
         yield from _census(found.census)
-    yield from section("What to run next", _advice(found, request))
-    if found.starts:
-        yield f"  {_last(found)}"
+    yield from section("What to run next", _next(found, request))
 
 
 def _grouped(troubles: Iterable[Trouble]) -> Iterator[str]:
@@ -187,10 +185,12 @@ def _last(found: Diagnosis) -> str:
     return f"{then} the broker with its settings unchanged."
 
 
-def _advice(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
+def _next(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     for advice in found.advice:
         yield f"  {typed(command(advice.arguments, request))}"
         yield Paragraph(advice.why, style="dim")
+    if found.starts:
+        yield f"  {_last(found)}"
 
 
 def _happened(found: Diagnosis) -> Iterator[str]:
