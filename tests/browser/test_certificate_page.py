@@ -73,12 +73,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 FACTS = (
     *("2026-11-24T12:01:00Z", "broker-3", "/var/lib/kafka", "node 3"),
-    *("Proven: a second reading", "INCOMPLETE", "orders-0", LONG, "<b>broken</b>-0"),
+    *("NOT PROVEN: ", "INCOMPLETE", "orders-0", LONG, "<b>broken</b>-0"),
     *("2 records in the active segment", "1 record at or above the high watermark"),
     *("its remote storage was not searched", ".winnow-kept-20261101T000000Z-aa"),
     *("byte 4711", "ab" * 32, RESULT.run_id, *NOT_SHOWN),
 )
-"""When, where, by whom, how it was proven, and what could not be reached."""
+"""When, where, by whom, that it is not proven, and what could not be reached."""
 
 
 @pytest.mark.parametrize("width", [PHONE, TERMINAL, DESK])
