@@ -251,9 +251,9 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
         )
     elif failed or log_dir.error is not None:
         why = f": {counted(failed, 'partition')} can't be recovered here" if failed else ""
-        yield (
-            f"No marker of a clean shutdown{why}. A broker recovers the directory when it starts."
-        )
+        safe = all(start.is_safe for start in result.starts)
+        then = " A broker recovers the directory when it starts." if safe else ""
+        yield f"No marker of a clean shutdown{why}.{then}"
     elif log_dir.left_out:
         yield (
             "No marker of a clean shutdown: --topics leaves out "

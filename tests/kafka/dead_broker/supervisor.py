@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.disks import free_bytes
-from tests.kafka.judge.broker import START_SECONDS, STARTED, Broker
+from tests.kafka.judge.broker import START_SECONDS, STARTED, Broker, BrokerFailedError
 
 METADATA = "__cluster_metadata-0"
 STRAY = "-stray"
@@ -112,13 +112,18 @@ def restart(broker: Broker, log_dir: Path, *, times: int) -> list[Start]:
 def _fate(broker: Broker) -> int | None:
     """Return the exit code of a broker that dies, None for one in service. It is stopped."""
     until = time.monotonic() + START_SECONDS
-    started = False
+    in_service = False
     while time.monotonic() < until:
         code = broker.poll()
         if code is not None:
             return code
-        if not started and STARTED in broker.log:
-            started, until = True, time.monotonic() + IN_SERVICE_SECONDS
+        if not in_service and STARTED in broker.log:
+            in_service, until = True, time.monotonic() + IN_SERVICE_SECONDS
         time.sleep(0.05)
+    if not in_service:
+        broker.kill()
+        raise BrokerFailedError(
+            f"the broker neither started nor stopped within {START_SECONDS} s\n{broker.log[-4000:]}"
+        )
     broker.stop()
     return None
