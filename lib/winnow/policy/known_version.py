@@ -45,7 +45,7 @@ def known_version(
 ) -> KnownVersion:
     """Return the versions that may have written some log directories.
 
-    `zookeeper`: there is no metadata log, and `meta.properties` has version 0. `level`: of
+    `zookeeper`: the brokers keep their topics in ZooKeeper. `level`: of
     `metadata.version` in the metadata log. `supported`: the highest level that each of the brokers
     supports; None if it is not registered.
     """
