@@ -58,8 +58,9 @@ def start_of_log(storage: Storage, question: LogQuestion) -> LogStart:
     start = LogStart(
         log_dir=log.log_dir, name=log.name, topic_partition=log.topic_partition, fate=Fate.LOADS
     )
-    config = log.config
-    forbidden = why_not_loaded(log.log_dir, log.directory)
+    config, forbidden = log.config, None
+    with suppress(OSError, CorruptLogError):  # such as a link: see `log.error`
+        forbidden = why_not_loaded(storage, log.log_dir, log.directory)
     if forbidden is not None:
         return replace(start, fate=Fate.OFFLINE, reason=forbidden)
     if log.error is not None or isinstance(config, Unknown):

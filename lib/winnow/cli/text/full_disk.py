@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from winnow.logdir.metadata import METADATA_DIR
+from winnow.logdir.names import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from winnow.verbs.doctor.values import Disk
@@ -26,7 +26,7 @@ def first_steps(disks: Iterable[Disk]) -> Iterator[str]:
             f"records and empty the metadata log ({PAGE})"
         )
     for disk in crashed:
-        metadata = f"{disk.log_dir}/{METADATA_DIR}"
+        metadata = f"{disk.log_dir}/{METADATA_TOPIC}-0"
         if disk.metadata_log_bytes == 0:
             yield (
                 f"do not start the broker: {metadata} is empty, so a start may set aside every "

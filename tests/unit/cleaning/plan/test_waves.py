@@ -26,8 +26,9 @@ def jobs(tmp_path: Path) -> list[PartitionJob]:
 
 
 def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    room = free + SPARE
     status = SimpleNamespace(
-        f_bavail=free + SPARE, f_frsize=1, f_blocks=2 * (free + SPARE), f_files=0, f_flag=0
+        f_bavail=room, f_bfree=room, f_frsize=1, f_blocks=2 * room, f_files=0, f_flag=0
     )
     monkeypatch.setattr(os, "statvfs", lambda _: status)
 
