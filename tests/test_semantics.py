@@ -26,7 +26,7 @@ CASES = [row for row in ROWS if row[0].isdecimal()]
 HEADINGS = re.findall(r"^## (S\d+) ", DOCUMENT, re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
 FUNCTION = re.compile(
-    r"(?:api|cleaning|cli|kafka_log|logdir|policy|state|storage|verbs|wire)(?:\.\w+)+"
+    r"(?:api|cleaning|cli|kafka_log|logdir|policy|start|state|storage|verbs|wire)(?:\.\w+)+"
 )
 TEST_FILE = re.compile(r"[\w/]+\.py")
 CITED = re.compile(r"\bS\d+(?:\.\d+)?\b")

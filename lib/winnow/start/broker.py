@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from pyspark import SparkContext
 
@@ -103,9 +104,6 @@ def _expected_start(
         fate, topics = worst(fate, metadata.fate), metadata.topics
         reasons += [metadata.reason] if metadata.reason else []
     logs = [log for log_dir in log_dirs for log in logs_to_load(storage, log_dir, settings, now)]
-    if doubled := _doubled(logs):
-        fate = Fate.STOPS
-        reasons += doubled
     anew = _made_anew(storage, node_id, log_dirs, logs, topics, settings)
     if anew:
         reasons.append(
@@ -120,6 +118,14 @@ def _expected_start(
     starts = defaultdict[str, list[LogStart]](list)
     for start in _starts(sc, questions, progress):
         starts[start.log_dir].append(start)
+    aside = {
+        f"{start.log_dir}/{start.name}"
+        for start in chain.from_iterable(starts.values())
+        if start.fate is Fate.SET_ASIDE
+    }
+    if doubled := _doubled([log for log in logs if log.directory not in aside]):
+        fate = Fate.STOPS
+        reasons += doubled
     found = tuple(_log_dir_start(storage, one, starts[one.path], settings) for one in log_dirs)
     offline = [one.path for one in found if one.is_offline]
     if offline and (len(offline) == len(found) or home in offline):
@@ -263,7 +269,9 @@ def _starts(
 
 
 def _doubled(logs: Sequence[LogToLoad]) -> list[str]:
-    """Return why the broker does not start: partitions in two of its directories."""
+    """Return why the broker does not start: partitions in two of its directories. `logs`: without
+    those that it sets aside before it compares.
+    """
     current = [log for log in logs if log.kind is DirectoryKind.CURRENT]
     counts = Counter(log.topic_partition for log in current)
     return [

@@ -22,10 +22,9 @@ from winnow.logdir.metadata import (
     read_cluster_metadata,
 )
 from winnow.logdir.survey import LogDir
-from winnow.policy.known_version import never_with_zookeeper
+from winnow.policy.known_version import never_with_zookeeper, why_on_zookeeper
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
-from winnow.policy.topics_place import why_on_zookeeper
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
 from winnow.wire.metadata_records import MigrationRecord

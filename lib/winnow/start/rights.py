@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX
 from winnow.storage.contract import Storage
-from winnow.storage.guarded import status_of
+from winnow.storage.guarded import may_access, status_of
 from winnow.storage.permissions import user_name
 
 _ALL = os.R_OK | os.W_OK | os.X_OK
@@ -25,8 +25,7 @@ def why_not_loaded(storage: Storage, log_dir: str, directory: str) -> str | None
     them.
     """
     with suppress(FileNotFoundError):
-        owner = status_of(log_dir)
-        return None if owner.st_uid == 0 else next(_problems(storage, owner, directory), None)
+        return next(_problems(storage, status_of(log_dir), directory), None)
     return None
 
 
@@ -55,8 +54,10 @@ def _problems(storage: Storage, owner: os.stat_result, directory: str) -> Iterat
 
 def _may(owner: os.stat_result, path: str, wanted: int) -> bool:
     """Membership in other groups is not known, and counts for the broker."""
+    if owner.st_uid in {0, os.geteuid()}:
+        return may_access(path, wanted)
     found = status_of(path)
     mode = stat.S_IMODE(found.st_mode)
-    if owner.st_uid in {0, found.st_uid}:
-        return owner.st_uid == 0 or (mode >> 6) & wanted == wanted
+    if owner.st_uid == found.st_uid:
+        return (mode >> 6) & wanted == wanted
     return (mode >> 3) & wanted == wanted or mode & wanted == wanted

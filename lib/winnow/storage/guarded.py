@@ -117,6 +117,12 @@ def status_of(path: str) -> os.stat_result:
         return os.fstat(descriptor)
 
 
+def may_access(path: str, wanted: int) -> bool:
+    """Return whether this process may use a file or directory so (`os.access`). A link: False."""
+    with held(open_guarded(path, _SEE), path) as descriptor:
+        return os.access(f"/proc/self/fd/{descriptor}", wanted, effective_ids=True)
+
+
 def kind_of(status: os.stat_result) -> str:
     return next(name for is_one, name in _KINDS if is_one(status.st_mode))
 

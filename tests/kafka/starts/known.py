@@ -49,10 +49,10 @@ KNOWN: tuple[Known, ...] = (
         "broker logs the second time only.",
     ),
     Known(
-        r"mkdir ./[de]-\d",
-        r"^broker: refused",
-        "An empty second directory of a partition has no topic id and is set aside. Winnow refuses "
-        "a partition in two directories before it asks.",
+        r"mkdir a/some folder-3",
+        r"^a/some folder-3: set-aside, ",
+        "A name with a space: the comparison does not read it from the broker's log. The log says "
+        "that the broker treats it as a stray.",
     ),
     Known(
         r"copy \S+-future",
