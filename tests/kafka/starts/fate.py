@@ -13,7 +13,7 @@ LIVE = re.compile(
 )
 """Files that any start changes."""
 COMPLETED = re.compile(
-    r"Completed load of Log\(dir=(?P<dir>\S+?), .*?logStartOffset=(?P<start>-?\d+), "
+    r"Completed load of Log\(dir=(?P<dir>[^,]+), .*?logStartOffset=(?P<start>-?\d+), "
     r"logEndOffset=(?P<end>-?\d+)\)"
 )
 CREATED = re.compile(r"Created log for partition \S+ in (?P<dir>\S+)")
@@ -26,7 +26,7 @@ REBUILDING = re.compile(
     r"(?:Could not find offset|Found a corrupted) index file corresponding to log file "
     r"\S*?(?P<base>\d{20})\.log.*recovering segment"
 )
-STRAY = re.compile(r"Log in (\S+) marked stray and renamed to (\S+)")
+STRAY = re.compile(r"Log in (.+) marked stray and renamed to (.+)")
 WATERMARK = re.compile(r"Log loaded for partition (\S+) with initial high watermark (-?\d+)")
 LEADS = re.compile(r"Leader (\S+) (?:with topic id \S+ )?starts at ")
 OFFLINE = re.compile(

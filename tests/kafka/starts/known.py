@@ -49,12 +49,6 @@ KNOWN: tuple[Known, ...] = (
         "broker logs the second time only.",
     ),
     Known(
-        r"mkdir a/some folder-3",
-        r"^a/some folder-3: set-aside, ",
-        "A name with a space: the comparison does not read it from the broker's log. The log says "
-        "that the broker treats it as a stray.",
-    ),
-    Known(
         r"copy \S+-future",
         r"^broker: (loads|recovers), stops",
         "A replica that was being moved into the directory in which it is already: the broker "
