@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 from tests.kafka.judge.jars import PROJECT
 from tests.kafka.starts.fate import Fate
@@ -46,7 +47,7 @@ as undamaged | made |
 
 def write(records: Sequence[Record]) -> None:
     rows = "\n".join(map(_row, records))
-    known = "\n".join(f"* {one.reason}" for one in KNOWN)
+    known = "\n".join(fill(f"* {one.reason}", 100, subsequent_indent="  ") for one in KNOWN)
     PAGE.write_text(TEXT.format(rows=rows, known=known), encoding="utf-8")
 
 
