@@ -144,7 +144,7 @@ def test_damage_is_told_although_settings_are_unknown(
         (log_dir / ".kafka_cleanshutdown").unlink()
         for name in ("a-0", "t-0"):
             set_checkpoint(log_dir / "recovery-point-offset-checkpoint", name, 2)
-        (log_dir / "t-0" / f"{0:020d}.timeindex").write_bytes(bytes(7))
+        (log_dir / "t-0" / f"{0:020d}.timeindex").write_bytes(b"damaged")
         damage = "timeindex"
     found, text = diagnosed(spark, log_dir)
     assert [(one.topic, one.rule) for one in found.troubles] == [("t", "S8.8"), ("a", "S9.2")]
