@@ -79,7 +79,7 @@ def test_result_names_replicas_that_were_not_searched(spark: SparkSession, tmp_p
 def test_erasure_that_is_stopped_in_its_proof_is_recorded(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def long(*_: object) -> object:
+    def long(*_: object, **__: object) -> object:
         stop.request("for a test")
         spark.sparkContext.parallelize([60], 1).foreach(time.sleep)
         return pytest.fail("its job was not cancelled")
@@ -93,7 +93,7 @@ def test_erasure_that_is_stopped_in_its_proof_is_recorded(
 def test_erasure_whose_proof_fails_is_recorded(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> object:
+    def full(*_: object, **__: object) -> object:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("winnow.verbs.erase.erase.prove", full)
