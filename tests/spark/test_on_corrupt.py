@@ -129,7 +129,7 @@ def quarantine(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     for name, damage in {**DAMAGE, **ACTIVE}.items():
         damage(add_partition(log_dir, f"q-{name}-0", SOURCE))
     add_partition(log_dir, "q-sound-0", SOURCE)
-    (next((add_partition(log_dir, "q-index-0", SOURCE)).glob("*.index"))).write_bytes(bytes(77))
+    (next((add_partition(log_dir, "q-index-0", SOURCE)).glob("*.index"))).write_bytes(b"\7" * 77)
     copy_tree(log_dir, home / "damaged")
     return Quarantine(
         log_dir, home / "damaged", run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine")
