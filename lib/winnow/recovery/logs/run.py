@@ -23,11 +23,7 @@ from winnow.logdir.commit.truncation import LogCut, RemovedSegment, truncate_log
 from winnow.logdir.copies import words_of
 from winnow.logdir.lock import locked
 from winnow.logdir.names import (
-    LOG,
-    METADATA_TOPIC,
-    REMOTE_INDEX_CACHE,
     DirectoryKind,
-    parse_partition_dir,
 )
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
@@ -47,7 +43,7 @@ from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.spread import spread
-from winnow.start.broker import expected_starts
+from winnow.start.broker import expected_starts, logs_to_load
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.values import BrokerStart, worst
@@ -310,41 +306,16 @@ def _places(storage: Storage, log_dir: LogDir, request: TruncateRequest) -> Iter
     of the directory. A deleted log is not: a broker does not recover it either. Nor is the metadata
     log: a broker recovers it at every start, whether there is a marker or not (KafkaRaftLog).
     """
-    strangers = {stranger.name for stranger in log_dir.strangers}
-    for entry in storage.list_dir(log_dir.path):
-        if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
+    for log in logs_to_load(storage, log_dir, request.settings, request.now):
+        if log.kind is DirectoryKind.DELETE:
             continue
-        if entry.name in strangers:
-            continue
-        kind = parse_partition_dir(entry.name).kind
-        plain = entry.name.rpartition(".")[0] if kind is not DirectoryKind.CURRENT else entry.name
-        key = parse_partition_dir(plain).topic_partition
-        if key is None or kind is DirectoryKind.DELETE or key.topic == METADATA_TOPIC:
-            continue
-        error, log_bytes = None, 0
-        copies = log_dir.duplicates.get(key) if kind is DirectoryKind.CURRENT else None
+        key = log.topic_partition
+        copies = log_dir.duplicates.get(key) if log.kind is DirectoryKind.CURRENT else None
         if copies is not None:
-            error = words_of(storage, copies, _assigned(log_dir, key, request))
-        elif not entry.is_dir:
-            error = "it is a symbolic link, which Winnow does not follow"
+            words = words_of(storage, copies, _assigned(log_dir, key, request))
+            yield replace(log, error=words, bytes=0)
         else:
-            try:
-                files = storage.list_dir(f"{log_dir.path}/{entry.name}")
-                log_bytes = sum(file.size for file in files if file.name.endswith(LOG))
-            except FAILS_ONE_PARTITION as failed:
-                error = failure_of(failed)
-        yield LogToLoad(
-            log_dir=log_dir.path,
-            name=entry.name,
-            kind=kind,
-            topic_partition=key,
-            log_start_checkpoint=log_dir.checkpoints.log_start.get(key, 0),
-            recovery_point=log_dir.checkpoints.recovery_point.get(key, 0),
-            config=request.settings.resolve_for_any_policy(key.topic, node_id=log_dir.meta.node_id),
-            now=request.now,
-            bytes=log_bytes,
-            error=error,
-        )
+            yield log
 
 
 def _assigned(log_dir: LogDir, key: TopicPartition, request: TruncateRequest) -> str | None:
