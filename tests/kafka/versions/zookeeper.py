@@ -12,6 +12,10 @@ from tests.kafka.judge.broker import Broker, BrokerFailedError, free_ports
 from tests.kafka.judge.jars import quick_java
 
 WAIT_SECONDS = 60
+ZOOKEEPER_FLAGS = (
+    "-Dzookeeper.admin.enableServer=false",
+    "-Dzookeeper.4lw.commands.whitelist=dump",
+)
 
 
 class ZooKeeperBroker(Broker):
@@ -47,7 +51,7 @@ class ZooKeeperBroker(Broker):
 
     def launch(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        flags = ["-Xmx128m", "-Dzookeeper.admin.enableServer=false", *self.zookeeper_flags]
+        flags = ["-Xmx128m", *ZOOKEEPER_FLAGS, *self.zookeeper_flags]
         with (self.home / "zookeeper.log").open("wb") as output:
             self._zookeeper = subprocess.Popen(
                 [
@@ -62,7 +66,8 @@ class ZooKeeperBroker(Broker):
                 cwd=self.home,
             )
         deadline = time.monotonic() + WAIT_SECONDS
-        while not _answers(self._zookeeper_port):
+        # A broker that was killed is registered until its session ends, and its successor stops.
+        while _has_brokers(self._zookeeper_port):
             if time.monotonic() > deadline or self._zookeeper.poll() is not None:
                 self._end_zookeeper()
                 said = (self.home / "zookeeper.log").read_text(errors="replace")
@@ -106,9 +111,12 @@ class ZooKeeperBroker(Broker):
         }
 
 
-def _answers(port: int) -> bool:
+def _has_brokers(port: int) -> bool:
+    """Whether a broker is registered, or ZooKeeper does not answer yet."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"dump")
+            answer = connection.makefile("rb").read()
     except OSError:
-        return False
-    return True
+        return True
+    return b"ephemerals" not in answer.lower() or b"/brokers/ids/" in answer
