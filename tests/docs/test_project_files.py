@@ -18,6 +18,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _TOP = ("benchmarks", "conf", "demo", "docs", "examples", "fuzz", "jobs", "lib", "tests")
 _PATH = re.compile(rf"(?:{'|'.join(_TOP)})/[\w./-]*\w")
+ONE_SCREEN = 60
 PAGES = sorted(
     page
     for page in (
@@ -92,6 +93,13 @@ def test_version_is_the_same_everywhere() -> None:
     )
     assert first is not None
     assert first[1] == VERSION
+
+
+def test_each_version_takes_one_screen_of_the_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = {part.split(" ")[0]: len(part.splitlines()) for part in text.split("\n## ")[1:]}
+    assert versions
+    assert {version: lines for version, lines in versions.items() if lines > ONE_SCREEN} == {}
 
 
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
