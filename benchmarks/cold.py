@@ -1,5 +1,5 @@
 """How long `./spark-submit.sh clean` takes before it reads a log, and for a log with next to
-nothing in it; writes COLD.md.
+nothing in it; writes cold-start.md.
 
     .venv/bin/python benchmarks/cold.py [--repeat 9] [--beside DIRECTORY]
 
@@ -96,7 +96,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--beside", type=Path, help="a checkout; then nothing is written but a table on stdout"
     )
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "COLD.md")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks" / "results" / "cold-start.md"
+    )
     return parser.parse_args(arguments)
 
 
@@ -195,7 +197,8 @@ def report(starts: Starts, repeat: int) -> str:
     )
     aims = (
         f"Aims: the first byte within {MOST_TO_FIRST_BYTE:.0f} s, all of it, ledger and report "
-        f"included, within {MOST_IN_ALL:.0f} s. What was tried: [NOTES-cold.md](NOTES-cold.md)."
+        f"included, within {MOST_IN_ALL:.0f} s. "
+        "What was tried: [what-was-tried.md](what-was-tried.md)."
     )
     parts = (
         "# From the command to the log",

@@ -1,5 +1,5 @@
 """Rows per second of `spark.read.format("kafka-log")`, by columns, codec and cores; writes
-KAFKA_LOG.md.
+rows-of-kafka-log.md.
 
     .venv/bin/python benchmarks/kafka_log.py [--mib 1024] [--repeat 3]
 
@@ -125,7 +125,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--case", nargs="+", choices=CHOSEN, default=CHOSEN)
     parser.add_argument("--flags", nargs="+", choices=list(FLAGS), default=list(FLAGS))
     parser.add_argument("--cores", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "KAFKA_LOG.md")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks" / "results" / "rows-of-kafka-log.md"
+    )
     parser.add_argument("--read", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 

@@ -1,4 +1,5 @@
-"""What the ledger costs a run: the same `clean` with and without it, in turns; writes LEDGER.md.
+"""What the ledger costs a run: the same `clean` with and without it, in turns; writes
+results/cost-of-the-ledger.md.
 
     .venv/bin/python benchmarks/ledger.py [--mib 64] [--repeat 9] [--case four-100B]
 
@@ -65,7 +66,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mib", type=int, default=64, help="raw size of the data")
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--case", choices=[case.name for case in CASES], default="four-100B")
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "LEDGER.md")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks" / "results" / "cost-of-the-ledger.md"
+    )
     return parser.parse_args(arguments)
 
 

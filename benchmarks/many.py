@@ -1,5 +1,5 @@
 """`plan` of a node with a great many partitions and segments: how long it takes, and how much
-memory; writes MANY.md.
+memory; writes plan-of-20000-partitions.md.
 
     .venv/bin/python benchmarks/many.py [--partitions 20000] [--segments 20] [--compacted 0.25]
 
@@ -78,7 +78,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         default=0.25,
         help="share of partitions with cleanup.policy=compact",
     )
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "MANY.md")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=ROOT / "benchmarks" / "results" / "plan-of-20000-partitions.md",
+    )
     options = parser.parse_args(arguments)
     if (
         not 1 <= options.partitions <= MOST_LINKS

@@ -1,5 +1,5 @@
-"""The most memory that a cleaning takes as its input and its keys grow; writes MEMORY.md,
-memory.csv and memory.svg.
+"""The most memory that a cleaning takes as its input and its keys grow; writes peak-memory.md,
+peak-memory.csv and peak-memory.svg.
 
     .venv/bin/python benchmarks/memory.py [--gib 2 8 32] [--keys 1 20 200] [--keys-gib 12]
 
@@ -100,7 +100,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--keys-gib", type=float, default=12, help="raw size of what has so many keys"
     )
     parser.add_argument("--segment-mib", type=int, default=256)
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks", help="a directory")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks" / "results", help="a directory"
+    )
     return parser.parse_args(arguments)
 
 
@@ -150,12 +152,12 @@ def measure(
 
 
 def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
-    """MEMORY.md, memory.csv and memory.svg."""
-    with (directory / "memory.csv").open("w", newline="", encoding="utf-8") as file:
+    """peak-memory.md, peak-memory.csv and peak-memory.svg."""
+    with (directory / "peak-memory.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Point)], lineterminator="\n")
         writer.writeheader()
         writer.writerows(asdict(point) for point in points)
-    plot(points, directory / "memory.svg")
+    plot(points, directory / "peak-memory.svg")
     lines = [
         "# The memory that a cleaning takes",
         "",
@@ -169,7 +171,7 @@ def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
             "processes' own."
         ),
         "",
-        "![Peak memory against the size of the input and against different keys](memory.svg)",
+        "![Peak memory against the size of the input and against different keys](peak-memory.svg)",
         "",
         (
             "| varied | GiB | million records | million keys | s | MiB shuffled | spilled | peak "
@@ -197,7 +199,7 @@ def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
         )
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", *verdicts(points)]
-    (directory / "MEMORY.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (directory / "peak-memory.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def verdicts(points: Sequence[Point]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How fast the end of a log is read after an unclean shutdown; writes RECOVERY.md.
+"""How fast the end of a log is read after an unclean shutdown; writes reading-after-a-crash.md.
 
     .venv/bin/python benchmarks/recovery.py [--mib 4096] [--partitions 500] [--repeat 5]
 
@@ -73,7 +73,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mib", type=int, default=4096, help="raw size of the one partition")
     parser.add_argument("--partitions", type=int, default=500, help="of 8 MiB each")
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "RECOVERY.md")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks" / "results" / "reading-after-a-crash.md"
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""RESULTS.md: targets and results, then all figures by case."""
+"""beside-kafka.md: targets and results, then all figures by case."""
 
 from __future__ import annotations
 

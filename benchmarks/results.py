@@ -16,7 +16,7 @@ from benchmarks.contestants import Measure
 from benchmarks.data import DataSet
 from benchmarks.machine import describe_hardware, load_average
 
-STORE = Path(__file__).resolve().parent / "results"
+STORE = Path(__file__).resolve().parent / "results" / "cases"
 Runs: TypeAlias = Mapping[str, Sequence[Measure]]
 """By contestant, one for each turn."""
 
@@ -51,7 +51,7 @@ class Result:
 
 
 def save(result: Result, store: Path = STORE) -> None:
-    store.mkdir(exist_ok=True)
+    store.mkdir(parents=True, exist_ok=True)
     names = (
         "mib",
         "log_bytes",

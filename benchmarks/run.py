@@ -1,4 +1,4 @@
-"""Winnow beside Kafka's own cleaner on the same data and machine, in turns; writes RESULTS.md.
+"""Winnow beside Kafka's own cleaner on the same data and machine, in turns; writes beside-kafka.md.
 
     .venv/bin/python benchmarks/run.py [--mib 2048] [--repeat 5] [--case one-100B lz4-100B]
         [--only kafka warm]
@@ -7,7 +7,7 @@ Needs the project set up (`./spark-submit.sh --version` does that) and a quiet m
 are fetched on first use. Every run cleans a fresh copy with a warm page cache; the runs alternate,
 so that a busy moment hits all alike. Figures are medians. The data of a case are made before it and
 removed after it, unless `--keep-data`. What was measured of a case goes to `results/`, and
-RESULTS.md is made of all that is there.
+beside-kafka.md is made of all that is there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from benchmarks.report import MIB, report  # noqa: E402
 from benchmarks.results import Result, Runs, load_results, save  # noqa: E402
 from winnow.wire.batch import Codec  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+RESULTS = ROOT / "benchmarks" / "results" / "beside-kafka.md"
 FLOORS = ("copy", "disk")
 CONTESTANTS = ("kafka", "kafka-1GiB", "kafka-warm", "warm", "cold", *FLOORS)
 

@@ -1,5 +1,5 @@
 """What a cleaning costs as the input, its keys, its partitions and the cores grow; writes
-SCALING.md, .csv and .png.
+cost-as-data-grows.md, .csv and .png.
 
     .venv/bin/python benchmarks/scaling.py [--mib 512] [--repeat 3]
 
@@ -92,7 +92,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--points", type=int, default=0, help="only so many of them, to see that it runs"
     )
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks", help="a directory")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks" / "results", help="a directory"
+    )
     return parser.parse_args(arguments)
 
 

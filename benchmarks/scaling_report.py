@@ -35,25 +35,25 @@ ABOUT_NEW = "## Cost against what is new"
 
 
 def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
-    """SCALING.md, scaling.csv and scaling.png."""
+    """cost-as-data-grows.md, cost-as-data-grows.csv and cost-as-data-grows.png."""
     fitted, held_out = split(points)
     model = fit(fitted)
-    _write_csv(points, directory / "scaling.csv")
-    _plot(points, model, directory / "scaling.png")
+    _write_csv(points, directory / "cost-as-data-grows.csv")
+    _plot(points, model, directory / "cost-as-data-grows.png")
     lines = [
         *_head(command),
         *_table(points, model),
         *_of_model(model, fitted, held_out),
         *_of_petabyte(model, points),
     ]
-    page = directory / "SCALING.md"
+    page = directory / "cost-as-data-grows.md"
     lines += [ABOUT_NEW, *rest_of(page).splitlines()]
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def rest_of(page: Path) -> str:
-    """Return what follows the title of the section that `benchmarks/new.py` writes, which is the
-    last one.
+    """Return what follows the title of the section that `benchmarks/second_run.py` writes, which
+    is the last one.
     """
     text = page.read_text(encoding="utf-8") if page.exists() else ""
     return text.partition(f"{ABOUT_NEW}\n")[2]
@@ -74,9 +74,10 @@ def _head(command: str) -> list[str]:
             "  bytes unless records are. Times are medians. Memory is the peak of all processes "
             "together (PSS): with"
         ),
-        "  mapped logs, and without files. Points: [scaling.csv](scaling.csv).",
+        "  mapped logs, and without files. Points:",
+        "  [cost-as-data-grows.csv](cost-as-data-grows.csv).",
         "",
-        "![Seconds against each of what was varied; the line is the model](scaling.png)",
+        "![Seconds against each of what was varied; the line is the model](cost-as-data-grows.png)",
         "",
     ]
 

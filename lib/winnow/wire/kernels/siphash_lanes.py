@@ -31,8 +31,8 @@ def lanes_of(features: Mapping[str, bool]) -> int:
     """Return the words of 64 bits in a vector of a CPU with these features (LLVM's names); 1 if
     vectors are no faster.
 
-    The first CPUs with vectors of 512 bits are slower with them (benchmarks/NOTES.md); VBMI2 came
-    with the next.
+    The first CPUs with vectors of 512 bits are slower with them
+    (benchmarks/results/what-was-tried.md); VBMI2 came with the next.
     """
     return 8 if features.get("avx512vbmi2") else 4 if features.get("avx2") else 1
 

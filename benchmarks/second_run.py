@@ -1,7 +1,7 @@
 """What a cleaning costs as more of the log is new, at one size of the log; writes the last section
-of SCALING.md, new.csv and new.png.
+of cost-as-data-grows.md, second-run.csv and second-run.png.
 
-    .venv/bin/python benchmarks/new.py [--mib 4096] [--repeat 3]
+    .venv/bin/python benchmarks/second_run.py [--mib 4096] [--repeat 3]
 
 The older part of the log was cleaned by Winnow before, not measured. Updates are of the newest 5 %
 of its keys. One session, warm; one run keeps key summaries, the other has none and reads all.
@@ -66,7 +66,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--mib", type=int, default=4096, help="raw size of the log")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks", help="a directory")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks" / "results", help="a directory"
+    )
     return parser.parse_args()
 
 
@@ -106,13 +108,13 @@ def measure(session: WarmWinnow, share: float, mib: int, repeat: int) -> Point:
 
 
 def write(points: list[Point], mib: int, directory: Path) -> None:
-    with (directory / "new.csv").open("w", newline="", encoding="utf-8") as file:
+    with (directory / "second-run.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Point.__slots__)
         writer.writerows([getattr(point, name) for name in Point.__slots__] for point in points)
     slope, constant = line_of(points)
-    plot(points, slope, constant, directory / "new.png")
-    page = directory / "SCALING.md"
+    plot(points, slope, constant, directory / "second-run.png")
+    page = directory / "cost-as-data-grows.md"
     text = page.read_text(encoding="utf-8") if page.exists() else ""
     above = text.partition(f"{ABOUT_NEW}\n")[0]
     lines = [ABOUT_NEW, *section(points, mib, slope, constant)]
@@ -132,13 +134,13 @@ def section(points: list[Point], mib: int, slope: float, constant: float) -> lis
     off = max(abs(slope * point.new_mib + constant - point.seconds) for point in points)
     return [
         "",
-        f"Made by `benchmarks/new.py --mib {mib}` on {dt.datetime.now(tz=dt.UTC).date()}: one",
-        f"partition of {mib:,} MiB of keys and values, of which some is new, as updates of the",
+        f"Made by `benchmarks/second_run.py --mib {mib}` on {dt.datetime.now(tz=dt.UTC).date()}:",
+        f"one partition of {mib:,} MiB of keys and values, of which some is new, as updates of the",
         "newest 5 % of the keys. Winnow has cleaned the rest before.",
         "",
         describe_machine(),
         "",
-        "![Seconds against MiB that are new](new.png)",
+        "![Seconds against MiB that are new](second-run.png)",
         "",
         "| MiB new | s | without key summaries | closed segments | not written | peak MiB |",
         "|--:|--:|--:|--:|--:|--:|",
