@@ -122,6 +122,10 @@ def test_kafka_log_example_shows_counts(
     assert re.search(r"^\|\s*c-tomb\|\s*[0-9]+\|", capsys.readouterr().out, re.MULTILINE)
 
 
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) < 150
+
+
 def test_every_named_file_exists() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", README)
     files = re.findall(r"`((?:tests|docs|benchmarks|conf)/[\w./-]+)`", README)
