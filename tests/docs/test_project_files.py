@@ -19,6 +19,20 @@ _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _TOP = ("benchmarks", "conf", "demo", "docs", "examples", "fuzz", "jobs", "lib", "tests")
 _PATH = re.compile(rf"(?:{'|'.join(_TOP)})/[\w./-]*\w")
 ONE_SCREEN = 60
+LEFT_BY_TOOLS = (
+    ".mypy_worker.1.json",
+    "build/lib/winnow/api.py",
+    "derby.log",
+    "dist/winnow.whl",
+    "docs/page.md.orig",
+    "docs/page.md~",
+    "examples/.ipynb_checkpoints/notebook.ipynb",
+    "lib/winnow/.api.py.swp",
+    "lib/winnow/__pycache__/api.cpython-311.pyc",
+    "lib/winnow_kafka.egg-info/PKG-INFO",
+    "result.json.tmp",
+    "spark-warehouse/table",
+)
 PAGES = sorted(
     page
     for page in (
@@ -72,6 +86,37 @@ def test_nothing_else_lies_at_the_top_of_the_tree() -> None:
     ).stdout
     found = {file.split("/")[0] for file in listed.split("\0") if "/" in file}
     assert found == {*_TOP, ".ci", ".github"}
+
+
+def test_no_generated_or_temporary_file_is_tracked() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert tracked.splitlines() == []
+
+
+@pytest.mark.parametrize("name", LEFT_BY_TOOLS)
+def test_git_ignores_what_tools_leave(name: str) -> None:
+    asked = ["git", "check-ignore", "--quiet", "--no-index", name]
+    assert subprocess.run(asked, cwd=ROOT, check=False).returncode == 0
+
+
+def test_package_names_its_authors_status_and_python_versions() -> None:
+    metadata = configparser.ConfigParser()
+    metadata.read(ROOT / "setup.cfg", encoding="utf-8")
+    given = metadata["metadata"]
+    assert given["author"]
+    assert given["url"].endswith(f"/{given['name']}/")
+    assert {"kafka", "spark"} <= {*given["keywords"].split(", ")}
+    classifiers = given["classifiers"].splitlines()
+    assert any(line.startswith("Development Status :: ") for line in classifiers)
+    named = {line.split(" :: ")[2] for line in classifiers if ":: Python :: 3." in line}
+    least, past = map(int, re.findall(r"3\.(\d+)", metadata["options"]["python_requires"]))
+    assert named == {f"3.{minor}" for minor in range(least, past)}
 
 
 def test_license_is_in_the_tree_and_in_the_metadata() -> None:
