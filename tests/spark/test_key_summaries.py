@@ -16,7 +16,15 @@ import numpy as np
 import pytest
 
 from tests.disks import MIB, disk_or_skip
-from tests.spark.nights import CONFIGS, bytes_of, clean_night, forget_unique, write_day, write_many
+from tests.spark.nights import (
+    CONFIGS,
+    Twins,
+    bytes_of,
+    clean_night,
+    forget_unique,
+    write_day,
+    write_many,
+)
 from tests.spark.runs import changes, files_of
 from winnow.cleaning.learn import learn_segments
 from winnow.cleaning.summaries import search
@@ -28,34 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-class Twins:
-    """A log directory with summaries, and the same one without."""
-
-    def __init__(self, spark: SparkSession, root: Path) -> None:
-        self.spark = spark
-        self.log_dir, self.other = root / "log-dir", root / "other"
-        self.summaries = root / "summaries"
-
-    def night(self, day: int, keys: range | list[int], *, deleted: tuple[int, ...] = ()) -> int:
-        """Return how many segments were not read."""
-        for log_dir in (self.log_dir, self.other):
-            write_day(log_dir, day, keys, deleted=deleted)
-        return self.clean(day)
-
-    def clean(self, day: int, **more: object) -> int:
-        known = clean_night(self.spark, self.log_dir, day, self.summaries, **more)
-        read = clean_night(self.spark, self.other, day, None, **more)
-        assert bytes_of(self.log_dir) == bytes_of(self.other)
-        assert read.segments_unread in {0, None}
-        assert (known.records_after, known.segments_unchanged, known.tombstones) == (
-            read.records_after,
-            read.segments_unchanged,
-            read.tombstones,
-        )
-        assert [s.checksum for s in known.segments] == [s.checksum for s in read.segments]
-        return known.segments_unread or 0
 
 
 @pytest.fixture

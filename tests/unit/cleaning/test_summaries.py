@@ -9,16 +9,35 @@ from pathlib import Path
 import pytest
 
 from winnow.cleaning.summaries import store
-from winnow.cleaning.summaries.store import Kept, read_list
+from winnow.cleaning.summaries.store import Kept, UniqueKeys, read_list, record
+from winnow.scan.values import SegmentSummary
 from winnow.storage.private import make_private
 
 FORMAT = store._FORMAT
 
 
+SUMMARY = {
+    "base_offset": 0,
+    "first_batch": 0,
+    "next_offset": 50,
+    "batches": 10,
+    "records": 50,
+    "checksum": 7,
+    "keys": 50,
+    "file": f"0-{'a' * 48}.keys",
+    "index_interval_bytes": 512,
+    "segment_index_bytes": 4096,
+    "stamps": [[1, 2, 3, 4]] * 3,
+}
+
+
 def listed(tmp_path: Path, told: object) -> Kept:
+    return listed_text(tmp_path, json.dumps(told))
+
+
+def listed_text(tmp_path: Path, body: str) -> Kept:
     place = tmp_path / "t-0"
     make_private(str(place))
-    body = json.dumps(told)
     (place / store._LIST).write_text(f"{body}\n{zlib.crc32(body.encode())}\n")
     return read_list(str(place))
 
@@ -52,3 +71,60 @@ def test_empty_list_is_read(tmp_path: Path) -> None:
 )
 def test_list_of_another_shape_counts_as_missing(tmp_path: Path, told: object) -> None:
     assert listed(tmp_path, told) == Kept()
+
+
+def test_a_segment_of_a_list_is_read(tmp_path: Path) -> None:
+    told = {"format": FORMAT, "segments": [SUMMARY], "unique": [50, [[0, SUMMARY["stamps"]]]]}
+    found = listed(tmp_path, told)
+    assert found.segments[0][0].file == SUMMARY["file"]
+    assert found.unique == UniqueKeys(50, {0: [[1, 2, 3, 4]] * 3})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"stamps": None},
+        {"stamps": []},
+        {"stamps": [[1, 2, 3, "4"]] * 3},
+        {"stamps": [[1, 2, 3, True]] * 3},
+        {"file": 7},
+        {"file": "../../secret"},
+        {"file": f"50-{'a' * 48}.keys"},
+        {"keys": "x" * 100},
+        {"keys": 50.0},
+        {"keys": 0},
+        {"keys": 2**40},
+        {"next_offset": 2**70},
+        {"records": -1},
+        {"records": True},
+        {"checksum": {}},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_a_list_with_a_value_that_no_run_writes_counts_as_missing(
+    tmp_path: Path, values: dict[str, object]
+) -> None:
+    told = {"format": FORMAT, "segments": [SUMMARY | values], "unique": None}
+    assert listed(tmp_path, told) == Kept()
+
+
+@pytest.mark.parametrize("unique", [[1.0, []], [-1, []], [1, [[0, []]]], [1, [["0", None]]]])
+def test_a_list_with_other_unique_keys_counts_as_missing(tmp_path: Path, unique: object) -> None:
+    assert listed(tmp_path, {"format": FORMAT, "segments": [], "unique": unique}) == Kept()
+
+
+def test_a_deep_list_counts_as_missing(tmp_path: Path) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    assert listed_text(tmp_path, f'{{"format": {FORMAT}, "segments": {deep}}}') == Kept()
+
+
+def test_a_segment_without_one_of_its_files_is_not_listed(tmp_path: Path) -> None:
+    """Otherwise it would fit as long as that file is missing, whatever is in the others."""
+    place, partition = tmp_path / "t-0", tmp_path / "logs" / "t-0"
+    make_private(str(place))
+    partition.mkdir(parents=True)
+    (partition / "00000000000000000000.log").write_bytes(b"x")
+    known = SegmentSummary(**{k: v for k, v in SUMMARY.items() if k != "stamps"})  # type: ignore[arg-type]
+    record(str(place), str(partition), [known])
+    assert read_list(str(place)) == Kept()

@@ -21,17 +21,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries.truncated import Keys, packed, size_of
+from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.logdir.survey import LogDir
 from winnow.scan.values import SegmentSummary
 from winnow.state import PartitionState
 from winnow.storage.output_file import write_output
+from winnow.storage.own_json import MAX_LONG, parse_json
 from winnow.storage.places import Places
 from winnow.storage.private import (
     check_private,
@@ -47,10 +49,12 @@ _log = logging.getLogger(__name__)
 
 _LIST = "segments.json"
 _SECRET = "secret"  # noqa: S105 - a name
-_FORMAT = 2
+_FORMAT = 3
 _NAME = 24
 """Digits of a directory's name."""
 _OURS = re.compile(r"[0-9a-f]{24}|.+-[0-9]+|[0-9]+-[^-]+\.keys|\.winnow-.+\.tmp")
+_DIGEST, _TOKEN = 16, 8
+"""Bytes in the name of a file of keys: those of a digest of its content, and random ones."""
 _MOST_LIST_BYTES = 2**26
 MOST_KEYS = 2**24
 """Keys of a segment. More are not summed up: they would take too much memory at once."""
@@ -168,8 +172,8 @@ def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
         if not has_room(place, size_of(len(keys))):
             return None
         data = packed(keys).tobytes()
-        data = zlib.crc32(data).to_bytes(4, "big") + data
-        name = f"{base_offset}-{secrets.token_hex(8)}.keys"
+        # A task that runs twice must not write to one file twice.
+        name = f"{_digest_of(base_offset, data)}{secrets.token_hex(_TOKEN)}.keys"
         write_unsynced(f"{place}/{name}", data)
     except OSError as error:
         _log.info("the keys of segment %d are not written: %s", base_offset, error)
@@ -178,12 +182,21 @@ def write_keys(place: str, base_offset: int, keys: Keys) -> str | None:
 
 
 def read_keys(place: str, summary: SegmentSummary) -> Keys | None:
-    """Return the set of keys of a segment; None if its file is missing or damaged."""
+    """Return the set of keys of a segment; None if its file is missing, or its bytes are not those
+    that were written.
+    """
     with suppress(OSError):
-        data = read_private(f"{place}/{summary.file}", 4 + size_of(summary.keys))
-        if len(data) > 4 and int.from_bytes(data[:4], "big") == zlib.crc32(data[4:]):
-            return np.frombuffer(data, "<u8", offset=4)
+        data = read_private(f"{place}/{summary.file}", size_of(summary.keys))
+        if data and summary.file.startswith(_digest_of(summary.base_offset, data)):
+            return np.frombuffer(data, "<u8")
     return None
+
+
+def _digest_of(base_offset: int, data: bytes) -> str:
+    """Return how the name of a file of keys begins. What lies there but has other bytes, such as
+    the keys of another segment, is not trusted.
+    """
+    return f"{base_offset}-{hashlib.blake2b(data, digest_size=_DIGEST).hexdigest()}"
 
 
 def record(
@@ -197,7 +210,11 @@ def record(
     try:
         if not found and not os.path.isdir(place):
             return
-        listed = [asdict(one) | {"stamps": stamps_of(directory, one.base_offset)} for one in found]
+        listed = [
+            asdict(one) | {"stamps": stamps}
+            for one in found
+            if (stamps := stamps_of(directory, one.base_offset)) is not None
+        ]
         body = json.dumps(
             {
                 "format": _FORMAT,
@@ -223,18 +240,48 @@ def read_list(place: str) -> Kept:
         )
         if int(checksum) != zlib.crc32(body.encode()):
             return Kept()
-        told = json.loads(body)
-        if told["format"] != _FORMAT:
+        told = parse_json(body.encode(), place, most_bytes=_MOST_LIST_BYTES).raw
+        if not isinstance(told, dict) or told["format"] != _FORMAT:
             return Kept()
-        stamps = [one.pop("stamps") for one in told["segments"]]
-        found = [SegmentSummary(**one) for one in told["segments"]]
-        unique = told["unique"]
         return Kept(
-            {one.base_offset: (one, its) for one, its in zip(found, stamps, strict=True)},
-            None if unique is None else UniqueKeys(unique[0], dict(unique[1])),
+            {one.base_offset: (one, stamps) for one, stamps in map(_segment, told["segments"])},
+            None if told["unique"] is None else _unique(*told["unique"]),
         )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, CorruptLogError):
         return Kept()
+
+
+def _segment(told: dict[str, Any]) -> tuple[SegmentSummary, Stamps]:
+    """Raises ValueError for values that `record` does not write."""
+    stamps = _checked(told.pop("stamps"))
+    found = SegmentSummary(**told)
+    numbers = [value for name, value in told.items() if name != "file"]
+    if not all(map(_is_natural, numbers)) or not 0 < found.keys <= MOST_KEYS:
+        raise ValueError(f"{found} has other values than a summary")
+    digits = 2 * (_DIGEST + _TOKEN)
+    if re.fullmatch(rf"{found.base_offset}-[0-9a-f]{{{digits}}}\.keys", found.file) is None:
+        raise ValueError(f"{found.file} is no file of keys")
+    return found, stamps
+
+
+def _unique(end: int, stamps: Sequence[tuple[int, Stamps | None]]) -> UniqueKeys:
+    known = {base: None if some is None else _checked(some) for base, some in stamps}
+    if not all(map(_is_natural, [end, *known])):
+        raise ValueError(f"{end} or a base offset is no offset")
+    return UniqueKeys(end, known)
+
+
+def _checked(stamps: Stamps) -> Stamps:
+    """Return stamps as they are. ValueError for what `stamps_of` does not return."""
+    if [len(one) for one in stamps] != [4, 4, 4] or {type(n) for one in stamps for n in one} != {
+        int
+    }:
+        raise ValueError("no stamps of three files")
+    return stamps
+
+
+def _is_natural(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_LONG
 
 
 def stamps_of(directory: str, base_offset: int) -> Stamps | None:
@@ -268,10 +315,13 @@ def _secret(path: str) -> bytes:
 
 
 def _remove_others(directory: str, names: Iterable[str]) -> None:
-    """Remove all summaries but these from a directory, if there is one. Foreign files stay."""
+    """Remove all summaries but these from a directory, if there is one. Foreign files stay. Raises
+    OSError if somebody else could have put the directory there, or a link.
+    """
     wanted = frozenset(names)
-    if not os.path.isdir(directory):
+    if not os.path.lexists(directory):
         return
+    check_private(directory)
     for one in Path(directory).iterdir():
         if one.name in wanted or not _OURS.fullmatch(one.name):
             continue
