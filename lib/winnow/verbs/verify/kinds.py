@@ -29,7 +29,7 @@ def _row(*texts: str) -> tuple[str, ...]:
 
 
 class Kind(StrEnum):
-    """Scripts depend on these words. docs/findings.md is generated from them."""
+    """Scripts depend on these words. docs/reference/findings.md is generated from them."""
 
     found: str
     """What was found in the file, in a few words."""
