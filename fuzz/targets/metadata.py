@@ -81,7 +81,7 @@ def _directory(*, log: bytes, snapshot: bytes | None, base: int = 0) -> None:
 
 
 def _check(found: ClusterMetadata, base: int) -> None:
-    _, end = read_log(storage, f"{directory()}/{METADATA_DIR}", start=base)
+    end = read_log(storage, f"{directory()}/{METADATA_DIR}", lambda _: None, start=base)
     require(found.end_offset == end.offset, "the metadata ends elsewhere than its log")
     settings, _ = with_metadata(Settings(), storage, [log_dir()])
     require(

@@ -7,16 +7,20 @@ with them.
 
 A crash can tear the end of the last segment. As in Kafka, the log then ends with its last whole
 batch.
+
+Records are decoded one by one, and only one batch is decompressed at a time. A controller does not
+compress its batches. So the compressed ones of a log may not have many bytes in all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 
+from winnow.budget import Budget
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.damage import damage_in
@@ -26,14 +30,15 @@ from winnow.storage.contract import Storage
 from winnow.storage.segment_io import map_range
 from winnow.storage.size_limits import check_size
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
-from winnow.wire.buffers import Bytes, Rows, copied
+from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType, control_type
 from winnow.wire.inflate import inflate
-from winnow.wire.plain import Record, read_records
+from winnow.wire.plain import Record, each_record
 from winnow.wire.walk import first_bad_crc
 
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""Decompressed. A controller writes no batch of more than 8 MiB."""
+"""Compressed or not. A controller writes no batch of more than 8 MiB."""
+_MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 _ANY_OFFSET = 2**63 - 1
 _LENGTH_AT, _FRAME, _TO_MAGIC, _LEAST_LENGTH = 8, 12, 17, 14
 """The length of a batch: where it lies, what comes before the bytes that it counts, and the least
@@ -67,6 +72,17 @@ class LogEnd:
     """What follows the last whole batch, if anything does."""
 
 
+def decompression_budget() -> Budget:
+    """Return a new budget for the compressed batches of a metadata log and its snapshots."""
+    return Budget(
+        _MAX_DECOMPRESSED_BYTES,
+        "decompressed bytes",
+        "the compressed batches of a metadata log are too large",
+        hint="A controller does not compress them. Find out who wrote this log. The settings are "
+        "unknown: name the topics in --topic-configs FILE.",
+    )
+
+
 def list_snapshots(storage: Storage, directory: str) -> list[tuple[int, str]]:
     """Return end offset and name of each snapshot, newest first. It holds the state made by all
     records below its end offset. Unfinished (`.checkpoint.part`) and deleted ones do not match.
@@ -76,47 +92,60 @@ def list_snapshots(storage: Storage, directory: str) -> list[tuple[int, str]]:
 
 
 def read_snapshot(
-    storage: Storage, path: str, *, complete: bool = True
-) -> tuple[list[Value], LogEnd]:
-    """Return the data records of a snapshot, in order, and the end of the log that it replaces.
-    Raises CorruptLogError if it is incomplete or damaged.
+    storage: Storage,
+    path: str,
+    use: Callable[[Value], object] = lambda _: None,
+    *,
+    complete: bool = True,
+    budget: Budget | None = None,
+) -> LogEnd:
+    """Call `use` with each data record of a snapshot, in order. Return the end of the log that the
+    snapshot replaces. Raises CorruptLogError if it is incomplete or damaged, after `use` got the
+    records before that place.
 
     `complete`: False reads it as a broker does, which misses neither the footer nor a last batch
-    that goes beyond the end of the file.
+    that goes beyond the end of the file. `budget`: for compressed batches; None: a new one.
     """
     name = METADATA_SNAPSHOT.fullmatch(path.rpartition("/")[2])
     offset, epoch = (0, -1) if name is None else map(int, name.groups())
-    ends = (0, ControlType.SNAPSHOT_HEADER), (-1, ControlType.SNAPSHOT_FOOTER)
+    budget = decompression_budget() if budget is None else budget
+    timestamp, last = -1, None
     with _mapped(storage, path) as whole:
         buf = whole if complete else whole[: _end_of_whole_batches(whole)]
-        rows = _batches(buf, path, least_offset=0)
-        for at, wanted in ends if complete else ends[:1]:
-            found = _control_types(buf, rows[at], path) if len(rows) else []
-            if not found or found[at] != wanted:
-                raise CorruptLogError(
-                    "a snapshot of the metadata log is not complete",
-                    expected=f"a control record {wanted.name} at its {'end' if at else 'start'}",
-                    found="something else" if len(rows) else "no batch",
-                    where=path,
-                )
-        timestamp = int(rows["max_timestamp"].max())
-        end = LogEnd(offset=offset, epoch=epoch, timestamp=timestamp)
-        return list(_values(buf, rows, path)), end
+        for rows in _batches(buf, path, least_offset=0):
+            if last is None:
+                _check_end(buf, rows[0], path, 0, ControlType.SNAPSHOT_HEADER, budget)
+            last = rows[-1].copy()
+            timestamp = max(timestamp, int(rows["max_timestamp"].max()))
+            for value in _values(buf, rows, path, budget):
+                use(value)
+        if last is None:
+            raise _incomplete(path, 0, ControlType.SNAPSHOT_HEADER, "no batch")
+        if complete:
+            _check_end(buf, last, path, -1, ControlType.SNAPSHOT_FOOTER, budget)
+    return LogEnd(offset=offset, epoch=epoch, timestamp=timestamp)
 
 
 def read_log(
-    storage: Storage, directory: str, *, start: int, unclean: bool = False
-) -> tuple[list[Value], LogEnd]:
-    """Return the data records at or above offset `start`, in order, and the end of the log. Without
-    a batch at or above `start`, it ends there. `unclean`: no clean shutdown was marked.
+    storage: Storage,
+    directory: str,
+    use: Callable[[Value], object],
+    *,
+    start: int,
+    unclean: bool = False,
+    budget: Budget | None = None,
+) -> LogEnd:
+    """Call `use` with each data record at or above offset `start`, in order. Return the end of the
+    log. Without a batch at or above `start`, it ends there. `unclean`: no clean shutdown was
+    marked. `budget`: for compressed batches; None: a new one.
 
     Raises CorruptLogError if a batch before the last whole one is damaged, or if records from
-    `start` on are missing.
+    `start` on are missing, after `use` got the records before that place.
     """
     bases = log_bases(files_in(storage, directory))
     # The snapshot covers everything below the last segment that begins at or before `start`.
     bases = bases[max(sum(base <= start for base in bases) - 1, 0) :]
-    values: list[Value] = []
+    budget = decompression_budget() if budget is None else budget
     expected = min([start, *bases])
     torn: str | None = None
     epoch = timestamp = -1
@@ -128,20 +157,20 @@ def read_log(
             buf = whole
             if base == bases[-1]:
                 buf, torn = _without_torn_end(whole, path, base, unclean=unclean)
-            rows = _batches(buf, path, least_offset=base)
-            ends = np.append(expected, rows["last_offset"] + 1)
-            wrong = np.flatnonzero(rows["base_offset"] != ends[:-1])
-            if len(wrong):
-                row = rows[wrong[0]]
-                raise _gap(int(ends[wrong[0]]), int(row["base_offset"]), _where(row, path))
-            expected = int(ends[-1])
-            if len(rows) and expected > start:
-                epoch = int(rows["leader_epoch"][-1])
-                timestamp = int(rows["max_timestamp"][-1])
-            later = _values(buf, rows[rows["last_offset"] >= start], path)
-            values += (value for value in later if value.offset >= start)
-    end = LogEnd(offset=max(expected, start), epoch=epoch, timestamp=timestamp, torn=torn)
-    return values, end
+            for rows in _batches(buf, path, least_offset=base):
+                ends = np.append(expected, rows["last_offset"] + 1)
+                wrong = np.flatnonzero(rows["base_offset"] != ends[:-1])
+                if len(wrong):
+                    row = rows[wrong[0]]
+                    raise _gap(int(ends[wrong[0]]), int(row["base_offset"]), _where(row, path))
+                expected = int(ends[-1])
+                if expected > start:
+                    epoch = int(rows["leader_epoch"][-1])
+                    timestamp = int(rows["max_timestamp"][-1])
+                for value in _values(buf, rows[rows["last_offset"] >= start], path, budget):
+                    if value.offset >= start:
+                        use(value)
+    return LogEnd(offset=max(expected, start), epoch=epoch, timestamp=timestamp, torn=torn)
 
 
 def _mapped(storage: Storage, path: str) -> AbstractContextManager[Bytes]:
@@ -202,55 +231,84 @@ def _gap(expected: int, found: int, where: str) -> CorruptLogError:
     )
 
 
-def _batches(buf: Bytes, path: str, *, least_offset: int) -> Rows:
-    """Return all batches of a file, with their CRCs checked."""
+def _batches(buf: Bytes, path: str, *, least_offset: int) -> Iterator[Rows]:
+    """Yield all batches of a file in blocks, with their CRCs checked."""
     walk = HeaderWalk(buf, least_offset)
-    rows = np.concatenate([np.zeros(0, BATCH), *map(copied, walk)])
-    legacy = np.flatnonzero(rows["magic"] < MAX_MAGIC)
-    if len(legacy):
-        row = rows[legacy[0]]
-        raise CorruptLogError(
-            "a metadata log has batches of message format v2 only",
-            expected=f"magic {MAX_MAGIC}",
-            found=f"magic {row['magic']}",
-            where=_where(row, path),
-        )
-    bad = first_bad_crc(buf, rows)
-    if bad >= 0:
-        raise CorruptLogError(
-            "wrong CRC",
-            expected="that of the batch's bytes",
-            found=str(rows[bad]["crc"]),
-            where=_where(rows[bad], path),
-        )
+    for rows in walk:
+        legacy = np.flatnonzero(rows["magic"] < MAX_MAGIC)
+        if len(legacy):
+            row = rows[legacy[0]]
+            raise CorruptLogError(
+                "a metadata log has batches of message format v2 only",
+                expected=f"magic {MAX_MAGIC}",
+                found=f"magic {row['magic']}",
+                where=_where(row, path),
+            )
+        bad = first_bad_crc(buf, rows)
+        if bad >= 0:
+            raise CorruptLogError(
+                "wrong CRC",
+                expected="that of the batch's bytes",
+                found=str(rows[bad]["crc"]),
+                where=_where(rows[bad], path),
+            )
+        yield rows
     walk.check(path)
-    return rows
 
 
-def _values(buf: Bytes, rows: Rows, path: str) -> Iterator[Value]:
+def _values(buf: Bytes, rows: Rows, path: str, budget: Budget) -> Iterator[Value]:
     for row in rows[(rows["attributes"] & CONTROL) == 0]:
         where = _where(row, path)
-        for record in _records(buf, row, path):
+        for record in _records(buf, row, path, budget):
             yield Value(record.offset, record.value, where)
 
 
-def _control_types(buf: Bytes, row: np.void, path: str) -> list[ControlType]:
+def _check_end(
+    buf: Bytes, row: np.void, path: str, at: int, wanted: ControlType, budget: Budget
+) -> None:
+    """Check the first (`at` 0) or the last (-1) record of a snapshot."""
+    found = _control_types(buf, row, path, budget)
+    if not found or found[at] != wanted:
+        raise _incomplete(path, at, wanted, "something else")
+
+
+def _incomplete(path: str, at: int, wanted: ControlType, found: str) -> CorruptLogError:
+    return CorruptLogError(
+        "a snapshot of the metadata log is not complete",
+        expected=f"a control record {wanted.name} at its {'end' if at else 'start'}",
+        found=found,
+        where=path,
+    )
+
+
+def _control_types(buf: Bytes, row: np.void, path: str, budget: Budget) -> list[ControlType]:
     """Return the types of the records of a control batch (S2.3); empty for any other batch."""
     if not int(row["attributes"]) & CONTROL:
         return []
-    return [control_type(record.key) for record in _records(buf, row, path)]
+    return [control_type(record.key) for record in _records(buf, row, path, budget)]
 
 
-def _records(buf: Bytes, row: np.void, path: str) -> Sequence[Record]:
-    begin, end = int(row["position"]) + HEADER_V2_SIZE, int(row["position"]) + int(row["size"])
+def _records(buf: Bytes, row: np.void, path: str, budget: Budget) -> Iterator[Record]:
     try:
-        if int(row["attributes"]) & CODEC_MASK == Codec.NONE:
-            return read_records(buf[begin:end], row)
-        return read_records(
-            inflate(buf, np.array([row], BATCH), limit=_MAX_BATCH_BYTES).area(0), row
-        )
+        yield from each_record(_area(buf, row, budget), row, headers=False)
     except CorruptLogError as error:
         raise error.at(_where(row, path)) from error
+
+
+def _area(buf: Bytes, row: np.void, budget: Budget) -> Bytes:
+    """Return the records of a batch, decompressed."""
+    begin, end = int(row["position"]) + HEADER_V2_SIZE, int(row["position"]) + int(row["size"])
+    if end - begin > _MAX_BATCH_BYTES:
+        raise CorruptLogError(
+            "a batch of a metadata log is too large",
+            expected=f"at most {_MAX_BATCH_BYTES} bytes",
+            found=f"{end - begin} bytes",
+        )
+    if int(row["attributes"]) & CODEC_MASK == Codec.NONE:
+        return buf[begin:end]
+    area = inflate(buf, np.array([row], BATCH), limit=_MAX_BATCH_BYTES).area(0)
+    budget.take(len(area))
+    return area
 
 
 def _where(row: np.void, path: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import javaproperties
 
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
-from winnow.logdir.metadata_log import read_snapshot
+from winnow.logdir.metadata_log import Value, read_snapshot
 from winnow.logdir.names import BOOTSTRAP_CHECKPOINT, META_PROPERTIES, QUORUM_STATE
 from winnow.storage.contract import Storage, read_if_there
 
@@ -55,11 +55,17 @@ def bootstrap_problem(storage: Storage, log_dir: str) -> str | None:
     path = f"{log_dir}/{BOOTSTRAP_CHECKPOINT}"
     if not storage.exists(path):
         return None
+    with_bytes = 0
+
+    def count(value: Value) -> None:
+        nonlocal with_bytes
+        with_bytes += bool(value.data)
+
     try:
-        values, _ = read_snapshot(storage, path, complete=False)
+        read_snapshot(storage, path, count, complete=False)
     except FAILS_ONE_PARTITION as error:
         return f"{BOOTSTRAP_CHECKPOINT} can't be read: {failure_of(error)}"
-    if not any(value.data for value in values):
+    if not with_bytes:
         return f"{BOOTSTRAP_CHECKPOINT} has no record of the metadata version"
     return None
 

@@ -174,6 +174,12 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
             hint="A newer Kafka wrote it. Upgrade Winnow or name the topics in --topic-configs "
             "FILE.",
         )
+    if len(value) > kind.most_bytes:
+        raise CorruptLogError(
+            f"a {kind.name} is too large",
+            expected=f"at most {kind.most_bytes} bytes",
+            found=f"{len(value)} bytes",
+        )
     try:
         record = kind.read(fields, version)
         if not newer and not kind.has_more:
@@ -296,6 +302,8 @@ class _Kind:
     """Only names and ids are read, which other records confirm: a newer version is readable."""
     has_more: bool = False
     """Fields after those that are read are ignored."""
+    most_bytes: int = 2**20
+    """Of its value. A partition of 10,000 replicas has less."""
     optional: bool = False
     """No setting and no topic depends on it: a newer version is left out."""
 
@@ -311,7 +319,7 @@ _KINDS: Mapping[int, _Kind] = {
         ids_only=True,
         has_more=True,
     ),
-    4: _Kind("ConfigRecord", _config),
+    4: _Kind("ConfigRecord", _config, most_bytes=2**24),
     5: _Kind(
         "PartitionChangeRecord", _partition_change, max_version=2, has_more=True, optional=True
     ),

@@ -9,6 +9,7 @@ byte that do not fit in 32 or 64 bits are dropped.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,23 +40,28 @@ def read_records(area: Bytes, row: np.void) -> list[Record]:
 
     Raises CorruptLogError unless they are exactly those that the header promises.
     """
-    records: list[Record] = []
+    return list(each_record(area, row))
+
+
+def each_record(area: Bytes, row: np.void, *, headers: bool = True) -> Iterator[Record]:
+    """Yield what `read_records` returns: one record is in memory at a time. Raises its errors after
+    the records before them. `headers`: False refuses records with headers.
+    """
     pos, least, last = 0, 0, int(row["last_offset"]) - int(row["base_offset"])
     for _ in range(int(row["record_count"])):
         size, start = read_varint(area, pos)
         if not 1 <= size <= len(area) - start:
             raise _wrong("a record length that lies inside the batch", size)
-        record, delta = _read_record(area[start : start + size], row)
+        record, delta = _read_record(area[start : start + size], row, headers=headers)
         if not least <= delta <= last:
             raise _wrong(f"an offset delta from {least} to {last}", delta)
-        records.append(record)
+        yield record
         pos, least = start + size, delta + 1
     if pos != len(area):
         raise _wrong("the end after the last record", len(area) - pos)
-    return records
 
 
-def _read_record(body: Bytes, row: np.void) -> tuple[Record, int]:
+def _read_record(body: Bytes, row: np.void, *, headers: bool) -> tuple[Record, int]:
     timestamp_delta, pos = read_varlong(body, 1)
     offset_delta, pos = read_varint(body, pos)
     key, pos = _read_bytes(body, pos)
@@ -63,20 +69,22 @@ def _read_record(body: Bytes, row: np.void) -> tuple[Record, int]:
     count, pos = read_varint(body, pos)
     if not 0 <= count <= len(body) - pos:
         raise _wrong("a header count that the record has room for", count)
-    headers = []
+    if count and not headers:
+        raise _wrong("no headers", count)
+    found = []
     for _ in range(count):
         name, pos = _read_bytes(body, pos)
         if name is None:
             raise _wrong("a header key", -1)
         content, pos = _read_bytes(body, pos)
-        headers.append((name, content))
+        found.append((name, content))
     if pos != len(body):
         raise _wrong("the end of the record after its headers", len(body) - pos)
     timestamp = int(row["max_timestamp"])
     if not int(row["attributes"]) & LOG_APPEND_TIME or row["magic"] < MAX_MAGIC:
         timestamp = wrapped(int(row["base_timestamp"]) + timestamp_delta)
     return Record(
-        int(row["base_offset"]) + offset_delta, timestamp, key, value, tuple(headers)
+        int(row["base_offset"]) + offset_delta, timestamp, key, value, tuple(found)
     ), offset_delta
 
 
