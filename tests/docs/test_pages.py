@@ -28,7 +28,6 @@ HOW_TO = (
     "read-topics",
     "point-in-time",
     "topic-to-delta",
-    "audit",
 )
 LONG = {"topic-to-delta"}
 """Run with the slow set: its commands take a minute."""
