@@ -43,6 +43,7 @@ OF_ZOOKEEPER = {"zookeeper.session.timeout.ms": "2000", "zookeeper.connection.ti
 SESSION_SECONDS = 8
 """Until ZooKeeper has forgotten a broker that was killed."""
 _BLOCK = 4096
+_ZEROS = bytes(_BLOCK)
 
 
 def broker_on(version: str, root: Path, home: Path) -> Broker:
@@ -73,7 +74,7 @@ def copy_base(version: str, kind: str, root: Path) -> None:
 def _copy_with_holes(source: Path, target: Path) -> None:
     with source.open("rb") as reader, target.open("xb") as writer:
         while block := reader.read(_BLOCK):
-            if any(block):
+            if block != _ZEROS[: len(block)]:
                 writer.write(block)
             else:
                 writer.seek(len(block), 1)
