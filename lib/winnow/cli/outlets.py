@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,7 @@ class Outlets:
         self._file = None if path is None else OutputFile(path, "--result", "the result")
         self._file_begun = self._begun = self._ended = False
         self._lineage: Lineage | None = None
+        self._lost: list[str] = []
 
     def begin_file(self, log_dirs: Sequence[str]) -> None:
         """Replace the result of an earlier run. Raises UsageError if the file can't be written."""
@@ -136,13 +138,16 @@ class Outlets:
                 self._tell(self._lineage.fail, str(error) or type(error).__name__)
             raise
 
-    def ended(self, result: RunResult, exit_code: int) -> None:
-        """Report the result. `exit_code`: of the process."""
+    def ended(self, result: RunResult, exit_code: int) -> RunResult:
+        """Report the result, and return it with a note for each event and file that was lost.
+        `exit_code`: of the process.
+        """
         self._ended = True
         if self._lineage is not None:
             self._tell(self._lineage.complete, result)
         times = {"started": self._started, "ended": now_ms()}
         self._tell_metrics(lambda gauges: gauges.gauges_of(result, exit_code, **times))
+        return replace(result, notes=(*dict.fromkeys(self._lost), *result.notes))
 
     def failed(self, message: str, now: int | None, exit_code: int) -> None:
         """Report that the run ended without a result, also before Spark started."""
@@ -166,6 +171,7 @@ class Outlets:
             tell(*what)
         except WinnowError as error:
             complain(str(error))
+            self._lost.append(str(error))
 
 
 _APPEND = os.O_WRONLY | os.O_APPEND

@@ -82,7 +82,7 @@ def run_verb(verb: str, call: Call, saved: SavedPlan | None = None) -> int:
         if verb == "clean":
             with outlets.connected(spark):
                 result = act(spark)
-                outlets.ended(result, call.signals.exit_code(result.exit_code))
+                result = outlets.ended(result, call.signals.exit_code(result.exit_code))
         else:
             result = act(spark)
         if saving is not None:

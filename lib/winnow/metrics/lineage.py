@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from winnow.basic_auth import split_off
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.errors import WinnowError
+from winnow.http_client import fetch
 from winnow.storage.output_file import OutputFile
 from winnow.version import VERSION
 from winnow.words import redacted
@@ -140,8 +141,7 @@ def _send(target: str, event: str) -> None:
     headers["Content-Type"] = "application/json"
     try:
         request = urllib.request.Request(url, event.encode(), headers)  # noqa: S310 - http or https
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - http or https
-            pass
+        fetch(request, timeout=TIMEOUT_S, most=0)
     except OSError as error:
         raise WinnowError(
             "an OpenLineage event could not be sent",

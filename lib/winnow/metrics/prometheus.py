@@ -9,10 +9,12 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.request import Request
 
 from winnow.basic_auth import parse_url, split_off
 from winnow.errors import UsageError, WinnowError
 from winnow.extras import METRICS, how_to_install
+from winnow.http_client import fetch
 from winnow.storage.output_file import READABLE, OutputFile, read_output
 
 if TYPE_CHECKING:
@@ -83,14 +85,18 @@ def tell_prometheus(gauges: Sequence[Metric], target: str) -> None:
 
 def _push(registry: _Collected, target: str) -> None:
     from prometheus_client import pushadd_to_gateway  # noqa: PLC0415 - an extra
-    from prometheus_client.exposition import default_handler  # noqa: PLC0415
 
     url, auth = split_off(target)
 
     def send(
         url: str, method: str, timeout: float | None, headers: list[tuple[str, str]], data: bytes
     ) -> Callable[[], None]:
-        return default_handler(url, method, timeout, [*headers, *auth.items()], data)
+        request = Request(url, data, dict(headers) | auth, method=method)  # noqa: S310 - http or https
+
+        def push() -> None:
+            fetch(request, timeout=timeout or TIMEOUT_S, most=0)
+
+        return push
 
     key = {"instance": socket.gethostname()}
     pushadd_to_gateway(

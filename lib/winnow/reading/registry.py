@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from winnow.basic_auth import split_off
 from winnow.errors import UsageError, WinnowError
+from winnow.http_client import fetch
 from winnow.reading.avro_types import Schema, plain
 
 SECONDS = 30
@@ -63,8 +64,7 @@ def _get(url: str, path: str) -> Mapping[str, Any]:
     headers["Accept"] = "application/vnd.schemaregistry.v1+json, application/json"
     request = urllib.request.Request(target, headers=headers)  # noqa: S310 - the scheme has been checked
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as reply:  # noqa: S310 - as above
-            text = reply.read(_MOST_BYTES + 1)
+        text = fetch(request, timeout=SECONDS, most=_MOST_BYTES + 1)
     except urllib.error.HTTPError as error:
         with error:
             raise WinnowError(

@@ -15,9 +15,11 @@ import pytest
 
 import winnow
 from tests.unit.cli.results import idle, run_of
+from tests.unit.metrics.listener import listening
 from winnow.cli.options import CommandLine
 from winnow.cli.outlets import Outlets, check_outlets
 from winnow.errors import UsageError, WinnowError
+from winnow.report.write import render
 
 
 class Context:
@@ -110,6 +112,27 @@ def test_unwritable_outlets_only_warn(tmp_path: Path, capsys: pytest.CaptureFixt
         ["winnow", " an OpenLineage event could not be written"],
         ["winnow", " the metrics could not be written"],
     ]
+
+
+def test_lost_event_and_lost_metrics_are_notes_of_the_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with listening() as stranger, listening(302, location=lambda _: stranger.url) as asked:
+        url = asked.url.replace("//", "//user:secret@")
+        told = Outlets(request(tmp_path, metrics=url, openlineage=url))
+        told.began()
+        with told.connected(SPARK):
+            result = told.ended(run_of(idle("t")), 0)
+    assert len(asked.requests) == 4
+    assert stranger.requests == []
+    metrics, event = result.notes  # each once, although two of each were lost
+    assert "an OpenLineage event could not be sent: found status 302" in event
+    assert "the metrics could not be written: found status 302" in metrics
+    assert (result.exit_code, result.status) == (0, "done")
+    text = capsys.readouterr().err + event + metrics
+    assert text.count("a redirect to another server") == 6
+    assert "secret" not in text
+    assert render(result).count("a redirect to another server") == 2
 
 
 def test_outlets_in_a_log_directory_are_refused(tmp_path: Path) -> None:

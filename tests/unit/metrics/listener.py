@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,16 +19,24 @@ class Heard:
 
 
 @contextmanager
-def listening(status: int = 200) -> Iterator[Heard]:
+def listening(
+    status: int = 200, *, location: Callable[[str], str] | None = None, body: bytes = b""
+) -> Iterator[Heard]:
+    """`location`: returns the target of a redirect for a path."""
+
     class Handler(BaseHTTPRequestHandler):
         def _hear(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            heard.requests.append((self.command, self.path, body))
+            received = self.rfile.read(int(self.headers["Content-Length"] or 0))
+            heard.requests.append((self.command, self.path, received))
             heard.authorized.append(self.headers["Authorization"])
             self.send_response(status)
+            if location is not None:
+                self.send_header("Location", location(self.path))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
-        do_POST = do_PUT = _hear  # noqa: N815 - http.server's names
+        do_GET = do_POST = do_PUT = _hear  # noqa: N815 - http.server's names
 
         def log_message(self, *_: object) -> None:
             pass

@@ -27,7 +27,7 @@ MTIME = "mtime"
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
 _NO_BUCKET = "NoSuchBucket"
 _STATUS = re.compile(
-    r"status [1-5][0-9]{2}[A-Za-z ]{0,40}|[Cc]onnection refused|dns error|timed out"
+    r"status (?:code: )?[1-5][0-9]{2}[A-Za-z ]{0,40}|[Cc]onnection refused|dns error|timed out"
 )
 _ROLE_SERVERS = ("169.254.169.254", "169.254.170.2", "169.254.170.23")
 """Where a machine or a container on AWS gets the credentials of its role."""

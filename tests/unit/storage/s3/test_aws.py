@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.metrics.listener import listening
 from winnow.errors import UsageError
-from winnow.storage.s3.client import aws_settings
+from winnow.storage.s3.client import S3RequestError, aws_settings, connect, errors
 
 
 @pytest.fixture
@@ -64,3 +65,26 @@ def test_malformed_file_is_refused_without_quoting_it(home: Path) -> None:
     with pytest.raises(UsageError, match="can't be parsed") as caught:
         aws_settings({"HOME": str(home)})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [301, 307])
+def test_neither_signature_nor_data_goes_to_another_origin(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library follows redirects of reads, and can't be asked not to."""
+    obstore = pytest.importorskip("obstore", reason="the extra `s3` is not installed")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "A")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S")
+    with (
+        listening() as stranger,
+        listening(status, location=lambda path: f"{stranger.url}{path}") as asked,
+    ):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", asked.url)
+        bucket = connect("bucket", retry={"max_retries": 0})
+        with pytest.raises(S3RequestError, match=f"status code: {status}"), errors("s3://bucket/k"):
+            obstore.put(bucket, "k", b"data")
+        assert stranger.requests == []
+        obstore.get(bucket, "k")
+    assert all((given or "").startswith("AWS4") for given in asked.authorized)
+    assert [method for method, _, _ in stranger.requests] == ["GET"]
+    assert stranger.authorized == [None]
