@@ -5,8 +5,7 @@ redirect to another origin (scheme, host or port) is an error.
 from __future__ import annotations
 
 import urllib.request
-from email.message import Message
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from typing import IO
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -41,7 +40,7 @@ class _SameOrigin(urllib.request.HTTPRedirectHandler):
         fp: IO[bytes],
         code: int,
         msg: str,
-        headers: Message,
+        headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
         origin = _origin(newurl)
