@@ -22,11 +22,15 @@ _T = TypeVar("_T")
 
 MOST_BYTES = 64 << 20
 """Maximum size of such a file. A journal takes about 500 bytes for each segment of a round."""
+MOST_VALUES = 1 << 23
+"""Maximum number of values in such a file. A value takes up to 72 bytes of memory, `{}` does."""
 MAX_DEPTH = 12
 """Maximum nesting of objects and lists."""
 MAX_LONG = 2**63 - 1
 _LONGEST_TEXT = 4096
 _SHOWN = 80
+_LONGEST_NAME = 200
+"""Characters of a value's position that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ class Value:
 
     def refused(self, expected: str, found: str | None = None) -> CorruptLogError:
         """Return the error for this value, also for callers that expect more than its type."""
-        name = f" ({printable(self.name)})" if self.name else ""
+        name = f" ({printable(self.name[:_LONGEST_NAME])})" if self.name else ""
         return CorruptLogError(
             f"a file of Winnow can't be understood{name}",
             expected=expected,
@@ -141,14 +145,24 @@ def read_json(storage: Storage, path: str, *, hint: str | None = None) -> Value:
 
 
 def parse_json(
-    data: bytes, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES
+    data: bytes,
+    path: str,
+    *,
+    hint: str | None = None,
+    most_bytes: int = MOST_BYTES,
+    most_values: int = MOST_VALUES,
 ) -> Value:
-    """Parse the bytes of a file. Raises CorruptLogError."""
+    """Parse the bytes of a file, in UTF-8. Raises CorruptLogError, before it parses more than
+    `most_bytes` or `most_values`.
+    """
     whole = Value(None, path, hint=hint)
     if len(data) > most_bytes:
         raise whole.refused(f"at most {most_bytes} bytes", "more")
+    # Each value begins the file, an object or a list, or follows a comma.
+    if 1 + sum(map(data.count, (b"{", b"[", b","))) > most_values:
+        raise whole.refused(f"at most {most_values} values", "more")
     try:
-        raw = json.loads(data, parse_constant=_no_constant, object_pairs_hook=_once)
+        raw = json.loads(data.decode(), parse_constant=_no_constant, object_pairs_hook=_once)
         depth = _depth(raw)
     except RecursionError:
         depth = MAX_DEPTH + 1

@@ -28,7 +28,8 @@ from winnow.version import VERSION
 from winnow.words import one_line
 
 FORMAT = 1
-MOST_BYTES = 1 << 30
+MOST_BYTES, MOST_VALUES = 1 << 28, 1 << 24
+"""Maximum size of the file. A segment takes about 100 bytes and 15 values."""
 _HINT = "Make a new plan with `plan --out FILE`."
 _DIGEST = 64
 Plain = dict[str, Any]
@@ -148,7 +149,9 @@ def parse_plan(data: bytes, path: str) -> SavedPlan:
     and for the plan of another version of Winnow.
     """
     try:
-        return _parse(parse_json(data, path, hint=_HINT, most_bytes=MOST_BYTES))
+        return _parse(
+            parse_json(data, path, hint=_HINT, most_bytes=MOST_BYTES, most_values=MOST_VALUES)
+        )
     except CorruptLogError as error:
         raise error.like(UsageError) from None
 
@@ -174,10 +177,16 @@ def _parse(whole: Value) -> SavedPlan:
         kafka_version=given["kafka_version"].text(),
         kafka_version_source=given["kafka_version_source"].text(),
         partitions={
-            path: {name: part.raw for name, part in one.fields(("found", "decided")).items()}
+            _directory(path, one): {
+                name: part.raw for name, part in one.fields(("found", "decided")).items()
+            }
             for path, one in partitions.items()
         },
     )
+
+
+def _directory(path: str, of: Value) -> str:
+    return Value(path, of.path, "partitions", _HINT).file_path()
 
 
 def _log_dir(value: Value) -> LogDirOf:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from winnow.cleaning.result import RunResult
     from winnow.storage.own_json import Value
 
+_LONGEST_OPTION, _LONGEST_OPTIONS = 1 << 17, 1 << 21
+"""Maximum length in characters of an option of a plan, and of all together: those of Linux for a
+command line.
+"""
 _DOES_NOT_DECIDE = {"now", "estimate", "config", "environment"}
 DECIDE = (
     *(name for name in names_of(WHAT, SETTINGS) if name not in _DOES_NOT_DECIDE),
@@ -127,6 +131,7 @@ def load(file: str, line: CommandLine) -> tuple[CommandLine, SavedPlan]:
             where=file,
         ) from error
     plan = parse_plan(data, file)
+    _check_lengths(plan.asked)
     asked = {name: _typed(name, value) for name, value in plan.asked.items()}
     line = replace(
         line, log_dirs=tuple(one.path for one in plan.log_dirs), now=str(plan.now), **asked
@@ -150,12 +155,29 @@ def load(file: str, line: CommandLine) -> tuple[CommandLine, SavedPlan]:
     return line, plan
 
 
+def _check_lengths(asked: Mapping[str, Value]) -> None:
+    """Raise UsageError for options that no command line could have."""
+    total = 0
+    for name, value in asked.items():
+        texts = value.raw if isinstance(value.raw, list) else [value.raw]
+        lengths = [len(one) for one in (name, *texts) if isinstance(one, str)]
+        total += sum(lengths) + len(texts)
+        if max(lengths, default=0) > _LONGEST_OPTION or total > _LONGEST_OPTIONS:
+            raise UsageError(
+                "the options of a plan are too long",
+                expected=f"at most {_LONGEST_OPTION} characters each, and {_LONGEST_OPTIONS} "
+                "together",
+                found=f"more in {name[:80]}",
+                where=value.path,
+            )
+
+
 def _typed(name: str, value: Value) -> Any:  # noqa: ANN401 - as the field has it
     if name not in DECIDE:
         raise UsageError(
             "an option of a plan is unknown",
             expected=", ".join(DECIDE),
-            found=name,
+            found=name[:80],
             where=value.path,
         )
     kind, raw = get_type_hints(CommandLine)[name], value.raw
