@@ -74,6 +74,10 @@ class Segment:
     """Sizes of the `.index` and the `.timeindex` that a broker rebuilds when it recovers this
     segment (S8.2). Those on disk are then not read. None: they are used as they are.
     """
+    rebuilt_txnindex: bytes | None = field(default=None, compare=False, repr=False)
+    """The `.txnindex` that a broker rebuilds when it recovers this segment. None: the file is used
+    as it is. With `rebuilt`: the segment has transactions, and no loader was asked yet.
+    """
 
     @property
     def index_sizes(self) -> tuple[int | None, int | None, int | None]:
@@ -86,6 +90,12 @@ class Segment:
         empty: a broker creates it.
         """
         return self.rebuilt or (self.index_bytes or 0, self.timeindex_bytes or 0)
+
+    @property
+    def used_txnindex_bytes(self) -> int:
+        """Size of the transaction index that a broker uses. 0 if there is none."""
+        rebuilt = self.rebuilt_txnindex
+        return (self.txnindex_bytes or 0) if rebuilt is None else len(rebuilt)
 
     @property
     def largest_timestamp(self) -> int:
@@ -113,6 +123,22 @@ class Sources:
         return tuple(source.base_offset for source in self.sources)
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerEntry:
+    """One producer below the offset of a snapshot file (S1.9). -1 means none."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    """Last minus first offset of that batch."""
+    timestamp: int
+    """In ms, of that batch or of a later marker."""
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
 @pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
@@ -131,6 +157,10 @@ class Recovered:
     """Base offsets of the later segments, which a broker removes."""
     lost_bytes: int
     """Bytes of `.log` files that a broker cuts off or removes."""
+    producers: tuple[ProducerEntry, ...] | None = field(default=None, compare=False, repr=False)
+    """Those that a broker's loader knows at the end. None: it was not asked. The snapshots on the
+    disk count then.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,19 +244,3 @@ class Entries:
     the checkpoint, whatever the first segment is, and 0 without an entry. So the entry is kept and
     never lowered.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerEntry:
-    """One producer below the offset of a snapshot file (S1.9). -1 means none."""
-
-    producer_id: int
-    epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    """Last minus first offset of that batch."""
-    timestamp: int
-    """In ms, of that batch or of a later marker."""
-    coordinator_epoch: int
-    current_txn_first_offset: int

@@ -35,7 +35,7 @@ def most_index_bytes(segments: Iterable[Segment], log_bytes: int, config: TopicC
     """Return the maximal index bytes: more than `index.interval.bytes` separate two entries."""
     entries = log_bytes // (config.index_interval_bytes + 1)
     sizes = (entries * OFFSET_ENTRY_SIZE, (entries + 1) * TIME_ENTRY_SIZE)
-    transactions = sum(segment.txnindex_bytes or 0 for segment in segments)
+    transactions = sum(segment.used_txnindex_bytes for segment in segments)
     return sum(min(size, config.segment_index_bytes) for size in sizes) + transactions
 
 

@@ -36,6 +36,7 @@ from winnow.wire.batch import (
     NO_PRODUCER,
     NO_TIMESTAMP,
     RECORD_OVERHEAD_V0,
+    TRANSACTIONAL,
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
@@ -85,6 +86,7 @@ def read_segment(directory: str, segment: Segment, *, index_interval_bytes: int)
     builder = IndexBuilder(base_offset=base_offset, index_interval_bytes=index_interval_bytes)
     end, stopped = End(0, base_offset), None
     max_timestamp, first = NO_TIMESTAMP, None
+    has_transactions = False
     with map_range(path, 0, segment.log_bytes, gradually=True) as buf:
         for item in valid_batches(buf, path, base_offset):
             if isinstance(item, str):
@@ -96,6 +98,7 @@ def read_segment(directory: str, segment: Segment, *, index_interval_bytes: int)
             if first is None:
                 first = int(item["max_timestamp"][0])
             max_timestamp = max(max_timestamp, int(item["max_timestamp"].max()))
+            has_transactions |= bool((item["attributes"] & (TRANSACTIONAL | CONTROL)).any())
             end = end_of(item[-1])
         del buf
     index, timeindex = builder.finish()
@@ -105,6 +108,7 @@ def read_segment(directory: str, segment: Segment, *, index_interval_bytes: int)
         last_timeindex_timestamp=max_timestamp,
         first_batch_max_timestamp=NO_TIMESTAMP if first is None else first,
         rebuilt=(len(index), len(timeindex)),
+        rebuilt_txnindex=None if has_transactions else b"",
     )
     return SegmentRead(recovered, segment.log_bytes, end.next_offset, stopped)
 

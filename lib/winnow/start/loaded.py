@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from winnow.logdir.commit.truncation import Truncation
 from winnow.logdir.names import DirectoryKind
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
-from winnow.state import TopicPartition
+from winnow.state import ProducerEntry, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +52,7 @@ class LoadedLog:
     """For the checkpoint: a broker writes the log start only if the segments don't show it."""
     recovered_bytes: int = 0
     """Bytes of the logs whose batches are read again."""
+    txnindexes: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    """By base offset: the transaction indexes that are rebuilt and have entries."""
+    producers: tuple[ProducerEntry, ...] = field(default=(), repr=False)
+    """Those that are known at the log end."""

@@ -122,6 +122,12 @@ class _Loader:
             log_end_offset=end,
             log_start_to_write=log_start if tiered or log_start > first else None,
             recovered_bytes=self._recovered_bytes,
+            txnindexes={
+                base: segment.files[TXNINDEX]
+                for base, segment in self._segments.items()
+                if segment.files.get(TXNINDEX)
+            },
+            producers=self._main.entries,
         )
 
     # --- the steps of the loader ---

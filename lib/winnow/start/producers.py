@@ -27,6 +27,7 @@ from winnow.policy.producers import (
 from winnow.start.files import PartitionFiles
 from winnow.start.java_map import JavaKeys
 from winnow.start.segments import Batches
+from winnow.state import ProducerEntry
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 
 _NO_EPOCH = -1
@@ -52,6 +53,11 @@ class ProducerManager:
     @property
     def is_empty(self) -> bool:
         return not self._state.producers
+
+    @property
+    def entries(self) -> tuple[ProducerEntry, ...]:
+        """In the order of a broker's map, as in a snapshot."""
+        return tuple(self._state.producers[producer_id] for producer_id in self._keys)
 
     def truncate_and_reload(self, log_start: int, log_end: int) -> None:
         """Remove the snapshots outside (log start, log end] and load the newest that is left."""
@@ -81,8 +87,7 @@ class ProducerManager:
         """Write a snapshot as of `map_end`, unless the last one is as new."""
         if self.map_end <= self._last_snapshot:
             return
-        producers = self._state.producers
-        data = encode_snapshot(producers[pid] for pid in self._keys)
+        data = encode_snapshot(self.entries)
         self._files.snapshots[self.map_end] = data
         self._known.add(self.map_end)
         self._last_snapshot = self.map_end

@@ -262,7 +262,7 @@ def _work(
             log_start_offset=state.log_start_offset,
             end_offset=following,
             txn_index=segment.txnindex_bytes is not None,
-            unflushed_end=None if segment.rebuilt is None else state.log_end_offset,
+            rebuilt=segment.rebuilt_txnindex,
         ),
         topic=state.topic_partition.topic,
         prefetch=prefetch

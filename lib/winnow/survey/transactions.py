@@ -112,13 +112,15 @@ class Snapshot:
 
 def newest_snapshot(storage: Storage, state: PartitionState) -> Snapshot:
     """Return the snapshot that a broker loads after a clean shutdown (S8.4): the newest readable
-    one inside the log.
+    one inside the log. Where a loader was asked after an unclean one, what it knows at the end.
 
     If none is usable, everything from the log start is replayed. If there is no file at all,
     nothing is known and nothing is replayed. After an unclean shutdown a broker does replay then.
     Snapshots beyond the log end, or beyond the trusted end, are ignored (S8.2).
     """
     end = state.log_end_offset
+    if state.recovered is not None and state.recovered.producers is not None:
+        return Snapshot(end, state.recovered.producers)
     if state.trusted_end is not None:
         end = min(end, state.trusted_end)
     elif not state.snapshot_offsets and state.recovered is None:

@@ -18,7 +18,6 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.indexes.checks import check_offset_index
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, written_entries
-from winnow.logdir.indexes.txnindex import unflushed_txn_entries
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
 from winnow.pickling import pickled_by_fields
 from winnow.policy.producers import Marker
@@ -91,9 +90,9 @@ class TransactionsWanted:
     """Base offset of the next segment, if there is one."""
     txn_index: bool
     """Whether there is a `.txnindex` file."""
-    unflushed_end: int | None = None
-    """Set if a broker recovers the segment (S8.2): the log ends there at the latest. What a crash
-    left behind the entries of the `.txnindex` does not count.
+    rebuilt: bytes | None = None
+    """The `.txnindex` that a broker rebuilds when it recovers the segment (S8.2). The file is then
+    not read.
     """
 
 
@@ -174,15 +173,13 @@ def _runs(
     directory: str, base_offset: int, gatherer: Gatherer, wanted: TransactionsWanted
 ) -> tuple[SegmentRuns, Array]:
     events = gatherer.events()
-    if not wanted.txn_index and not len(events):
-        return NO_RUNS, NONE_ABORTED
     index, log = index_and_log(directory, base_offset)
-    aborted = NONE_ABORTED
-    if wanted.txn_index:
-        data = Places().read_bytes(index)
-        if wanted.unflushed_end is not None:
-            data = unflushed_txn_entries(data, wanted.unflushed_end)
-        aborted = decode_aborted(data, index, base_offset, wanted.end_offset)
+    data = wanted.rebuilt
+    if data is None:
+        data = Places().read_bytes(index) if wanted.txn_index else b""
+    if not data and not len(events):
+        return NO_RUNS, NONE_ABORTED
+    aborted = decode_aborted(data, index, base_offset, wanted.end_offset)
     runs = summarise(
         events,
         aborted,

@@ -19,6 +19,7 @@ from winnow.cleaning.plan.prepared import (
     after_unclean_shutdown,
     why_unwritable,
 )
+from winnow.cleaning.plan.rebuilt import NOT_REBUILT, are_known
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.journal import Journal
@@ -154,7 +155,8 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
 
     Only a walk finds the last stable offset. It never allows more than the high watermark did.
     """
-    chosen = [(number, item) for number, item in enumerate(decided) if to_walk(item)]
+    to_read = [(number, item) for number, item in enumerate(decided) if to_walk(item)]
+    chosen = [(number, item) for number, item in to_read if are_known(item.state)]
     request.stop.check()
     walked = each_survived(
         [(item.state, item.snapshot.offset) for _, item in chosen],
@@ -164,6 +166,9 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
     if chosen:
         request.progress.stage("deciding", total_tasks=len(chosen))
     result = list(decided)
+    for number, item in to_read:
+        if not are_known(item.state):
+            result[number] = item.left_alone(NOT_REBUILT, state=item.state)
     for (number, item), walks in zip(chosen, walked, strict=True):
         request.progress.advance(1)
         why = walks

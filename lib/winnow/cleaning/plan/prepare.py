@@ -19,6 +19,7 @@ from winnow.cleaning.plan.prepared import (
     place_of,
     why_unwritable,
 )
+from winnow.cleaning.plan.rebuilt import with_rebuilt
 from winnow.cleaning.plan.unknown import with_damage
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries.search import KnownSegments, walk_partitions
@@ -140,7 +141,7 @@ def list_known(
 ) -> list[tuple[Known, Listed | Failure]]:
     """List the partitions. If the run may change them, first recover what a crash interrupted."""
     first = list_partitions(sc, [item.place for item in known], request.progress)
-    found = list(zip(known, first, strict=True))
+    found = with_rebuilt(sc, list(zip(known, first, strict=True)), request)
     if not request.touch:
         return found
     again: dict[int, Known] = {}
@@ -158,8 +159,9 @@ def list_known(
             except FAILS_ONE_PARTITION as error:
                 found[number] = item, failure(error)
     relisted = list_partitions(sc, [item.place for item in again.values()], request.progress)
-    for (number, item), listed in zip(again.items(), relisted, strict=True):
-        found[number] = item, listed
+    rebuilt = with_rebuilt(sc, list(zip(again.values(), relisted, strict=True)), request)
+    for number, item_and_listed in zip(again, rebuilt, strict=True):
+        found[number] = item_and_listed
     return found
 
 

@@ -26,7 +26,7 @@ from winnow.wire.crc import crc32c_extended
 JOURNAL = "round.json"
 VERSION = 1
 
-_LEFT_OUT = frozenset({"log_stamp", "rebuilt"})
+_LEFT_OUT = frozenset({"log_stamp", "rebuilt", "rebuilt_txnindex"})
 """Fields of a source that are not recorded. Stamps differ in a copy. A run that continues reads
 again what a broker recovers.
 """

@@ -20,7 +20,7 @@ from winnow.logdir.commit.staged_segment import StagedSegment
 from winnow.logdir.commit.swap import check_replaceable, exchange, mark_deleted
 from winnow.logdir.files import files_in, files_of, removable, remove_files
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.indexes.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
+from winnow.logdir.indexes.txnindex import decode_txn_index, encode_txn_index
 from winnow.logdir.names import DELETED, LOG, MAX_LONG, TXNINDEX, segment_file
 from winnow.state import Segment
 from winnow.storage.contract import Storage
@@ -69,11 +69,11 @@ def stage_split(
     """
     owner = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     mtime_ns = segment.log_mtime_ms * 1_000_000
-    aborted: tuple[AbortedTransaction, ...] = ()
-    if segment.txnindex_bytes is not None:
-        path = f"{directory}/{segment_file(segment.base_offset, TXNINDEX)}"
-        entries = storage.read_bytes(path)
-        aborted = decode_txn_index(entries, path, base_offset=segment.base_offset)
+    path = f"{directory}/{segment_file(segment.base_offset, TXNINDEX)}"
+    entries = segment.rebuilt_txnindex
+    if entries is None:
+        entries = b"" if segment.txnindex_bytes is None else storage.read_bytes(path)
+    aborted = decode_txn_index(entries, path, base_offset=segment.base_offset)
     parts: dict[int, StagedSegment] = {}
     with map_range(owner, 0, segment.log_bytes) as data:
         starts = [*_starts(data, segment.base_offset, owner), (MAX_LONG + 1, len(data))]

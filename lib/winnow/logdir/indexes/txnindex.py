@@ -71,21 +71,6 @@ def decode_txn_index(
     return tuple(entries)
 
 
-def unflushed_txn_entries(data: bytes, end_offset: int) -> bytes:
-    """Return the entries of the index of a segment that a broker recovers (S8.2), without what a
-    crash may leave behind them: a torn entry, zeros, and entries whose markers were cut.
-
-    `end_offset`: the segment's valid batches end there. Whether entries are missing shows only in
-    the log.
-    """
-    whole = data[: len(data) - len(data) % ENTRY.size]
-    while whole and (
-        not any(whole[-ENTRY.size :]) or ENTRY.unpack(whole[-ENTRY.size :])[3] >= end_offset
-    ):
-        whole = whole[: -ENTRY.size]
-    return whole
-
-
 def encode_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
     return b"".join(ENTRY.pack(VERSION, *astuple(entry)) for entry in entries)
 
