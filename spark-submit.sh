@@ -316,7 +316,7 @@ if [[ -z $without_spark ]]; then
     if [[ $verb == script ]]; then
         PYTHONPATH+=:$(cd -- "$(dirname -- "$application")" && pwd -P)
     fi
-    # The job starts the process that loads what Spark's workers need (docs/decisions/0057). The
+    # The job starts the process that loads what Spark's workers need (docs/decisions/0026). The
     # history needs no workers, and a script need not.
     unset WINNOW_STANDBY
     if [[ $library == here && $verb != history && $verb != script ]]; then

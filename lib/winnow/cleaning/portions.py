@@ -1,4 +1,4 @@
-"""Choose what a run reads and commits before it reads more (docs/decisions/0058).
+"""Choose what a run reads and commits before it reads more (docs/decisions/0012).
 
 A run that is stopped, or killed, has then finished something, however large the rest is. And no
 more keys are on the disk at one time than those of one portion.

@@ -1,5 +1,5 @@
 """What an earlier run found in a partition directory in S3. What has not changed since is not
-requested again (docs/decisions/0055).
+requested again (docs/decisions/0030).
 
 A value of a file holds as long as the object has the same size, tag, time of upload and time in its
 metadata. Whatever is missing, damaged or does not fit is read again.

@@ -1,5 +1,5 @@
 """A worker daemon on standby. It loads everything while Java and Spark start, then takes the place
-of the daemon that Spark starts (docs/decisions/0057).
+of the daemon that Spark starts (docs/decisions/0026).
 
 `python -m winnow.worker.standby` listens at the socket that `WINNOW_STANDBY` names, in a directory
 that only this user can access. Its standard input is a pipe that closes when the driver ends.

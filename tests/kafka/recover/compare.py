@@ -35,7 +35,7 @@ INTERVAL_BYTES = 512
 EXPIRATION_MS = 2**31 - 1
 """So that the producers of the fixtures are not forgotten. Other tests let them expire."""
 _ELSEWHERE = {"x-swap-0"}
-"""Its `.swap` files reach into the active segment, which Winnow refuses (docs/decisions/0037)."""
+"""Its `.swap` files reach into the active segment, which Winnow refuses (docs/decisions/0011)."""
 _NO_PRODUCERS = encode_snapshot([])
 FIXTURES = ("clean", "legacy", "damaged")
 
