@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 HOW_TO = (
-    "disk-full",
-    "recover",
-    "schedule",
-    "nightly",
-    "notebook",
+    "how-to/disk-full",
+    "how-to/recover",
+    "how-to/schedule",
+    "how-to/nightly",
+    "how-to/notebook",
     "erase",
-    "read-topics",
-    "point-in-time",
-    "topic-to-delta",
+    "how-to/read-topics",
+    "how-to/point-in-time",
+    "how-to/topic-to-delta",
 )
-LONG = {"topic-to-delta"}
+LONG = {"how-to/topic-to-delta"}
 """Run with the slow set: its commands take a minute."""
 RUNNABLE = ("bash", "console", "ini", "python", "sql")
 PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")
@@ -61,7 +61,7 @@ def test_every_page_with_commands_is_run_by_a_test() -> None:
     runnable = {
         str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if blocks(page, *RUNNABLE)
     }
-    assert runnable == {"tutorial.md", *OTHERS, *(f"how-to/{page}.md" for page in HOW_TO)}
+    assert runnable == {"tutorial.md", *OTHERS, *(f"{page}.md" for page in HOW_TO)}
     assert [
         name for name, test in OTHERS.items() if f'"{name}"' not in (ROOT / test).read_text("utf-8")
     ] == []
@@ -73,15 +73,15 @@ def test_every_page_with_commands_is_run_by_a_test() -> None:
 )
 def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) -> None:
     instead = _own(place)
-    if page in {"disk-full", "recover"}:
+    if page in {"how-to/disk-full", "how-to/recover"}:
         crash(Path(instead[LOG_DIR]))
-    if page == "read-topics":
+    if page == "how-to/read-topics":
         add_orders(Path(instead[LOG_DIR]))
-    if page == "nightly":
+    if page == "how-to/nightly":
         damage(Path(instead[LOG_DIR]) / "c-tomb-0")
         instead |= configure(place, instead)
     reader = Reader(spark, place, instead=instead)
-    reader.follow(DOCS / "how-to" / f"{page}.md")
+    reader.follow(DOCS / f"{page}.md")
 
 
 def crash(log_dir: Path) -> None:

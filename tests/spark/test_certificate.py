@@ -138,7 +138,7 @@ def test_checks_of_the_page_find_a_changed_certificate_and_a_changed_file(
     certified: Certified, tmp_path: Path
 ) -> None:
     """The page itself is run by tests/docs/test_pages.py, where all checks pass."""
-    snippet, _ = blocks(DOCS / "how-to" / "erase.md", "python")
+    snippet, _ = blocks(DOCS / "erase.md", "python")
     copy_tree(certified.log_dir, tmp_path / "kafka")
     hash_key = certified.file.with_suffix(".hash-key").read_text(encoding="utf-8")
     (tmp_path / "hash-key").write_text(hash_key, encoding="utf-8")

@@ -111,7 +111,7 @@ _ERASURE_COLUMNS = columns(
     ("ended_at", TIME, "of the machine's clock"),
     ("log_dirs", ArrayType(TEXT), "as they were given"),
     ("status", TEXT, "done, partial or failed"),
-    ("exit_code", INT, "as in docs/how-to/erase.md"),
+    ("exit_code", INT, "as in docs/erase.md"),
     (
         "proven",
         BOOLEAN,

@@ -2,7 +2,7 @@
 show. JSON for checks, and the same as a page for people.
 
 Who has only the certificate can check that it is whole, and compare the rewritten files with it.
-Who also has the hash key and a key can check that this key was erased. `docs/how-to/erase.md` does
+Who also has the hash key and a key can check that this key was erased. `docs/erase.md` does
 it without Winnow.
 """
 
