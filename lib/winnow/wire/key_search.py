@@ -17,7 +17,6 @@ from winnow.wire.buffers import Bytes, RecordBlocks, as_bytes, read_only
 from winnow.wire.kernels.blake2b import DIGEST_SIZE, hash_all
 from winnow.wire.kernels.record import AHEAD, kernel, open_area, parse_record, prefetch, same_bytes
 from winnow.wire.kernels.siphash import siphash
-from winnow.wire.kernels.siphash_lanes import hash_rest
 from winnow.wire.record_faults import Fault, check_fault
 from winnow.wire.records import record_total
 
@@ -55,14 +54,23 @@ def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> Ke
     n = _count_of(ends, data)
     k0, k1 = map(np.uint64, secret)
     starts, sizes = ends[:-1], np.diff(ends)
-    hashes = np.stack([starts, sizes], axis=1).astype(np.uint64)
-    hash_rest(as_bytes(data), hashes, 0, n, k0, k1)
-    order = np.argsort(hashes[:, 0], kind="stable")
-    ordered = hashes[order, 0]
+    hashes = np.empty(n, np.uint64)
+    _hash_keys(as_bytes(data), read_only(ends), k0, k1, hashes)
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
     bits = min(max(1, n.bit_length() - 1), _MOST_BITS)
     firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
     buckets = np.append(np.searchsorted(ordered, firsts), n).astype(np.int32)
     return KeySet((k0, k1), ordered, starts[order], sizes[order], data, buckets)
+
+
+@kernel
+def _hash_keys(
+    data: Bytes, ends: NDArray[np.int64], k0: np.uint64, k1: np.uint64, out: NDArray[np.uint64]
+) -> None:
+    """Write the first 64 bits of the hash of each key."""
+    for i in range(out.size):
+        out[i], _ = siphash(data, ends[i], ends[i + 1] - ends[i], k0, k1)
 
 
 def _count_of(ends: NDArray[np.int64], data: Bytes) -> int:

@@ -15,7 +15,7 @@ from winnow.wire.crc import crc32c
 from winnow.wire.kernels.compressed import OPENED, Opening, open_batch, opening_of
 from winnow.wire.kernels.headers import count_records
 from winnow.wire.kernels.record import kernel, open_area, parse_record, prefetch
-from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
+from winnow.wire.kernels.siphash import siphash
 from winnow.wire.record_faults import Fault, check_fault, record_error
 from winnow.wire.walk import first_bad_crc
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _CRC = -1
 _MOST_RECORDS = 2**20
 """Records that headers may claim before any is read."""
+_NO_HASH = (np.uint64(0), np.uint64(0))
 _BATCH_AHEAD = 16_384
 """Bytes: the usual `batch.size` of a producer."""
 
@@ -144,7 +145,7 @@ def _scan(  # noqa: PLR0911 - one return per fault
     """Return ((fault, row of its batch, position in the area's array), finished batches, their
     records).
     """
-    n = hashed = 0
+    n = 0
     for i in range(blocks.rows.size):
         row = blocks.rows[i]
         opens = opening.codec != 0 and blocks.compressed[i]
@@ -176,16 +177,9 @@ def _scan(  # noqa: PLR0911 - one return per fault
             columns.batch[n] = i
             columns.null_value[n] = value_size < 0
             columns.null_key[n] = key_size < 0
-            # Stored where the hash will be.
-            columns.hash[n, 0] = np.uint64(key)
-            columns.hash[n, 1] = np.uint64(key_size)
+            first, second = siphash(area, key, key_size, k0, k1) if key_size >= 0 else _NO_HASH
+            columns.hash[n, 0], columns.hash[n, 1] = first, second
             n += 1
         if pos != stop:
             return (Fault.LEFT_OVER, i, pos), i, n
-        following = i + 1 < blocks.rows.size and blocks.compressed[i + 1] == blocks.compressed[i]
-        if following and not opens:
-            hashed = hash_rows(area, columns.hash, hashed, n, k0, k1)
-        else:
-            hash_rest(area, columns.hash, hashed, n, k0, k1)
-            hashed = n
     return (0, 0, 0), blocks.rows.size, n

@@ -18,38 +18,33 @@ ROOT = Path(__file__).parents[3]
 KERNELS = """
 import sys
 import llvmlite.binding as llvm
-import numpy as np
-from tests.unit.wire.kernels.test_siphash import expected_of, rows_of
-from winnow.wire import crc
+from tests.twins.siphash import siphash_plain
+from winnow.wire import crc, key_search
 from winnow.wire.buffers import as_bytes
-from winnow.wire.kernels import siphash_lanes
 
-print(crc.CRC32C_BY, siphash_lanes.LANES)
+print(crc.CRC32C_BY)
 assert crc.crc32c(as_bytes(b"123456789"), 0, 9) == 0xE3069283
-keys = [None, b"", b"a", b"12345678", bytes(range(40))] * 3
-data, rows = rows_of(keys, 0)
-buf = as_bytes(data + bytes(8))
-siphash_lanes.hash_rest(buf, rows, 0, len(keys), np.uint64(3), np.uint64(5))
-assert [tuple(row) for row in rows.tolist()] == expected_of(keys, (3, 5))
+keys = [b"", b"a", b"12345678", bytes(range(40))]
+found = key_search.key_set_of(keys, (3, 5)).hashes
+assert found.tolist() == sorted(siphash_plain(key, (3, 5))[0] for key in keys)
 
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 arm = llvm.Target.from_triple("aarch64-unknown-linux-gnu").create_target_machine()
-for kernel in (siphash_lanes.hash_rest, siphash_lanes.hash_rows):
-    for code in kernel.inspect_llvm().values():
-        assert "llvm.x86" not in code
-        module = llvm.parse_assembly(code)
-        module.triple = arm.triple
-        assert len(arm.emit_object(module)) > 500
-    for code in kernel.inspect_asm().values():
-        assert "ymm" not in code and "zmm" not in code
+for code in key_search._hash_keys.inspect_llvm().values():
+    assert "llvm.x86" not in code
+    module = llvm.parse_assembly(code)
+    module.triple = arm.triple
+    assert len(arm.emit_object(module)) > 500
+for code in key_search._hash_keys.inspect_asm().values():
+    assert "ymm" not in code and "zmm" not in code
 """
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names x86-64 processors")
 @pytest.mark.parametrize(
     ("name", "features", "found"),
-    [("nehalem", "", "tables 1"), ("nehalem", "+sse4.2,-avx2", "sse4.2 1")],
+    [("nehalem", "", "tables"), ("nehalem", "+sse4.2,-avx2", "sse4.2")],
 )
 def test_kernels_follow_the_processor_that_they_are_compiled_for(
     tmp_path: Path, name: str, features: str, found: str
