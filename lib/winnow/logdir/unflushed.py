@@ -33,10 +33,10 @@ from winnow.wire.batch import (
     HEADER_V2_SIZE,
     MAGIC_AT,
     MAX_MAGIC,
-    NO_PRODUCER,
     NO_TIMESTAMP,
     RECORD_OVERHEAD_V0,
     TRANSACTIONAL,
+    has_producer,
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
@@ -203,9 +203,7 @@ def lost_bytes(directory: str, unread: Sequence[Segment], active: End) -> int:
 def _check_control(buf: Bytes, rows: Rows, path: str) -> None:
     """Raise CorruptLogError for a marker that a broker cannot read: it would stop behind it."""
     control = rows[
-        ((rows["attributes"] & CONTROL) != 0)
-        & (rows["producer_id"] > NO_PRODUCER)
-        & (rows["magic"] == MAX_MAGIC)
+        ((rows["attributes"] & CONTROL) != 0) & has_producer(rows) & (rows["magic"] == MAX_MAGIC)
     ]
     if not len(control):
         return

@@ -9,12 +9,10 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.request import Request
 
 from winnow.basic_auth import parse_url, split_off
 from winnow.errors import UsageError, WinnowError
 from winnow.extras import METRICS, how_to_install
-from winnow.http_client import fetch
 from winnow.storage.output_file import READABLE, OutputFile, read_output
 
 if TYPE_CHECKING:
@@ -84,7 +82,11 @@ def tell_prometheus(gauges: Sequence[Metric], target: str) -> None:
 
 
 def _push(registry: _Collected, target: str) -> None:
+    from urllib.request import Request  # noqa: PLC0415 - it takes long to load
+
     from prometheus_client import pushadd_to_gateway  # noqa: PLC0415 - an extra
+
+    from winnow.http_client import fetch  # noqa: PLC0415 - as above
 
     url, auth = split_off(target)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from winnow.java_long import wrapped
 from winnow.state import ProducerEntry
-from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
+from winnow.wire.batch import CONTROL, TRANSACTIONAL, has_producer
 
 _NONE = -1
 
@@ -109,6 +109,7 @@ def replay(
     producers = dict(state.producers)
     completed = list(state.completed)
     decoded = {} if markers is None else markers
+    batches = batches[has_producer(batches)]
     control = (batches["attributes"] & CONTROL) != 0
     begin = 0
     for at in [*np.flatnonzero(control).tolist(), len(batches)]:
@@ -198,7 +199,6 @@ def _replay_data(producers: dict[int, ProducerEntry], batches: NDArray[np.void])
 
     Only the last batch of each producer matters, and if none is open, the first of its transaction.
     """
-    batches = batches[batches["producer_id"] > NO_PRODUCER]
     if not len(batches):
         return
     transactional = np.flatnonzero((batches["attributes"] & TRANSACTIONAL) != 0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.policy.versions import EmptiedBatch, Rules
-from winnow.wire.batch import CONTROL, NO_PRODUCER
+from winnow.wire.batch import CONTROL, has_producer
 
 DELETE = 0
 """Dropped, whatever its records."""
@@ -63,7 +63,7 @@ def _last_of_producer(
     offsets = np.array([-1 if last is None else last for last, _ in records], dtype=np.int64)
     epochs = np.array([epoch for _, epoch in records], dtype=np.int64)
     row = np.minimum(np.searchsorted(pids, batches["producer_id"]), len(pids) - 1)
-    known = (pids[row] == batches["producer_id"]) & (batches["producer_id"] > NO_PRODUCER)
+    known = (pids[row] == batches["producer_id"]) & has_producer(batches)
     control = (batches["attributes"] & CONTROL) != 0
     by_offset = (offsets[row] >= 0) & (batches["last_offset"] == offsets[row])
     by_marker = (offsets[row] < 0) & control & (batches["producer_epoch"] == epochs[row])

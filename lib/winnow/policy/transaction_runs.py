@@ -5,6 +5,10 @@ there, that marker, the last marker, and the data after it. Everything in betwee
 inside the segment and is settled there. Folding the summaries in order gives what depends on the
 whole log: which producers have data of an unfinished transaction at each segment's start, which
 transactions are undecided, and whether the transaction index agrees with the log.
+
+A transactional batch without a producer id belongs to no transaction: a broker ignores it, and so
+nothing is undecided because of it. Kafka's cleaner does not look for the id (S4.1). So such batches
+count for `Carried`, and for nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from winnow.advice import COPY
 from winnow.errors import CorruptLogError
 from winnow.policy.producers import Transaction
 from winnow.policy.transactions import NOTHING_CARRIED, Carried, sequence
+from winnow.wire.batch import NO_PRODUCER
 from winnow.wire.control import ControlType
 
 EVENT = np.dtype(
@@ -117,12 +122,15 @@ def summarise(
     has_entry = entry >= 0
     entry_first = np.append(aborted["first_offset"], -1)[entry]
     producers, offsets = seen.producer_id, seen.offset
-    for n in np.flatnonzero(aborting & (live >= 0) & (~has_entry | (live < entry_first))).tolist():
+    known = producers > NO_PRODUCER
+    for n in np.flatnonzero(
+        known & aborting & (live >= 0) & (~has_entry | (live < entry_first))
+    ).tolist():
         raise _without_entry(producers[n], live[n], offsets[n], where)
     for n in np.flatnonzero(has_entry & (seen.previous >= entry_first)).tolist():
         raise _across_marker(producers[n], entry_first[n], offsets[n], seen.previous[n], where)
     straddling = np.flatnonzero(
-        seen.end & (live >= 0) & (live < high_watermark) & (offsets >= high_watermark)
+        known & seen.end & (live >= 0) & (live < high_watermark) & (offsets >= high_watermark)
     )
     undecided = None
     if len(straddling):
@@ -197,6 +205,8 @@ def fold(
             first, live = advance(opened, run)
             if marker < 0:
                 continue
+            if producer <= NO_PRODUCER:
+                live = -1
             if aborted and live >= 0 and not 0 <= entry <= live:
                 raise _without_entry(producer, live, marker, where(number))
             if 0 <= entry <= ended.get(producer, -1):
@@ -210,10 +220,11 @@ def fold(
             if after >= 0:
                 lingers = lingers | {producer} if after else lingers - {producer}
             ended[producer] = last
-    undecided += [Transaction(live, pid, None) for pid, (_, live) in opened.items() if live >= 0]
+    known = {producer: at for producer, at in opened.items() if producer > NO_PRODUCER}
+    undecided += [Transaction(live, pid, None) for pid, (_, live) in known.items() if live >= 0]
     return Fold(
         carried=tuple(carried),
-        opened={producer: first for producer, (first, _) in opened.items()},
+        opened={producer: first for producer, (first, _) in known.items()},
         undecided=min(undecided, key=lambda u: (u.first_offset, u.producer_id), default=None),
     )
 

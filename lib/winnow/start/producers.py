@@ -28,7 +28,7 @@ from winnow.start.files import PartitionFiles
 from winnow.start.java_map import JavaKeys
 from winnow.start.segments import Batches
 from winnow.state import ProducerEntry
-from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
+from winnow.wire.batch import CONTROL, TRANSACTIONAL, has_producer
 
 _NO_EPOCH = -1
 """Of a producer of which only an empty control batch is left (S5.6)."""
@@ -109,7 +109,7 @@ class ProducerManager:
         transaction index gets. `keys` gets the producers; None: the map of this manager.
         """
         keys = self._keys if keys is None else keys
-        rows = batches.rows[batches.rows["producer_id"] > NO_PRODUCER]
+        rows = batches.rows[has_producer(batches.rows)]
         if not len(rows):
             return []
         aborted = self._transactions(rows, batches.markers, path)

@@ -15,7 +15,7 @@ from winnow.logdir.unflushed import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range
 from winnow.survey.gather import control_columns, markers_of
-from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, MAX_OFFSET_SPAN, NO_PRODUCER, is_wrapper
+from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, MAX_OFFSET_SPAN, has_producer, is_wrapper
 from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import EMPTY
@@ -92,9 +92,7 @@ def _walk(path: str, size: int, start: int = 0) -> Iterator[tuple[Bytes, Rows]]:
 
 def _markers(buf: Bytes, rows: Rows, path: str) -> dict[int, Marker]:
     chosen = rows[
-        ((rows["attributes"] & CONTROL) != 0)
-        & (rows["magic"] == MAX_MAGIC)
-        & (rows["producer_id"] > NO_PRODUCER)
+        ((rows["attributes"] & CONTROL) != 0) & (rows["magic"] == MAX_MAGIC) & has_producer(rows)
     ]
     columns = control_columns(buf, chosen, path)
     kinds, epochs = columns.type, columns.coordinator_epoch

@@ -13,7 +13,7 @@ from winnow.policy.producers import Marker, traces
 from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.policy.transactions import ABORTED, batch_kinds
 from winnow.storage.segment_io import Bytes
-from winnow.wire.batch import BATCH, CONTROL, NO_PRODUCER, TRANSACTIONAL
+from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL, has_producer
 from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import MAX_CONTROL_BYTES, ControlColumns, decode_control
@@ -88,7 +88,7 @@ class Gatherer:
             return
         if not bits_of(rows) & (TRANSACTIONAL | CONTROL):
             log_start = None
-            if self.producers_from is None or not (rows["producer_id"] > NO_PRODUCER).any():
+            if self.producers_from is None or not has_producer(rows).any():
                 return
         kinds = batch_kinds(rows, control_columns(self.buf, rows, self.path).type)
         if self.producers_from is not None:
@@ -104,9 +104,7 @@ class Gatherer:
         ends = np.isin(kinds, _ENDS)
         # A control batch that ends no transaction changes nothing. Nor does the rest of one that
         # did (S8.4).
-        chosen = (rows["producer_id"] > NO_PRODUCER) & (
-            ((rows["attributes"] & CONTROL) == 0) | ends
-        )
+        chosen = has_producer(rows) & (((rows["attributes"] & CONTROL) == 0) | ends)
         last = np.concatenate([self._last, rows[chosen]])
         last_ends = np.concatenate([self._last_ends, ends[chosen]])
         kept = traces(last, last_ends)
@@ -125,7 +123,10 @@ class Gatherer:
 
 
 def events_of(buf: Bytes, path: str, rows: Array, *, log_start_offset: int = 0) -> Array:
-    """Return the events of some batches alone, dtype EVENT. Raises CorruptLogError."""
+    """Return the events of some batches alone, dtype EVENT, without those of no producer: a broker
+    sees no transactions in them. Raises CorruptLogError.
+    """
     gatherer = Gatherer(buf, path, producers_from=None, log_start_offset=log_start_offset)
     gatherer.add(rows)
-    return gatherer.events()
+    events = gatherer.events()
+    return np.asarray(events[has_producer(events)])

@@ -108,6 +108,15 @@ BATCH = np.dtype(
 """One row per batch, as `winnow.wire.walk.walk_batches` reads it from the header."""
 
 
+def has_producer(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which rows (of any dtype with `producer_id`) have a producer id. All other batches are
+    outside of every transaction, whatever their attributes say: a client may set any of them
+    (Kafka's `RecordBatch.hasProducerId`).
+    """
+    found: NDArray[np.bool_] = rows["producer_id"] > NO_PRODUCER
+    return found
+
+
 def is_wrapper(batches: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which rows are compressed batches of v0 and v1, whose headers lack a record count."""
     wrapper: NDArray[np.bool_] = (batches["magic"] < MAX_MAGIC) & (

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import run_winnow, write_checkpoint
 from tests.kafka.cleaner.txn_scripts import NOW, WRITTEN, Script
-from tests.kafka.judge.judge import Kafka
+from tests.kafka.judge.judge import Kafka, KafkaFailedError
 from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.leader_batches import Producer
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.twins.walk import decode_batch
 from winnow.cleaning.result import PartitionResult
@@ -180,3 +181,55 @@ def test_size_deletes_nothing_of_a_log_that_kafka_compacts_further(both: Both) -
     assert 0 in kept
     assert kept < {record.offset for record in ours}
     assert "retention.bytes 300 B is not applied" in both.results["sized-0"].reason
+
+
+@pytest.mark.parametrize(
+    ("producer", "sequence", "transactional", "why"),
+    [
+        (Producer(-1, -1), -1, True, "transactional messages without a valid producer ID"),
+        (Producer(-2, 0), -1, False, "Invalid negative sequence number"),
+        (Producer(7, -1), 0, False, "Invalid negative producer epoch"),
+    ],
+    ids=["no producer", "no sequence", "no epoch"],
+)
+def test_headers_that_fail_kafkas_cleaner_stop_no_cleaning(
+    producer: Producer,
+    sequence: int,
+    transactional: bool,  # noqa: FBT001
+    why: str,
+    spark: SparkSession,
+    kafka: Kafka,
+    tmp_path: Path,
+) -> None:
+    """A broker appends such a batch of any client. Its cleaner fails when the batch loses a record,
+    and never cleans the partition again.
+    """
+    with LogDirWriter(tmp_path / "ours", clock=lambda: NOW) as log_dir:
+        log = log_dir.partition("t", 0)
+        log.append_records(
+            [Record(0, WRITTEN, b"a", b"1"), Record(0, WRITTEN, b"b", b"1")],
+            producer=producer,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        log.append_records([Record(0, WRITTEN, b"a", b"2")])
+        log.roll()
+        log.append_records([Record(0, WRITTEN, b"c", b"3")])
+    copy_tree(tmp_path / "ours", tmp_path / "theirs")
+    known = kafka.load(tmp_path / "theirs" / "t-0", now=NOW).state
+    assert known["last_stable_offset"] == known["end_offset"] == 4
+    with pytest.raises(KafkaFailedError, match=why):
+        kafka.clean(tmp_path / "theirs" / "t-0", now=NOW, policy="compact", first_dirty=0)
+    results = run_winnow(
+        spark,
+        tmp_path / "ours",
+        now=NOW,
+        topic_configs="t cleanup.policy=compact",
+        topic_sets=["*:min.cleanable.dirty.ratio=0"],
+    )
+    assert (results["t-0"].actions, results["t-0"].error) == (("compacted",), None)
+    loaded = kafka.load(tmp_path / "ours" / "t-0", now=NOW)
+    assert loaded.error is None
+    assert len(loaded.records) == 3
+    [first, *_] = [line for line in loaded.lines if line["t"] == "batch"]
+    assert (first["pid"], first["epoch"]) == (producer.producer_id, producer.epoch)

@@ -16,6 +16,10 @@ from winnow.wire.plain import Record
 NOW = 1_800_000_000_000
 HOUR_MS = 3_600_000
 WRITTEN = NOW - HOUR_MS
+NOBODY = -1
+"""Kafka's cleaner fails if it has to write a transactional batch of this producer again: one that
+loses a part of its records, or gets a delete horizon.
+"""
 
 
 class Script:
@@ -189,6 +193,26 @@ def case_40(s: Script) -> None:
     s.put("a")
 
 
+def case_nobody(s: Script) -> None:
+    """Transactional batches without a producer id, as a client may write them: nobody ends them. A
+    negative id is none, either.
+    """
+    s.data(NOBODY, "a")
+    s.data(NOBODY, "b")
+    s.put("a")
+    s.roll()
+    s.data(-2, "b", "c")
+    s.data(1, "c")
+    s.commit(-2)
+    s.abort(1)
+    s.roll()
+    s.commit(-2)
+    s.abort(-2)
+    s.data(-2, "d")
+    s.data(1, "e")
+    s.commit(1)
+
+
 CASES: dict[str, Callable[[Script], None]] = {
     f"case-{number}": case
     for number, case in {
@@ -205,22 +229,29 @@ CASES: dict[str, Callable[[Script], None]] = {
         38: case_38,
         39: case_39,
         40: case_40,
+        "nobody": case_nobody,
     }.items()
 }
 
 
 def anything(s: Script, seed: int) -> None:
-    """Random transactions of a few producers, in small segments. Some stay open at the end."""
+    """Random transactions of a few producers, in small segments. Some stay open at the end. Every
+    third log also has batches without a producer id.
+    """
     drawn = random.Random(seed)
     opened: set[int] = set()
     bumps = drawn.random() < 0.5
     for _ in range(drawn.randrange(20, 90)):
         producer = drawn.randrange(1, 5)
+        if seed % 3 == 0 and drawn.random() < 0.3:
+            producer = drawn.choice([NOBODY, NOBODY, -2, -(2**63)])
         keys = [
             drawn.choice("abcdefg-") * drawn.choice([1, 1, 2]) for _ in range(drawn.randrange(1, 4))
         ]
         what = drawn.random()
-        if what < 0.5:
+        if producer == NOBODY:
+            s.data(producer, keys[0].replace("-", "a"))
+        elif what < 0.5:
             s.data(producer, *keys)
             opened.add(producer)
         elif what < 0.6:

@@ -94,6 +94,14 @@ def test_index_counts_where_it_differs_from_the_replay(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("producer", [-1, -2])
+def test_transactional_batch_without_a_producer_is_committed(producer: int, tmp_path: Path) -> None:
+    """As to a broker, whatever follows."""
+    log = [data(0, producer), data(2, 1), marker(4, producer, ABORT), data(5, producer)]
+    directory = make_partition(tmp_path / "t-0", {0: [*log, marker(7, 1, COMMIT)]})
+    assert offsets(directory, **COMMITTED) == [0, 1, 2, 3, 5, 6]
+
+
 @pytest.mark.parametrize(
     "spoiled", [b"", b"\0\1", snapshot((3, 13))[:-1], snapshot((3, 13))[:-1] + b"x"]
 )

@@ -40,7 +40,7 @@ def one_by_one(log: Log, high_watermark: int, log_start: int) -> tuple[list[set[
             if next(types) in (ABORT, COMMIT):
                 opened.discard(producer)
                 first = live.pop(producer, base)
-                if first < high_watermark <= base:
+                if first < high_watermark <= base and producer >= 0:
                     undecided.append(first)
         elif attributes & TRANSACTIONAL:
             opened.add(producer)
@@ -48,7 +48,8 @@ def one_by_one(log: Log, high_watermark: int, log_start: int) -> tuple[list[set[
                 live.setdefault(producer, base)
     for start in starts:
         at_start[start] = set(opened)
-    return [at_start[base] for base in log.bases], min([*undecided, *live.values()], default=None)
+    undecided += [first for producer, first in live.items() if producer >= 0]
+    return [at_start[base] for base in log.bases], min(undecided, default=None)
 
 
 @settings(max_examples=300, deadline=None)

@@ -29,7 +29,7 @@ from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes
 from winnow.verbs.erase.values import Amount
-from winnow.wire.batch import CONTROL, MAX_MAGIC, NO_PRODUCER
+from winnow.wire.batch import CONTROL, MAX_MAGIC, has_producer
 from winnow.wire.buffers import RecordBlocks, Rows, copied
 from winnow.wire.choice import Era, Retention
 from winnow.wire.filtering import AS_THEY_ARE, filter_batches
@@ -179,7 +179,7 @@ def _without(part: _Part, work: SegmentWork) -> tuple[bytes, Rows]:
         )
     rows = copied(part.rows)
     ends = part.piece.start + rows["position"] + rows["size"]
-    needed = (rows["producer_id"] != NO_PRODUCER) | (ends == work.segment.log_bytes)
+    needed = has_producer(rows) | (ends == work.segment.log_bytes)
     rows[touched] = rest.batches
     kept = ~touched | (rows["record_count"] != 0) | needed
     out = rows[kept]

@@ -11,7 +11,7 @@ from winnow.state import PartitionState
 from winnow.verbs.explain.find import FoundRecord, Search
 from winnow.verbs.explain.retained import Deleted
 from winnow.verbs.explain.values import RecordFate
-from winnow.wire.batch import LOG_APPEND_TIME, NO_PRODUCER
+from winnow.wire.batch import LOG_APPEND_TIME, has_producer
 from winnow.wire.control import control_type
 
 
@@ -111,7 +111,7 @@ def _facts(record: FoundRecord, ground: Ground) -> tuple[Fact, ...]:
         Fact("batch_records", int(batch["record_count"][0])),
         Fact("magic", int(batch["magic"][0])),
     ]
-    if int(batch["producer_id"][0]) > NO_PRODUCER:
+    if has_producer(batch)[0]:
         facts.append(Fact("producer_id", int(batch["producer_id"][0])))
     horizon = delete_horizon(batch)
     if horizon is not None:

@@ -18,7 +18,15 @@ from winnow.storage.contract import Storage
 from winnow.survey.gather import events_of
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
-from winnow.wire.batch import ATTRIBUTES_AT, FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN
+from winnow.wire.batch import (
+    ATTRIBUTES_AT,
+    FRAME,
+    FRAME_SIZE,
+    MAGIC_AT,
+    MAX_MAGIC,
+    MAX_OFFSET_SPAN,
+    has_producer,
+)
 from winnow.wire.buffers import Array, RecordBlocks, Rows
 from winnow.wire.crc import crc32c
 from winnow.wire.inflate import inflate_parts
@@ -184,7 +192,7 @@ class _Reader:
         if len(sound):
             self._sound_end = piece.start + int(sound[-1]["position"] + sound[-1]["size"])
             self._sound_next = int(sound[-1]["last_offset"]) + 1
-            self._producers |= bool((sound["producer_id"] >= 0).any())
+            self._producers |= bool(has_producer(sound).any())
             self._headers(piece, sound)
             self._all_records(piece, sound)
 
