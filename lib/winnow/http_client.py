@@ -29,6 +29,9 @@ def fetch(request: urllib.request.Request, *, timeout: float, most: int) -> byte
         with opener.open(request, timeout=timeout) as answer:
             read: bytes = answer.read(most)
             return read
+    except HTTPError as error:
+        error.close()  # Python 3.14 warns of an answer that nobody closes
+        raise
     except (HTTPException, ValueError) as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
 

@@ -66,17 +66,16 @@ def _get(url: str, path: str) -> Mapping[str, Any]:
     try:
         text = fetch(request, timeout=SECONDS, most=_MOST_BYTES + 1)
     except urllib.error.HTTPError as error:
-        with error:
-            raise WinnowError(
-                f"the schema registry has no {path}"
-                if error.code == 404
-                else "the schema registry refused",
-                found=f"{error.code} {error.reason}",
-                where=target,
-                hint="A user and a password may be in the URL, before the host."
-                if error.code in (401, 403)
-                else "Is it the registry of the cluster that wrote these records?",
-            ) from error
+        raise WinnowError(
+            f"the schema registry has no {path}"
+            if error.code == 404
+            else "the schema registry refused",
+            found=f"{error.code} {error.reason}",
+            where=target,
+            hint="A user and a password may be in the URL, before the host."
+            if error.code in (401, 403)
+            else "Is it the registry of the cluster that wrote these records?",
+        ) from error
     except OSError as error:
         raise WinnowError(
             "the schema registry does not answer",

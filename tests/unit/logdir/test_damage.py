@@ -190,7 +190,8 @@ def test_damage_is_found_beyond_the_first_chunk() -> None:
     one = np.frombuffer(batch(0), np.uint8)
     count = 70_000
     data = np.tile(one, (count, 1))
-    data[:, :8] = (BASE + np.arange(count, dtype=">i8")).view(np.uint8).reshape(count, 8)
+    offsets = (BASE + np.arange(count)).astype(">i8")
+    data[:, :8] = offsets.view(np.uint8).reshape(count, 8)
     data[65_536, CRC_AT] ^= 1
     found = damage_in(data.reshape(-1), base_offset=BASE, end_offset=BASE + count)
     begin = 65_536 * len(one)
