@@ -3,9 +3,10 @@
     python3 -m tests.setup.image [--keep DIR]
 
 Each instruction of the Dockerfile is carried out in a chroot. `debian:CODENAME-slim` is what
-debootstrap makes. A container is a chroot in namespaces of its own, with a root that is mounted
-read-only, a tmpfs at /tmp, a user id without a name, and no network but loopback. Needs root,
-debootstrap, and unshare of util-linux. Imports no package, so that any Python can run it.
+debootstrap makes, whatever the digest. A container is a chroot in namespaces of its own, with a
+root that is mounted read-only, a tmpfs at /tmp, a user id without a name, and no network but
+loopback. Needs root, debootstrap, and unshare of util-linux. Imports no package, so that any Python
+can run it.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def build(place: Path) -> tuple[Path, Stage]:
 
 
 def _base(name: str, place: Path) -> Path:
-    found = re.fullmatch(r"debian:(\w+)-slim", name)
+    found = re.fullmatch(r"debian:(\w+)-slim@sha256:[0-9a-f]{64}", name)
     if found is None:
         raise ValueError(f"unknown image {name}")
     base = place / found[1]
@@ -229,6 +230,13 @@ def check(root: Path, stage: Stage, place: Path) -> None:
         os.chown(path, UNKNOWN, UNKNOWN)
     given = ["/mnt/log-dir", "--topic-configs", "/mnt/topic-configs.txt"]
     before = listing(root)
+    for legal in (
+        "usr/share/doc/python3/copyright",
+        "usr/lib/jvm/*/legal/*/LICENSE",
+        "opt/winnow/.venv/lib/python*/site-packages/*.dist-info/licenses/LICENSE",
+        "opt/winnow/.venv/lib/python*/site-packages/pyspark/licenses/LICENSE-*",
+    ):
+        assert [*root.glob(legal)], legal
     for name, arguments, user, code, expected in (
         ("the image's own user", [], None, 0, "Usage: "),
         ("plan", ["plan", *given], UNKNOWN, 0, "Extra space needed"),

@@ -36,6 +36,9 @@ def host(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_unpacked_archive_cleans_and_keeps_a_ledger_without_network(host: Path) -> None:
+    site = host / "winnow/.cache/offline/site"
+    assert len([*site.glob("*.dist-info/licenses/**/LICENSE*")]) > 20
+    assert len([*(site / "pyspark/licenses").iterdir()]) > 50
     log_dir = host / "logs"
     subprocess.run(["tar", "-xzf", str(host / "winnow/demo/log-dir.tar.gz")], cwd=host, check=True)
     (host / "log-dir").rename(log_dir)

@@ -22,8 +22,8 @@ START = "spark-submit.sh"
 CACHE = ".cache"
 SITE = f"{CACHE}/offline/site"
 MADE_FOR = f"{CACHE}/offline/made-for"
-_NOT_RUN = ("__pycache__", "include", "tests", "examples", "R", "sbin", "licenses")
-"""Directories in packages that nothing reads."""
+_NOT_RUN = ("__pycache__", "include", "tests", "examples", "R", "sbin")
+"""Directories in packages that nothing reads. Licenses go along."""
 _PINNED = re.compile(r"^([\w.-]+)==", re.MULTILINE)
 _NEVER_LOADED = re.compile(
     "rocksdbjni|breeze|spire|algebra_|cats-kernel|spark-mllib|spark-graphx|JTransforms|lapack|arpack"

@@ -153,11 +153,14 @@ def files_of(package: Distribution) -> Iterator[tuple[str, Path]]:
 def needed(
     files: Iterable[tuple[str, Path]], not_needed: Collection[str]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the files that lie in packages, but not in directories with these names."""
+    """Yield the files that lie in packages, but not in directories with these names. Licenses are
+    always needed.
+    """
     for name, file in files:
         parts = PurePosixPath(name).parts
         # Commands are installed outside the packages, in `../../../bin`.
-        if parts[0] != ".." and set(parts).isdisjoint(not_needed) and file.is_file():
+        wanted = "licenses" in parts or set(parts).isdisjoint(not_needed)
+        if parts[0] != ".." and wanted and file.is_file():
             yield name, file
 
 
