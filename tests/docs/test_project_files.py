@@ -19,7 +19,7 @@ _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _TOP = ("benchmarks", "conf", "demo", "docs", "examples", "fuzz", "jobs", "lib", "tests")
 _PATH = re.compile(rf"(?:{'|'.join(_TOP)})/[\w./-]*\w")
 ONE_SCREEN = 60
-WORDS_OF_A_DECISION = 400
+WORDS_OF_A_DECISION = 360
 LEFT_BY_TOOLS = (
     ".mypy_worker.1.json",
     "build/lib/winnow/api.py",
