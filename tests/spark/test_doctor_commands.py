@@ -13,7 +13,7 @@ import pytest
 from tests.disks import disk_or_skip, fill
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
-from tests.spark.runs import NOW, run
+from tests.spark.runs import NOW, changes, files_of, run
 from winnow.api import clean
 from winnow.cli.main import run as run_command
 from winnow.logdir.names import CLEAN_SHUTDOWN
@@ -125,7 +125,7 @@ def test_unknown_settings_name_topics_and_files_of_this_machine_that_exist(
     log_dir = copy_log_dir("clean", tmp_path / "logs", only=["c-none-0", "d-time-0"])
     _, page = command("doctor", str(log_dir))
     text = " ".join(page.split())
-    assert "--topic-set d-time:cleanup.policy=delete --topic-set d-time:retention.ms=-1" in text
+    assert "--topic-set d-time:cleanup.policy= " in text
     assert f"On this machine: {here}." in text
     assert str(gone) not in text
     assert "Strimzi (KafkaTopic)" in text
@@ -148,13 +148,38 @@ def test_recover_does_not_say_that_nothing_was_changed_after_it_removed_files(
     assert "Nothing was changed." in again
 
 
-def test_doctor_needs_no_settings_that_it_prints(spark: SparkSession, tmp_path: Path) -> None:
-    """What `doctor` prints for unknown settings keeps every record, should it be typed as is."""
-    log_dir = copy_log_dir("clean", tmp_path / "logs", only=["d-time-0", "c-none-0"])
-    printed = ("d-time:cleanup.policy=delete", "d-time:retention.ms=-1")
-    result = run(clean, spark, log_dir, sets=printed)
-    (one,) = [p for p in result.partitions if p.topic == "d-time"]
-    assert one.bytes_before == one.bytes_after
+@pytest.mark.parametrize(
+    ("of_broker", "options"),
+    [
+        ("log.retention.bytes=100\nlog.retention.ms=1\nlog.local.retention.bytes=1", []),
+        ("log.cleanup.policy=compact\nlog.cleaner.min.cleanable.ratio=0", []),
+        ("log.retention.hours=1", ["--topic-set", "*:retention.bytes=1"]),
+        (
+            "log.cleanup.policy=compact,delete\nlog.retention.ms=1",
+            ["--set", "log.retention.bytes=1"],
+        ),
+        (None, ["--topic-set", "*:cleanup.policy=delete"]),
+    ],
+)
+def test_command_for_unknown_settings_keeps_every_record_whatever_the_broker_has(
+    of_broker: str | None, options: list[str], tmp_path: Path, command: Command
+) -> None:
+    """As it is printed, and as `clean`. Once more after somebody found a server.properties."""
+    log_dir = copy_log_dir("clean", tmp_path / "logs", only=["d-time-0", "d-size-0", "c-none-0"])
+    file, deletes = tmp_path / "server.properties", tmp_path / "deletes.properties"
+    file.write_text(f"node.id=1\n{of_broker}\n")
+    deletes.write_text("node.id=1\nlog.retention.bytes=1\nlog.retention.ms=1\n")
+    given = [] if of_broker is None else ["--server-properties", str(file)]
+    before = files_of(log_dir)
+    _, page = command("doctor", str(log_dir), *options, *given, "--now", str(NOW))
+    (printed,) = (shlex.split(line) for line in page.splitlines() if "submit.sh plan" in line)
+    assert "this keeps all records of 3 topics" in " ".join(page.split())
+    words, now = printed[2:], ["--now", str(NOW), "--yes"]
+    found = [] if given else ["--server-properties", str(deletes)]
+    for verb, more in (("plan", now[:2]), ("clean", now), ("clean", [*now, *found])):
+        code, said = command(verb, *words, *more)
+        assert code in {0, 3}, said
+        assert changes(before, files_of(log_dir)) == []
 
 
 def test_page_ends_with_the_broker_if_nothing_needs_to_be_done(

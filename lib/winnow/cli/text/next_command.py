@@ -28,7 +28,9 @@ def command(arguments: Sequence[str], request: CommandLine) -> list[str]:
         given = []
     elif "--topics" not in options and verb in ("plan", "clean", "doctor"):
         given += [word for value in request.topics for word in ("--topics", value)]
-    return ["./spark-submit.sh", verb, *request.log_dirs, *options, *given]
+    # Of several values for a topic the last one counts.
+    words = [*given, *options] if "--topic-set" in options else [*options, *given]
+    return ["./spark-submit.sh", verb, *request.log_dirs, *words]
 
 
 def typed(words: Iterable[str]) -> str:

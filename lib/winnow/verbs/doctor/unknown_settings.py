@@ -12,7 +12,8 @@ from winnow.words import counted
 
 _MOST = 8
 """Topics that the command names."""
-_KEEPS_ALL = ("cleanup.policy=delete", "retention.ms=-1")
+_KEEPS_ALL = "cleanup.policy="
+"""The empty policy: nothing is compacted, and no limit of retention applies, whoever sets it."""
 _USUAL_FILES = (
     "/etc/kafka/server.properties",
     "/etc/kafka/broker.properties",
@@ -41,14 +42,13 @@ def usual_files(storage: Storage) -> tuple[str, ...]:
 def give_settings(
     topics: Sequence[str], *, have_broker_file: bool, nearby: Sequence[str]
 ) -> Advice:
-    """Return a `plan` that sets the cleanup policy of these topics so that it keeps all records.
+    """Return a `plan` that sets the cleanup policy of these topics to none: it keeps all records,
+    whatever the other settings are.
 
     `topics`: most bytes first. `nearby`: properties files on this machine that may be the broker's.
     """
     named = topics[:_MOST]
-    sets = [
-        word for topic in named for one in _KEEPS_ALL for word in ("--topic-set", f"{topic}:{one}")
-    ]
+    sets = [word for topic in named for word in ("--topic-set", f"{topic}:{_KEEPS_ALL}")]
     rest = len(topics) - len(named)
     also = f", and {counted(rest, 'more topic')}" if rest else ""
     where = ["an earlier `kafka-configs --describe` (--topic-configs)"]
@@ -62,6 +62,7 @@ def give_settings(
     return Advice(
         ("plan", *sets),
         f"the settings of {counted(len(topics), 'topic')} are unknown. As printed, this keeps all "
-        f"records of {counted(len(named), 'topic')}: put the topics' own settings in{also}. They "
+        f"records of {counted(len(named), 'topic')}, which then have no cleanup policy: put the "
+        f"topics' own settings in{also}. They "
         f"may be found in {', '.join(where[:-1])}, or {where[-1]}.{found}",
     )
