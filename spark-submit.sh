@@ -13,6 +13,7 @@
 # it is missing. No archive is sent if --archives names one as URL#winnow, or if
 # --conf spark.executorEnv.PYTHONPATH=... says where executors have the library.
 set -euo pipefail
+umask o-w    # no umask lets others change what is made here, such as files of Delta
 unset CDPATH # with it, cd may go elsewhere, and prints where
 
 self=${BASH_SOURCE[0]}

@@ -324,10 +324,11 @@ set_up() {
         return
     fi
     find_python
-    # Others may use what root sets up, whatever root's umask. The checkout's directory decides.
+    # Others may use what root sets up, but never change it, whatever root's umask. The checkout's
+    # directory decides.
     local mask
     mask=$(umask)
-    umask "$(printf '%o' $((8#$mask & 8#722)))"
+    umask "$(printf '%o' $((8#$mask & 8#722 | 8#002)))"
     lock
     local -x TMPDIR=$cache # /tmp may be too small for the packages
     if is_installed "$1"; then

@@ -178,14 +178,17 @@ def set_up_calls(machine: Path, **environment: str) -> list[str]:
     return (machine / "calls").read_text(encoding="utf-8").splitlines()
 
 
-def test_set_up_is_readable_for_others_whatever_the_umask(machine: Path) -> None:
-    before = os.umask(0o077)
+@pytest.mark.parametrize(("umask", "modes"), [(0o077, (0o755, 0o644)), (0, (0o775, 0o664))])
+def test_set_up_is_readable_for_others_and_never_writable_whatever_the_umask(
+    machine: Path, umask: int, modes: tuple[int, int]
+) -> None:
+    before = os.umask(umask)
     try:
         set_up_calls(machine)
     finally:
         os.umask(before)
     made = [machine / "tree" / name for name in (".cache", ".venv", ".venv/bin", ".venv/made-by")]
-    assert [oct(path.stat().st_mode & 0o777) for path in made] == ["0o755"] * 3 + ["0o644"]
+    assert [path.stat().st_mode & 0o777 for path in made] == [modes[0]] * 3 + [modes[1]]
 
 
 def test_pip_settings_do_not_redirect_the_packages(machine: Path) -> None:

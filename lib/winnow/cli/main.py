@@ -23,6 +23,7 @@ from winnow.cli.streams import own_streams
 from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
 from winnow.runtime.garbage import seldom_collecting
+from winnow.storage.private import let_others_not_write
 from winnow.words import one_line
 from winnow.worker.archives import load_from_files
 
@@ -33,6 +34,7 @@ _TYPED = "arguments"
 
 def main() -> None:
     load_from_files()
+    let_others_not_write()
     own_streams()
     guard_streams()
     end_by_signals()

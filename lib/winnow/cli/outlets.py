@@ -23,6 +23,7 @@ from winnow.runtime.session import WithContext
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file
 from winnow.storage.output_file import OutputFile, append_whole
+from winnow.storage.private import ensure_private
 from winnow.words import instant
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def tell_report(result: RunResult, file: str | None, *, json: bool) -> None:
         path = user_state_dir("reports") / f"{result.run_id}.html" if file is None else Path(file)
         if file is None:
             with suppress(OSError):  # the file's own error says more
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                ensure_private(str(path.parent))
         write_report(result, path)
         where = path.resolve()
     except Exception as error:  # noqa: BLE001 - a failed report must not fail the run
@@ -214,7 +215,7 @@ def _opened(request: CommandLine) -> int | None:
         try:
             return open_file(path, _APPEND)
         except FileNotFoundError:
-            return create_file(path, flags=_APPEND, shared=True)
+            return create_file(path, flags=_APPEND)
     except UsageError:  # `check_outlets` raises it as well, where it is reported
         return None
     except (OSError, WinnowError) as error:

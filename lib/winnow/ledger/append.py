@@ -24,6 +24,7 @@ from winnow.ledger.place import local_path, table_url
 from winnow.ledger.schema import SCHEMAS
 from winnow.runtime.progress import Progress, Silence
 from winnow.storage.output_file import open_lock
+from winnow.storage.private import ensure_private
 from winnow.verbs.erase.values import EraseResult
 from winnow.version import VERSION
 from winnow.words import redacted
@@ -114,7 +115,7 @@ def _alone(ledger: str) -> Iterator[None]:
         yield
         return
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ensure_private(str(directory))
         lock = open(open_lock(directory / LOCK), "rb")  # noqa: SIM115 - closed by the block below
     except OSError as error:
         raise WinnowError(

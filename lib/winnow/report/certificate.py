@@ -22,6 +22,7 @@ from winnow.report.write import page
 from winnow.resources import user_state_dir
 from winnow.storage.output_file import OutputFile, read_output, refuse_in_log_dir
 from winnow.storage.own_json import Value, parse_json
+from winnow.storage.private import ensure_private
 from winnow.verbs.erase.key_hashes import (
     HASH_DIGITS,
     ErasedKeys,
@@ -69,10 +70,10 @@ def check_place(directory: str, log_dirs: Sequence[str]) -> None:
     """
     if not directory:  # which would be the current directory
         raise UsageError(f"{_OPTION} has no name", expected="a directory")
-    place, file = Path(directory), _file(f"{directory}/erasure.json")
+    file = _file(f"{directory}/erasure.json")
     refuse_in_log_dir(file.path, log_dirs)
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        ensure_private(directory)
     except OSError as error:
         raise UsageError(
             f"{_OPTION} can't be written",
@@ -100,7 +101,7 @@ def certified(
     try:
         place = user_state_dir("certificates")
         refuse_in_log_dir(str(place / "erasure.json"), [d.path for d in at.log_dirs])
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ensure_private(str(place))
         result = write_certificate(str(place), result, hashes, at)
     except Exception as error:  # noqa: BLE001 - as above
         note = (

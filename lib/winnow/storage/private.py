@@ -1,5 +1,9 @@
-"""Directories of this machine that only their user can read, and what earlier runs wrote there.
-Whatever can't be read there is ignored by its reader: nothing depends on it.
+"""Directories of this machine that only their user can read: of ledgers, reports, certificates and
+key summaries, which have names of topics, groups or users in them. Another part of Winnow makes no
+such directory; docs/safety.md lists all modes.
+
+And what earlier runs wrote there. Whatever can't be read there is ignored by its reader: nothing
+depends on it.
 """
 
 from __future__ import annotations
@@ -10,14 +14,38 @@ from contextlib import suppress
 
 from winnow.storage.output_file import PRIVATE, read_output
 
+_OTHERS_WRITE = 0o002
 _LEAST_FREE = 2**30
 """Bytes that must remain free: the next to be full would be the ledger."""
 
 
+def let_others_not_write() -> None:
+    """Add to the umask of this process that others never get write permission. So no umask lets
+    them change the files that other programs create for Winnow, such as those of Delta.
+    """
+    os.umask(os.umask(_OTHERS_WRITE) | _OTHERS_WRITE)
+
+
+def ensure_private(directory: str) -> None:
+    """Create a directory and all missing parents, which only this user can read, whatever the
+    umask. What exists keeps its mode: it may be meant for several users. Raises OSError.
+    """
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(directory):
+            raise
+    except FileNotFoundError:
+        above = os.path.dirname(directory.rstrip("/"))
+        if above in {"", directory}:
+            raise
+        ensure_private(above)
+        ensure_private(directory)
+
+
 def make_private(directory: str) -> None:
     """Create a directory that only its user can read, or check that it is one. Raises OSError."""
-    with suppress(FileExistsError):
-        os.mkdir(directory, 0o700)
+    ensure_private(directory)
     check_private(directory)
 
 

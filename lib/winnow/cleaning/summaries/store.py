@@ -119,7 +119,6 @@ def opened(
     is removed.
     """
     try:
-        os.makedirs(os.path.dirname(directory), exist_ok=True)
         make_private(directory)
         secret = _secret(f"{directory}/{_SECRET}")
         place = f"{directory}/{hashlib.sha256(secret).hexdigest()[:_NAME]}"
