@@ -18,10 +18,12 @@ from tests.unit.logdir.metadata_logs import (
     control,
 )
 from tests.unit.wire import metadata_values as values
+from winnow.budget import Budget
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
-from winnow.logdir.metadata_log import read_log
+from winnow.logdir.metadata_image import MetadataImage
+from winnow.logdir.metadata_log import Value, read_log
 from winnow.policy.sources import Settings
 from winnow.wire.batch import Codec
 from winnow.wire.internal_topics import INTERNAL_TOPICS, decode_key, decode_value
@@ -46,6 +48,10 @@ _VALUES = (
 )
 
 
+_SUM = 1 << 16
+"""Bytes of all compressed batches together, in the target of that name."""
+
+
 def _record(data: bytes) -> None:
     decode_metadata_record(data)
 
@@ -59,6 +65,30 @@ def _snapshot(data: bytes) -> None:
     """As `_log`, a snapshot beside a log that begins where it ends."""
     after = len(_VALUES)
     _directory(log=sealed(batch(after, values.no_op())), snapshot=_sealed(data), base=after)
+
+
+def _sum(data: bytes) -> None:
+    """Bytes 0 and 1: how often a batch is repeated, and its value; byte 2: the codec; the value."""
+    times, longer, codec, _ = data[:4].ljust(4, b"\0")
+    codec %= len(Codec)
+    one = batch(0, data[3:] * (1 + 8 * longer), codec=Codec(codec))
+    log = b"".join(struct.pack(">q", offset) + one[8:] for offset in range(1 + times))
+    budget = Budget(_SUM, "bytes", "too many")
+    image, used = MetadataImage("log"), 0
+
+    def use(value: Value) -> None:
+        nonlocal used
+        used += len(value.data or b"")
+        image.take(value)
+
+    os.makedirs(f"{directory()}/{METADATA_DIR}", exist_ok=True)
+    path = written(f"{METADATA_DIR}/{0:020d}.log", log)
+    try:
+        read_log(storage, f"{directory()}/{METADATA_DIR}", use, start=0, budget=budget)
+    finally:
+        os.unlink(path)
+        require(codec == Codec.NONE or used <= _SUM, "more was decompressed than the limit")
+    image.check()
 
 
 def _sealed(data: bytes) -> bytes:
@@ -162,6 +192,15 @@ def _internals() -> list[bytes]:
 
 
 TARGETS = {
+    "metadata-sum": Target(
+        check=_sum,
+        seeds=lambda: [
+            bytes([times, longer, codec]) + value
+            for value in _VALUES
+            for times, longer, codec in ((0, 0, 0), (3, 0, 4), (255, 255, 4), (200, 40, 1))
+        ],
+        weight=1,
+    ),
     "metadata-record": Target(check=_record, seeds=lambda: list(_VALUES)),
     "metadata-log": Target(check=_log, seeds=_logs, weight=1),
     "metadata-snapshot": Target(check=_snapshot, seeds=_snapshots, weight=1),

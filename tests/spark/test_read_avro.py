@@ -5,17 +5,13 @@ the schemas have.
 
 from __future__ import annotations
 
-import base64
 import json
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,9 +19,10 @@ from pyspark.sql.types import StructType
 
 import winnow
 from tests.log_writer.dir_writer import LogDirWriter
+from tests.schema_registry import Registry, serving
 from winnow.errors import UsageError, WinnowError
 from winnow.reading.avro_types import plain, to_spark
-from winnow.reading.registry import fetch_schema
+from winnow.reading.registry import Registry as SchemaRegistry
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
@@ -131,52 +128,10 @@ def write(path: Path, values: list[bytes | None]) -> str:
     return str(path)
 
 
-@dataclass
-class Registry:
-    """Confluent's API, as far as reading goes."""
-
-    answers: dict[str, Any] = field(default_factory=dict)
-    password: str | None = None
-    asked: list[str] = field(default_factory=list)
-    url: str = ""
-
-    def knows(self, number: int, schema: Any, **more: Any) -> None:
-        self.answers[f"/schemas/ids/{number}"] = {"schema": json.dumps(schema), **more}
-
-
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    known = Registry()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known.asked.append(self.path)
-            told = self.headers.get("Authorization", "")
-            wanted = None if known.password is None else f"user:{known.password}"
-            if wanted is not None and told != f"Basic {base64.b64encode(wanted.encode()).decode()}":
-                return self.answer(401, {"error_code": 401, "message": "Unauthorized"})
-            if self.path not in known.answers:
-                return self.answer(404, {"error_code": 40403, "message": "Schema not found"})
-            return self.answer(200, known.answers[self.path])
-
-        def answer(self, code: int, value: Any) -> None:
-            body = value if isinstance(value, bytes) else json.dumps(value).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        known.url = f"http://127.0.0.1:{server.server_port}"
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield known
-        server.shutdown()
-        thread.join()
+    with serving() as registry:
+        yield registry
 
 
 def test_wire_format_with_a_registry(
@@ -306,11 +261,11 @@ def test_registry_with_a_password(registry: Registry) -> None:
     registry.password = "p@ss"  # noqa: S105 - of this test
     registry.knows(7, FIRST)
     with pytest.raises(WinnowError, match=r"refused.*401.*A user and a password"):
-        fetch_schema(registry.url, 7)
+        SchemaRegistry(registry.url).schema(7)
     url = registry.url.replace("://", "://user:p%40ss@")
-    assert fetch_schema(url, 7) == [FIRST]
+    assert SchemaRegistry(url).schema(7) == [FIRST]
     with pytest.raises(WinnowError) as told:
-        fetch_schema(url, 8)
+        SchemaRegistry(url).schema(8)
     assert "p%40ss" not in str(told.value)
 
 
@@ -329,12 +284,12 @@ def test_bad_answer_of_a_registry_is_a_sentence(answer: Any, told: str, registry
     if answer is not None:
         registry.answers["/schemas/ids/7"] = answer
     with pytest.raises(WinnowError, match=told):
-        fetch_schema(registry.url, 7)
+        SchemaRegistry(registry.url).schema(7)
 
 
 def test_registry_that_does_not_answer_is_named() -> None:
     with pytest.raises(WinnowError, match=r"does not answer.*127.0.0.1:9.*needs no registry"):
-        fetch_schema("http://127.0.0.1:9", 7)
+        SchemaRegistry("http://127.0.0.1:9").schema(7)
 
 
 REFUSED: dict[str, tuple[Callable[[Path], winnow.Avro], str]] = {

@@ -5,8 +5,8 @@ The types are those of Spark's own Avro source (`SchemaConverters`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,18 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from winnow.budget import Budget
 from winnow.errors import UsageError
+from winnow.reading.avro_bounds import (
+    MOST_DEPTH,
+    MOST_SCHEMA_CHARACTERS,
+    MOST_TYPES,
+    Schema,
+    parse_schema_text,
+    too_deep,
+)
 from winnow.storage.output_file import read_output
 
-Schema = Any
-"""Parsed JSON: a name, a list for a union, or a dict."""
 Records = tuple[str, ...]
 Typed = tuple[DataType, bool]
 
@@ -64,6 +71,8 @@ _WIDER: Mapping[tuple[str, ...], DataType] = {
 """Of unions of numbers."""
 _DECIMAL = "decimal"
 _MOST_DIGITS = 38
+_SHOWN = 200
+_MOST_FILE_BYTES = 4 * MOST_SCHEMA_CHARACTERS + 1
 
 
 def load_schema(text: str, *, what: str) -> Schema:
@@ -72,7 +81,7 @@ def load_schema(text: str, *, what: str) -> Schema:
     if not text.lstrip().startswith(("{", "[", '"')):
         where = text
         try:
-            text = read_output(Path(text).resolve()).decode()
+            text = read_output(Path(text).resolve(), most=_MOST_FILE_BYTES).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(
                 "can't read the file of an Avro schema",
@@ -80,12 +89,7 @@ def load_schema(text: str, *, what: str) -> Schema:
                 found=str(error),
                 where=where,
             ) from error
-    try:
-        return plain(json.loads(text))
-    except ValueError as error:
-        raise UsageError(
-            "not an Avro schema", expected="JSON", found=str(error), where=where
-        ) from error
+    return plain(parse_schema_text(text, where=where))
 
 
 def plain(schema: Schema) -> Schema:
@@ -103,55 +107,78 @@ def plain(schema: Schema) -> Schema:
     }
 
 
-def to_spark(schema: Schema, names: Mapping[str, Schema], *, within: Records = ()) -> Typed:
+def to_spark(schema: Schema, names: Mapping[str, Schema]) -> Typed:
     """Return the type of a schema that fastavro has parsed, and whether it may be null.
 
-    `names`: the named schemas by their full names. `within`: the records around it. Raises
-    UsageError for a union or a recursive record that has no type in Spark.
+    `names`: the named schemas by their full names. Raises UsageError for a union or a recursive
+    record that has no type in Spark, and for too many types.
     """
-    if isinstance(schema, list):
-        return _of_union(schema, names, within)
-    parts = names.get(schema, {"type": schema}) if isinstance(schema, str) else schema
-    kind, logical = parts["type"], parts.get("logicalType")
-    if isinstance(kind, dict | list):
-        return to_spark(kind, names, within=within)
-    if logical == _DECIMAL and kind in ("bytes", "fixed"):
-        if parts["precision"] > _MOST_DIGITS:
-            raise _refused(f"a decimal of {parts['precision']} digits", within)
-        return DecimalType(parts["precision"], parts.get("scale", 0)), False
-    if kind in ("array", "map"):
-        of, null = to_spark(parts["items" if kind == "array" else "values"], names, within=within)
-        return ArrayType(of, null) if kind == "array" else MapType(StringType(), of, null), False
-    if kind in ("record", "error"):
-        return _of_record(parts, names, within), False
-    if kind in ("enum", "fixed"):  # whatever the logical type
-        logical = None
-    return _LOGICAL[kind, logical] if logical else _PRIMITIVE[kind], kind == "null"
+    size = Budget(
+        MOST_TYPES,
+        "types",
+        "an Avro schema is too large where each name is replaced by its type",
+        hint="Read the column as 'bytes', or give Avro(schema=...) with the fields that you need.",
+        error=UsageError,
+    )
+    return _Types(names, size).of(schema, ())
 
 
-def _of_record(
-    parts: Mapping[str, Any], names: Mapping[str, Schema], within: Records
-) -> StructType:
-    if parts["name"] in within:
-        raise _refused(f"the recursive record {parts['name']}", within)
-    fields = []
-    for field in parts["fields"]:
-        of, null = to_spark(field["type"], names, within=(*within, parts["name"]))
-        fields.append(StructField(field["name"], of, null))
-    return StructType(fields)
+@dataclass(frozen=True, slots=True)
+class _Types:
+    names: Mapping[str, Schema]
+    size: Budget
+
+    def of(self, schema: Schema, within: Records, depth: int = 0) -> Typed:
+        """`within`: the records around it. `depth`: the types around it."""
+        self.size.take(1)
+        if depth > MOST_DEPTH:
+            raise too_deep()
+        if isinstance(schema, list):
+            return self._of_union(schema, within, depth + 1)
+        parts = self.names.get(schema, {"type": schema}) if isinstance(schema, str) else schema
+        kind, logical = parts["type"], parts.get("logicalType")
+        if isinstance(kind, dict | list):
+            return self.of(kind, within, depth + 1)
+        if logical == _DECIMAL and kind in ("bytes", "fixed"):
+            return _decimal(parts["precision"], parts.get("scale", 0), within), False
+        if kind in ("array", "map"):
+            items = parts["items" if kind == "array" else "values"]
+            of, null = self.of(items, within, depth + 1)
+            return ArrayType(of, null) if kind == "array" else MapType(
+                StringType(), of, null
+            ), False
+        if kind in ("record", "error"):
+            return self._of_record(parts, within, depth + 1), False
+        if kind in ("enum", "fixed"):  # whatever the logical type
+            logical = None
+        return _LOGICAL[kind, logical] if logical else _PRIMITIVE[kind], kind == "null"
+
+    def _of_record(self, parts: Mapping[str, Any], within: Records, depth: int) -> StructType:
+        if parts["name"] in within:
+            raise _refused(f"the recursive record {parts['name']}", within)
+        fields = []
+        for field in parts["fields"]:
+            of, null = self.of(field["type"], (*within, parts["name"]), depth)
+            fields.append(StructField(field["name"], of, null))
+        return StructType(fields)
+
+    def _of_union(self, branches: Sequence[Schema], within: Records, depth: int) -> Typed:
+        some = [one for one in branches if one != "null"]
+        null = len(some) < len(branches)
+        if not some:
+            return NullType(), True
+        if len(some) == 1:
+            return self.of(some[0], within, depth)[0], null
+        if wider := _WIDER.get(tuple(sorted(map(str, some)))):
+            return wider, null
+        words = [one if isinstance(one, str) else str(one.get("name", one["type"])) for one in some]
+        raise _refused(f"a union of {', '.join(words)[:_SHOWN]}", within)
 
 
-def _of_union(branches: Sequence[Schema], names: Mapping[str, Schema], within: Records) -> Typed:
-    some = [one for one in branches if one != "null"]
-    null = len(some) < len(branches)
-    if not some:
-        return NullType(), True
-    if len(some) == 1:
-        return to_spark(some[0], names, within=within)[0], null
-    if wider := _WIDER.get(tuple(sorted(map(str, some)))):
-        return wider, null
-    words = [one if isinstance(one, str) else str(one.get("name", one["type"])) for one in some]
-    raise _refused(f"a union of {', '.join(words)}", within)
+def _decimal(precision: int, scale: int, within: Records) -> DecimalType:
+    if not 0 <= scale <= precision <= _MOST_DIGITS:
+        raise _refused(f"a decimal of {precision} digits, {scale} after the point", within)
+    return DecimalType(precision, scale)
 
 
 def _refused(what: str, within: Records) -> UsageError:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from io import BytesIO
@@ -12,11 +14,19 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructType
 
+from winnow.budget import Budget
 from winnow.errors import UsageError, WinnowError
 from winnow.extras import AVRO, how_to_install
-from winnow.reading.avro_types import Schema, load_schema, to_spark
+from winnow.reading.avro_bounds import (
+    MORE_VALUES,
+    DatumBounds,
+    Schema,
+    TooMuchError,
+    refused_schema,
+)
+from winnow.reading.avro_types import load_schema, to_spark
 from winnow.reading.formats import Avro
-from winnow.reading.registry import fetch_schema
+from winnow.reading.registry import Registry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +38,9 @@ _MOST_IDS = 10_000
 _ONLY = -1
 """In place of an id, where data is not framed."""
 _NAME = "WinnowDatum"
+_MOST_TEXT = 64 * 2**20
+_PART_BYTES = 256 * 2**10
+_SHOWN = 200
 
 Writers = tuple[tuple[int, str], ...]
 """Ids and JSON of schemas, each a list whose last one is wanted. `_ONLY`: data is not framed."""
@@ -69,8 +82,8 @@ def _schemas(frame: DataFrame, column: str, avro: Avro) -> tuple[Writers, str]:
             for number, text in avro.schemas.items()
         }
     else:
-        url = avro.registry or ""
-        writers = {number: fetch_schema(url, number) for number in _ids(frame, column)}
+        registry = Registry(avro.registry or "")
+        writers = {number: registry.schema(number) for number in _ids(frame, column)}
     if reader is None and not writers:
         raise UsageError(
             f"no record has a schema of Avro in its {column}",
@@ -79,8 +92,18 @@ def _schemas(frame: DataFrame, column: str, avro: Avro) -> tuple[Writers, str]:
             hint="Avro(schema=FILE) reads data without ids.",
         )
     wanted = writers[max(writers)] if reader is None else reader
-    told = tuple((number, json.dumps(each)) for number, each in writers.items())
-    return told, json.dumps(wanted)
+    room = Budget(
+        _MOST_TEXT,
+        "characters",
+        f"the schemas of the {column}s are too large",
+        hint="Read fewer records at once, with start and end.",
+        error=UsageError,
+    )
+    texts = []
+    for number, each in writers.items():
+        texts.append((number, json.dumps(each)))
+        room.take(len(texts[-1][1]))
+    return tuple(texts), json.dumps(wanted)
 
 
 def _ids(frame: DataFrame, column: str) -> list[int]:
@@ -100,24 +123,14 @@ def _ids(frame: DataFrame, column: str) -> list[int]:
 
 def _parsed(schemas: Sequence[Schema]) -> tuple[Any, Schema]:
     """Return (type in Spark, fastavro's schema of a record with one field) of the last schema."""
-    from fastavro.schema import SchemaParseException, UnknownType, parse_schema  # noqa: PLC0415 - an extra
-
-    try:
+    with _schema_errors():
         record, names = _record_of(schemas)
-        named = dict(names)
-        kind, _ = to_spark(parse_schema(schemas[-1], named_schemas=named), named)
-    except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as error:
-        raise UsageError(
-            "not an Avro schema",
-            expected="a schema that Avro's specification allows",
-            found=f"{type(error).__name__}: {error}",
-        ) from error
-    return kind, record
+        return to_spark(record["fields"][0]["type"], names)[0], record
 
 
 def _record_of(schemas: Sequence[Schema]) -> tuple[Schema, Mapping[str, Schema]]:
-    """Return fastavro's schema of a record with one field of the last schema, and the named schemas
-    of the others. A writer may use types that Spark lacks, if the reader does not.
+    """Return fastavro's schema of a record with one field of the last schema, and all named
+    schemas. A writer may use types that Spark lacks, if the reader does not.
     """
     from fastavro.schema import parse_schema  # noqa: PLC0415 - an extra
 
@@ -126,7 +139,21 @@ def _record_of(schemas: Sequence[Schema]) -> tuple[Schema, Mapping[str, Schema]]
         parse_schema(schema, named_schemas=names)
     field = {"name": "datum", "type": schemas[-1]}
     record = {"type": "record", "name": _NAME, "fields": [field]}
-    return parse_schema(record, named_schemas=dict(names)), names
+    return parse_schema(record, named_schemas=names), names
+
+
+@contextmanager
+def _schema_errors() -> Iterator[None]:
+    """Raise UsageError for whatever a malformed schema leads to."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        raise refused_schema(
+            "a schema that Avro's specification allows",
+            f"{type(error).__name__}: {str(error)[:_SHOWN]}",
+        ) from error
 
 
 def _decoder(writers: Writers, wanted: str, found: StructType) -> Callable[[pa.Array], pa.Array]:
@@ -136,14 +163,29 @@ def _decoder(writers: Writers, wanted: str, found: StructType) -> Callable[[pa.A
     kind = to_arrow_type(found, timezone="UTC")
 
     def decode(column: pa.Array) -> pa.Array:
-        read = _reader(writers, wanted)
-        told = [(None, None) if data is None else read(data) for data in column.to_pylist()]
-        problems = [problem for _, problem in told]
-        values = _array([value for value, _ in told], problems, kind.field("datum").type)
-        return pa.StructArray.from_arrays([values, pa.array(problems, pa.string())], fields=[*kind])
+        read, parts = datum_reader(writers, wanted), []
+        for part in _parts(column):
+            told = [(None, None) if data is None else read(data) for data in part.to_pylist()]
+            problems = [problem for _, problem in told]
+            values = _array([value for value, _ in told], problems, kind.field("datum").type)
+            columns = [values, pa.array(problems, pa.string())]
+            parts.append(pa.StructArray.from_arrays(columns, fields=[*kind]))
+        return pa.concat_arrays(parts)
 
     decode.__annotations__ = {"column": pa.Array, "return": pa.Array}  # what Spark goes by
     return decode
+
+
+def _parts(column: pa.Array) -> Iterator[pa.Array]:
+    """Yield a column in parts: of as many data as may be in memory as Python's values."""
+    begin, left = 0, _PART_BYTES
+    for number, data in enumerate(column):
+        size = MORE_VALUES + (len(data.as_buffer()) if data.is_valid else 0)
+        if size > left and number > begin:
+            yield column.slice(begin, number - begin)
+            begin, left = number, _PART_BYTES
+        left -= size
+    yield column.slice(begin)
 
 
 def _array(values: list[Any], problems: list[str | None], kind: pa.DataType) -> pa.Array:
@@ -161,8 +203,30 @@ def _array(values: list[Any], problems: list[str | None], kind: pa.DataType) -> 
         return pa.array(values, kind)
 
 
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    schema: Schema
+    bounds: DatumBounds
+
+
+def _writer(text: str) -> _Writer | str:
+    """Return a writer's schema, or why no data can be read with it."""
+    try:
+        with _schema_errors():
+            record, names = _record_of(json.loads(text))
+            return _Writer(record, DatumBounds(record, names))
+    except UsageError as error:
+        return f"can't be used: {error.what}"
+
+
+def _why_not_read(error: Exception) -> str:
+    if isinstance(error, TooMuchError):
+        return f"it can't be read: {error}"
+    return f"it is not a datum of its schema: {type(error).__name__}"
+
+
 @lru_cache(16)
-def _reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, str | None]]:
+def datum_reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, str | None]]:
     """Return a function that decodes one datum, or says why it can't be decoded."""
     try:
         from fastavro import schemaless_reader  # noqa: PLC0415 - an extra, for workers only
@@ -175,7 +239,7 @@ def _reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, str |
         ) from error
 
     _, reader = _parsed(json.loads(wanted))
-    schemas = {number: _record_of(json.loads(text))[0] for number, text in writers}
+    schemas = {number: _writer(text) for number, text in writers}
     framed = _ONLY not in schemas
     begin = _HEAD if framed else 0
 
@@ -185,15 +249,17 @@ def _reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, str |
             if len(data) < _HEAD or data[0] != 0:
                 return None, "it does not begin with a zero byte and the id of a schema"
             number = int.from_bytes(data[1:_HEAD], "big")
-            if number not in schemas:
-                return None, f"the schema with id {number} is unknown"
+        writer = schemas.get(number, "is unknown")
+        if isinstance(writer, str):
+            return None, f"the schema with id {number} {writer}"
         source = BytesIO(data)
         source.seek(begin)
         try:
-            record: Any = schemaless_reader(source, schemas[number], reader)
+            writer.bounds.check(data, begin)
+            record: Any = schemaless_reader(source, writer.schema, reader)
             datum = record["datum"]
         except Exception as error:  # noqa: BLE001 - fastavro raises whatever the bytes lead to
-            return None, f"it is not a datum of its schema: {type(error).__name__}"
+            return None, _why_not_read(error)
         if source.tell() != len(data):
             return None, f"{len(data) - source.tell()} bytes follow the datum"
         return datum, None
