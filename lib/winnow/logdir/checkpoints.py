@@ -10,7 +10,7 @@ topicB 7 99
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -23,6 +23,9 @@ from winnow.storage.contract import Storage, read_if_there
 _NUMBER = re.compile(r"\+?0*([0-9]{1,19})")
 """No more digits than a long has: Python refuses to parse thousands of digits."""
 _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9]{1,24}")
+MOST_ENTRIES = 500_000
+"""An offset checkpoint has an entry for each partition of a log directory."""
+_MOST_WORDS = 100
 _HINT = "A broker would take the whole log directory offline; restore or remove the file."
 
 
@@ -183,37 +186,48 @@ def write_leader_epochs(
     write_checkpoint(storage, path, lines, attributes_of=attributes_of or path)
 
 
-def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[str, list[str]]]:
-    """Return the place of each entry, for errors, and its words."""
+def _read_lines(storage: Storage, path: str, *, fields: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place of each entry, for errors, and its words. One line is in memory at a time,
+    besides the file.
+    """
     data = read_if_there(storage, path)
-    if data is None:
-        return []
+    if not data:
+        return
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise CorruptLogError(
             "a checkpoint is not text", found=str(error), where=path, hint=_HINT
         ) from None
-    if not text:
-        return []
-    lines = [
-        (f"{path}, line {number}", line)
-        for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1)
-    ]
-    version_at, version = lines[0]
+    del data
+    count_of_lines = text.count("\n") + (not text.endswith("\n"))
+    lines = _lines(text)
+    version = next(lines)
     if version.strip() != "0":
-        raise _malformed(version_at, "version 0", _shown(version))
-    if len(lines) == 1:
-        raise _malformed(f"{path}, line 2", "the number of entries", "the end of the file")
-    count_at, count = lines[1]
-    wanted = _number(count.strip(), MAX_INT, "the number of entries", count_at)
-    if len(lines) - 2 != wanted:
-        raise _malformed(count_at, f"{wanted} entries", f"{len(lines) - 2}")
-    entries = [(where, line.split()) for where, line in lines[2:]]
-    for where, words in entries:
+        raise _malformed(f"{path}, line 1", "version 0", _shown(version))
+    count_at = f"{path}, line 2"
+    if count_of_lines == 1:
+        raise _malformed(count_at, "the number of entries", "the end of the file")
+    wanted = _number(next(lines).strip(), MAX_INT, "the number of entries", count_at)
+    if count_of_lines - 2 != wanted:
+        raise _malformed(count_at, f"{wanted} entries", f"{count_of_lines - 2}")
+    if wanted > MOST_ENTRIES:
+        raise _malformed(count_at, f"at most {MOST_ENTRIES} entries", f"{wanted}")
+    for number, line in enumerate(lines, start=3):
+        words, where = line.split(maxsplit=_MOST_WORDS), f"{path}, line {number}"
         if len(words) != fields:
             raise _malformed(where, f"{fields} words", f"{len(words)}")
-    return entries
+        yield where, words
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text that is not empty. Only a line feed ends one."""
+    begin = 0
+    while begin < len(text):
+        end = text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        yield text[begin:end]
+        begin = end + 1
 
 
 def _number(text: str, limit: int, what: str, where: str) -> int:

@@ -12,7 +12,7 @@ from itertools import chain
 
 from pyspark import SparkContext
 
-from winnow.errors import FAILS_ONE_PARTITION, UsageError, failure_of
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import (
     LOG,
@@ -315,8 +315,11 @@ def _log_dir_start(
 
 def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[str]:
     for name in OFFSET_CHECKPOINTS:
-        data = read_if_there(storage, f"{path}/{name}")
-        problem = None if data is None else checkpoint_problem(data, words=_OFFSET_WORDS)
+        try:
+            data = read_if_there(storage, f"{path}/{name}")
+            problem = None if data is None else checkpoint_problem(data, words=_OFFSET_WORDS)
+        except CorruptLogError as error:
+            problem = error.what
         if problem is not None:
             yield f"{path}/{name} can't be read: {problem}"
 

@@ -29,7 +29,6 @@ from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-_MAX_STATE_BYTES = 1 << 20
 _UNKNOWN_TOPICS = KnownTopics(replicas=None)
 
 
@@ -142,12 +141,12 @@ def is_only_voter(storage: Storage, directory: str, node_id: int | None) -> bool
     """Return whether this node is the only voter of its quorum, by the `quorum-state` of its
     metadata log. None: that file does not say (a quorum that can change, KIP-853).
     """
-    data = read_if_there(storage, f"{directory}/{QUORUM_STATE}")
-    if data is None or len(data) > _MAX_STATE_BYTES:
-        return None
     try:
+        data = read_if_there(storage, f"{directory}/{QUORUM_STATE}")
+        if data is None:
+            return None
         state = json.loads(data)
         voters = {int(voter["voterId"]) for voter in state["currentVoters"]}
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (CorruptLogError, OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return voters == {node_id} if voters and node_id is not None else None

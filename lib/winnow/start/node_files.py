@@ -32,7 +32,10 @@ def quorum_state_problem(storage: Storage, directory: str) -> str | None:
     """Return why the node can't read its `quorum-state`, or None. Without the file it votes anew.
     A node reads the first line.
     """
-    data = read_if_there(storage, f"{directory}/{QUORUM_STATE}")
+    try:
+        data = read_if_there(storage, f"{directory}/{QUORUM_STATE}")
+    except FAILS_ONE_PARTITION as error:
+        return f"{QUORUM_STATE} can't be read: {failure_of(error)}"
     if data is None:
         return None
     try:

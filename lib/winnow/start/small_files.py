@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from winnow.logdir.checkpoints import MOST_ENTRIES
 from winnow.logdir.names import MAX_INT, MAX_LONG, PARTITION_METADATA
 from winnow.start.values import Fate
 
@@ -33,26 +35,37 @@ def checkpoint_problem(data: bytes, *, words: int) -> str | None:
     `words`: the number of words in a line: 3 in an offset checkpoint, 2 in a leader epoch
     checkpoint. All words but a topic's name are numbers, of which the last is a long.
     """
-    return next(_checkpoint_problems(data.splitlines(), words), None)
+    return next(_checkpoint_problems(data, words), None)
 
 
-def _checkpoint_problems(lines: list[bytes], words: int) -> Iterator[str]:
+def _checkpoint_problems(data: bytes, words: int) -> Iterator[str]:
     """Yield problems in the order in which a broker meets them. The first ends the reading."""
-    if lines and not (_is_number(lines[0], MAX_INT) and int(lines[0]) == 0):
+    lines = _lines(data)
+    version, announced = next(lines, None), next(lines, None)
+    if version is not None and not (_is_number(version, MAX_INT) and int(version) == 0):
         yield "its first line is not version 0"
-    if len(lines) < 2:
+    if announced is None:
         return
-    if not _is_number(lines[1], MAX_INT):
+    if not _is_number(announced, MAX_INT):
         yield "its second line is not a number of entries"
-    entries = lines[2:]
-    for number, line in enumerate(entries, start=3):
-        found = line.split()
+    if int(announced) > MOST_ENTRIES:
+        yield f"it announces {int(announced)} entries, and Winnow reads up to {MOST_ENTRIES}"
+    number = 2
+    for number, line in enumerate(lines, start=3):
+        found = line.split(maxsplit=words)
         numbers = found[1:] if words == 3 else found
         limits = [*[MAX_INT] * (len(numbers) - 1), MAX_LONG]
         if len(found) != words or not all(map(_is_number, numbers, limits)):
             yield f"its line {number} is malformed"
-    if len(entries) != int(lines[1]):
-        yield f"it announces {int(lines[1])} entries and has {len(entries)}"
+    if number - 2 != int(announced):
+        yield f"it announces {int(announced)} entries and has {number - 2}"
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """Yield the lines as Java's readLine does: one is in memory at a time."""
+    with io.TextIOWrapper(io.BytesIO(data), "latin-1", newline=None) as lines:
+        for line in lines:
+            yield line.removesuffix("\n").encode("latin-1")
 
 
 def _is_number(word: bytes, limit: int) -> bool:

@@ -1,7 +1,8 @@
 """Maximum sizes of files that are read whole, by kind.
 
 All of them are far above what a broker writes. A sparse file of 60 GB takes no room on the disk,
-but all memory of the process that reads it.
+but all memory of the process that reads it. A line or an entry becomes an object of up to 100 times
+its size. So the smallest kinds of files have the lowest limits.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ _MIB = 2**20
 _LIMITS = (
     (".timeindex", 512 * _MIB),  # a log of 2 GiB made of the smallest batches has 403 MiB
     (".index", 512 * _MIB),  # likewise: 269 MiB
-    (".txnindex", 512 * _MIB),
-    (".snapshot", 256 * _MIB),  # 7 million producers
+    (".txnindex", 64 * _MIB),  # 2 million aborted transactions in one segment
+    (".snapshot", 64 * _MIB),  # 1.4 million producers
     (LOG_SUFFIX, 2**31 - 1),  # Kafka's positions in a segment are 31-bit numbers
     (".checkpoint", 2**31 - 1),  # a snapshot of the cluster's metadata
-    ("leader-epoch-checkpoint", 16 * _MIB),
+    ("leader-epoch-checkpoint", 2 * _MIB),  # more than 100,000 elections
     ("-offset-checkpoint", 64 * _MIB),  # more than 200,000 partitions with the longest names
-    ("meta.properties", 1 * _MIB),
-    ("partition.metadata", 1 * _MIB),
+    ("quorum-state", 1 * _MIB),
+    ("meta.properties", 8 * 2**10),  # the time to parse it grows with the square of its size
+    ("partition.metadata", 8 * 2**10),
     ("round.json", 256 * _MIB),  # a journal; some hundred bytes for each segment
     (".json", 64 * _MIB),
 )
