@@ -97,7 +97,7 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
         if filtered is not None:
             _check_same(*filtered)
             _check_sound(filtered[0])
-        if (rows["magic"] == MAX_MAGIC).all():
+        if len(rows) and (rows["magic"] == MAX_MAGIC).all():
             _check_in_cache(buf, blocks, kept, which, settings, refused=filtered is None)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
+import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import obstore
 from obstore.exceptions import NotFoundError
@@ -19,6 +22,7 @@ from winnow.storage.file_tree import PIECE_BYTES
 from winnow.storage.io_counters import count_io
 from winnow.storage.s3.client import (
     ObjectChangedError,
+    S3RequestError,
     connect,
     errors,
     modified_ns,
@@ -27,8 +31,12 @@ from winnow.storage.s3.client import (
 )
 from winnow.storage.s3.memory import Stored
 
+_T = TypeVar("_T")
 _IN_PARTS_FROM = 2 * PIECE_BYTES
 _DELETED_AT_ONCE = 1000
+_LISTING_SECONDS = 120
+_MOST_LISTED = 2_000_000
+_TAG = re.compile(r"[ -~]{0,1000}")
 AT_ONCE = 16
 """Concurrent requests of this process to a bucket. A request in several parts counts once."""
 _LEASED: Any = {
@@ -60,15 +68,23 @@ class S3Bucket:
     def list_top(self, prefix: str) -> tuple[list[Stored], list[str]]:
         """Return the objects directly below a prefix, and the names of the prefixes there."""
         with self._request(prefix):
-            found = obstore.list_with_delimiter(self._store, prefix or None)
-        objects = [_stored(meta) for meta in found["objects"] if meta["path"] != prefix]
+            found = _in_time(lambda: obstore.list_with_delimiter_async(self._store, prefix or None))
+        objects = [self._stored(meta) for meta in found["objects"] if meta["path"] != prefix]
         return objects, [str(path).rpartition("/")[2] for path in found["common_prefixes"]]
 
     def below(self, prefix: str) -> Iterator[Stored]:
         """Yield all objects below a prefix, asking for a thousand at a time."""
+        left = _MOST_LISTED
         with self._request(prefix):
             for found in obstore.list(self._store, prefix or None, chunk_size=1000):
-                yield from (_stored(meta) for meta in found if meta["path"] != prefix)
+                left -= len(found)
+                if left < 0:
+                    raise S3RequestError(
+                        errno.EREMOTEIO,
+                        f"S3 lists more than {_MOST_LISTED:,} objects",
+                        self.url(prefix),
+                    )
+                yield from (self._stored(meta) for meta in found if meta["path"] != prefix)
 
     def list_right_in(self, prefixes: Iterable[str]) -> dict[str, Stored]:
         """Return the objects directly below each of the prefixes, by key."""
@@ -79,12 +95,12 @@ class S3Bucket:
         """Return an object, and the time in its metadata or else of its upload."""
         with self._request(key):
             answer = obstore.get(self._store, key, options={"head": True})
-        stored = _stored(answer.meta)
+        stored = self._stored(answer.meta)
         return stored, mtime_of(answer.attributes, stored.modified_ns)
 
     def get(self, key: str) -> tuple[bytes, Stored]:
         data, answer = self._get(key, {})
-        return data, _stored(answer.meta)
+        return data, self._stored(answer.meta)
 
     def _get(self, key: str, options: Any) -> tuple[bytes, Any]:  # noqa: ANN401 - obstore's own types
         with self._request(key):
@@ -208,7 +224,11 @@ class S3Bucket:
             answer = obstore.put(self._store, key, content, **how)
         if isinstance(content, bytes):
             count_io(written=len(content), files=1)
-        return _tag(answer)
+        return _tag(answer, self.url(key))
+
+    def _stored(self, meta: Any) -> Stored:  # noqa: ANN401 - obstore's ObjectMeta is a mapping
+        key = meta["path"]
+        return Stored(key, meta["size"], _tag(meta, self.url(key)), modified_ns(meta))
 
     def each(self, request: Any, items: list[Any]) -> list[Any]:  # noqa: ANN401 - any request
         """Return the answers for all items, in their order, from several threads."""
@@ -238,9 +258,23 @@ class S3NewFile(NewFile):
         self._file.close()
 
 
-def _stored(meta: Any) -> Stored:  # noqa: ANN401 - obstore's ObjectMeta is a mapping
-    return Stored(meta["path"], meta["size"], _tag(meta), modified_ns(meta))
+def _in_time(request: Callable[[], Awaitable[_T]]) -> _T:
+    """Return the answer to a request. TimeoutError after _LISTING_SECONDS: an endpoint may name the
+    next page of a listing without end. In a thread: that of a notebook has its own event loop.
+    """
+
+    async def answer() -> _T:
+        return await asyncio.wait_for(request(), _LISTING_SECONDS)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, answer()).result()
 
 
-def _tag(meta: Any) -> str:  # noqa: ANN401
-    return str(meta["e_tag"] or "")
+def _tag(meta: Any, where: str) -> str:  # noqa: ANN401
+    """Return the tag. It is sent back in a header, where a line break would end the process."""
+    tag = str(meta["e_tag"] or "")
+    if not _TAG.fullmatch(tag):
+        raise S3RequestError(
+            errno.EREMOTEIO, "S3 answers an ETag that is not 1,000 visible characters", where
+        )
+    return tag

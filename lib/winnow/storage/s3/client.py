@@ -25,6 +25,7 @@ from winnow.errors import UsageError
 MTIME = "mtime"
 """Metadata of an object: seconds since the epoch with nine decimals, in rclone's format."""
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
+_SHOWN = 200
 _NO_BUCKET = "NoSuchBucket"
 _STATUS = re.compile(
     r"status (?:code: )?[1-5][0-9]{2}[A-Za-z ]{0,40}|[Cc]onnection refused|dns error|timed out"
@@ -89,6 +90,19 @@ def errors(where: str) -> Iterator[None]:
         if isinstance(error, FileExistsError | FileNotFoundError):
             raise type(error)(where) from None
         raise S3RequestError(errno.EREMOTEIO, _what_failed(error), where) from None
+    except BaseException as error:
+        if not _is_panic(error):
+            raise
+        raise S3RequestError(
+            errno.EREMOTEIO, f"the client failed on what S3 answered: {str(error)[:_SHOWN]}", where
+        ) from None
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Return whether the client's code in Rust has given up. That is no Exception, and its class
+    has no module to import it from.
+    """
+    return type(error).__name__ == "PanicException"
 
 
 def _what_failed(error: Exception) -> str:
@@ -96,7 +110,7 @@ def _what_failed(error: Exception) -> str:
     if any(server in text for server in _ROLE_SERVERS):
         return "there are no credentials for S3, neither in the environment nor by a role"
     found = _CODE.search(text) or _STATUS.search(text)
-    if found is None and "TimedOut" in text:
+    if found is None and ("TimedOut" in text or isinstance(error, TimeoutError)):
         return "S3 does not answer in time"
     return f"S3 answers {type(error).__name__ if found is None else found[found.re.groups]}"
 
