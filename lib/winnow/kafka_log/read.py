@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from winnow.errors import CorruptLogError, WinnowError
+from winnow import batch_memory
+from winnow.errors import BatchMemoryError, CorruptLogError, WinnowError
 from winnow.kafka_log.options import Mode, Options
 from winnow.kafka_log.ranges import Range, Task, Unreadable
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
@@ -20,11 +22,13 @@ from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.wire.batch import CONTROL, MAX_MAGIC
 from winnow.wire.buffers import RecordBlocks, Rows
-from winnow.wire.columns import record_places
+from winnow.wire.columns import RecordPlaces, record_places
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import crc_error
 from winnow.wire.walk import first_bad_crc
 
+_MOST_ROWS, _MOST_HEADERS = 1 << 16, 1 << 18
+"""Of a record batch; a single record may have more headers."""
 _ENOUGH = 2 << 20
 """How many decompressed bytes are processed at once, besides those of one batch."""
 
@@ -128,11 +132,11 @@ class _RangeReader:
 
     def _decoded(self, piece: Piece, rows: Rows) -> Iterator[pa.RecordBatch]:
         try:
+            _check_counts(rows)
             for blocks in inflate_parts(piece.data, rows, enough=_ENOUGH):
                 found = self._records(piece, blocks)
                 rows = rows[len(blocks.rows) :]
-                if found is not None:
-                    yield found
+                yield from found
                 del found, blocks  # free them before the next part is read
         except CorruptLogError as error:
             if len(rows) == 1:
@@ -142,20 +146,62 @@ class _RangeReader:
             yield from self._decoded(piece, rows[:half])
             yield from self._decoded(piece, rows[half:])
 
-    def _records(self, piece: Piece, blocks: RecordBlocks) -> pa.RecordBatch | None:
+    def _records(self, piece: Piece, blocks: RecordBlocks) -> Iterator[pa.RecordBatch]:
+        """Parse all records, then return an iterator over record batches of some of them: a column
+        takes up to a hundred times the bytes of a small record.
+        """
         wanted, times = self._range, self._options.times
         places = record_places(blocks, self._parts)
+        headers = int(places.headers.size.max(initial=0))
+        if headers > _most_items():
+            raise BatchMemoryError(
+                "a record has too many headers for the memory",
+                expected=f"at most {_most_items()}",
+                found=str(headers),
+                hint=batch_memory.hint(),
+            )
         kept = (places.offset >= wanted.first) & (places.offset < wanted.end)
         kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
-        if not kept.all():
-            places = places.take(np.flatnonzero(kept))
-        if not len(places.offset):
-            return None
-        records = Records(wanted.topic_partition, self._segment, piece.start, blocks, places)
-        return record_batch(records, self._schema)
+        chosen = None if kept.all() else np.flatnonzero(kept)
+        del kept
+        for_columns = partial(Records, wanted.topic_partition, self._segment, piece.start, blocks)
+        return (record_batch(for_columns(some), self._schema) for some in _cut(places, chosen))
 
     def _batch_problem(
         self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool
     ) -> Iterator[pa.RecordBatch]:
         error, at = error.inside(self._range.path, piece.start), piece.start + int(row["position"])
         yield from self._problem(error, position=at, crc_ok=crc_ok, row=row)
+
+
+def _most_items() -> int:
+    """Return how many records a batch, and headers a record, may have. Each takes about 64 bytes
+    before it is in a column.
+    """
+    return batch_memory.batch_budget() // 16
+
+
+def _check_counts(rows: Rows) -> None:
+    """Raise BatchMemoryError for a batch of too many records: its header counts those of v2."""
+    largest = int(rows["record_count"].max(initial=0))
+    if largest > _most_items():
+        raise BatchMemoryError(
+            "a batch has too many records for the memory",
+            expected=f"at most {_most_items()}",
+            found=str(largest),
+            hint=batch_memory.hint(),
+        )
+
+
+def _cut(places: RecordPlaces, chosen: NDArray[np.int64] | None) -> Iterator[RecordPlaces]:
+    """Yield the places of the chosen records, all for None, in parts of bounded size."""
+    count = len(places.offset) if chosen is None else len(chosen)
+    begin = 0
+    while begin < count:
+        end = min(count, begin + _MOST_ROWS)
+        some = np.arange(begin, end) if chosen is None else chosen[begin:end]
+        if len(places.headers.size):
+            headers = np.cumsum(places.headers.size[some], dtype=np.int64)
+            some = some[: max(1, int(np.searchsorted(headers, _MOST_HEADERS, "right")))]
+        yield places.take(some)
+        begin += len(some)

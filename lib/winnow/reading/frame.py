@@ -158,14 +158,33 @@ def _finished(frame: DataFrame, mode: Mode) -> DataFrame:
 
 
 def _last_of_each_name() -> Column:
-    """Return the headers without those that another one with the same name follows."""
-    headers = f.col("headers")
+    """Return the headers without those that another one with the same name follows, in order.
 
-    def is_last(header: Column, index: Column) -> Column:
-        following = f.slice(headers, index + 2, f.size(headers))
-        return ~f.exists(following, lambda other: other["key"] == header["key"])
-
-    return f.filter(headers, is_last)
+    They are sorted by name: to look for each of a hundred thousand among the others takes hours.
+    """
+    numbered = f.transform(
+        "headers",
+        lambda header, at: f.struct(
+            header["key"].alias("key"), at.alias("at"), header.alias("own")
+        ),
+    )
+    by_name = f.array_sort(numbered)
+    following = f.slice(by_name, 2, f.greatest(f.size(by_name) - 1, f.lit(0)))
+    pairs = f.zip_with(
+        by_name,
+        following,
+        lambda one, later: f.struct(one.alias("one"), later["key"].alias("later")),
+    )
+    last = f.filter(
+        pairs, lambda pair: pair["later"].isNull() | (pair["later"] != pair["one"]["key"])
+    )
+    in_order = f.array_sort(
+        f.transform(
+            last,
+            lambda pair: f.struct(pair["one"]["at"].alias("at"), pair["one"]["own"].alias("own")),
+        )
+    )
+    return f.transform(in_order, lambda one: one["own"])
 
 
 def _names(found: Any, option: str) -> tuple[str, ...]:  # noqa: ANN401 - checked here
