@@ -6,6 +6,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+REBUILT = (
+    "a broker that starts rebuilds all indexes of the segment. It cuts the log at the first "
+    "damaged batch: run `verify` first."
+)
+"""What follows where a segment has no `.index`. A missing `.txnindex` alone is not rebuilt."""
+REBUILD = f"Delete the .index of the segment: {REBUILT}"
 COPY = "If another replica has it, copy the partition from there."
 """Where nothing is known of the partition's replicas."""
 _KEEP = "keep its directory"

@@ -13,7 +13,7 @@ from winnow.wire.batch import CODEC_MASK, LOG_APPEND_TIME, MAX_OFFSET_SPAN, NO_T
 from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 from winnow.wire.plain import Record
-from winnow.wire.walk import MAX_BASE_OFFSET
+from winnow.wire.walk import MAX_OFFSET
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +72,7 @@ def _unwrapped(wrapper: _Entry, data: Bytes) -> list[Record]:
     if any(a >= b for a, b in pairwise(offsets)) or entries[0].offset < 0:
         raise _wrong("offsets that ascend", offsets[0])
     last = max(offsets[-1], wrapper.offset)
-    if offsets[-1] > MAX_BASE_OFFSET or last - offsets[0] > MAX_OFFSET_SPAN:
+    if offsets[-1] > MAX_OFFSET or last - offsets[0] > MAX_OFFSET_SPAN:
         raise _wrong("offsets that lie together", last)
     # A record of v0 has no timestamp, whatever its wrapper says.
     return [

@@ -35,7 +35,7 @@ from winnow.wire.walk import (
     _V0_BITS,
     _V1_BITS,
     FRAME_TO_MAGIC,
-    MAX_BASE_OFFSET,
+    MAX_OFFSET,
     WalkStatus,
     describe,
     first_bad_crc,
@@ -100,12 +100,13 @@ def _fault(data: Bytes, pos: int, least: int) -> WalkStatus | None:  # noqa: PLR
         return WalkStatus.BAD_MAGIC
     if FRAME_SIZE + length < (_SIZE_V0, _SIZE_V1, HEADER_V2_SIZE)[magic]:
         return WalkStatus.BAD_SIZE
+    delta = 0
     if magic == MAX_MAGIC:
         (delta,) = struct.unpack_from(">i", data.data, pos + LAST_OFFSET_DELTA_AT)
         (count,) = struct.unpack_from(">i", data.data, pos + RECORD_COUNT_AT)
         if delta < 0 or count < 0:
             return WalkStatus.BAD_COUNT
-    if not max(least, 0) <= offset <= MAX_BASE_OFFSET:
+    if not max(least, 0) <= offset <= offset + delta <= MAX_OFFSET:
         return WalkStatus.OUT_OF_ORDER
     return None
 

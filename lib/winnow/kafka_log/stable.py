@@ -23,7 +23,7 @@ from winnow.policy.transactions import ABORTED, DATA, sequence
 from winnow.survey.gather import decode_aborted, events_of
 from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
-from winnow.wire.walk import MAX_BASE_OFFSET
+from winnow.wire.walk import MAX_OFFSET
 
 
 def read_stable(segments: Segments) -> tuple[int | None, Array]:
@@ -87,7 +87,7 @@ def _indexed(segments: Segments) -> Iterator[Array]:
 
 def _readable_end(segments: Segments) -> int:
     last = len(segments.bases) - 1
-    pieces = _pieces(segments, last, MAX_BASE_OFFSET)
+    pieces = _pieces(segments, last, MAX_OFFSET)
     return max(
         (int(piece.rows["last_offset"][-1]) + 1 for piece in pieces), default=segments.bases[last]
     )

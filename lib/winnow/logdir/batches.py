@@ -22,10 +22,10 @@ from winnow.wire.batch import (
     HEADER_V2_SIZE,
     MAGIC_AT,
     MAX_MAGIC,
-    MAX_OFFSET_SPAN,
     NO_TIMESTAMP,
     RECORD_OVERHEAD_V0,
     RECORD_OVERHEAD_V1,
+    out_of_reach,
 )
 from winnow.wire.buffers import Bytes, Rows, as_bytes, copied
 from winnow.wire.plain import Record, read_records
@@ -197,7 +197,7 @@ def read_batches(
         storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes
     ):
         if isinstance(item, Stop):
-            error, end = item.error, least + MAX_OFFSET_SPAN + 1
+            error, end = item.error, out_of_reach(least)
             following = None
             if isinstance(error, TornLogError):
                 following = find_next(storage, path, item.position, size, least, end)

@@ -36,7 +36,7 @@ from winnow.storage.private import (
     read_private,
     write_unsynced,
 )
-from winnow.wire.batch import MAX_OFFSET_SPAN, NO_TIMESTAMP
+from winnow.wire.batch import NO_TIMESTAMP, out_of_reach
 
 _log = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ def _decoded(found: Value) -> EarlierListing:
         objects,
         timestamps,
         tuple((epoch.integer(), start.integer()) for epoch, start in epochs),
-        fields["end"].integer(least=bases[-1], most=bases[-1] + MAX_OFFSET_SPAN + 1),
+        fields["end"].integer(least=bases[-1], most=out_of_reach(bases[-1])),
     )
 
 

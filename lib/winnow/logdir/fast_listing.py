@@ -36,7 +36,7 @@ from winnow.storage.local import stamp_of
 from winnow.storage.places import Places
 from winnow.storage.small_files import read_small_files
 from winnow.storage.urls import is_remote
-from winnow.wire.batch import HEADER_V2_SIZE, MAX_OFFSET_SPAN
+from winnow.wire.batch import HEADER_V2_SIZE, out_of_reach
 from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.kernels.memory import load_be64, load_int32
 from winnow.wire.kernels.record import kernel
@@ -110,7 +110,7 @@ def _segments(
         as_bytes(entries),
         entries_at,
         np.array(bases),
-        np.array([*bases[1:], bases[-1] + MAX_OFFSET_SPAN + 1]),
+        np.array([*bases[1:], out_of_reach(bases[-1])]),
         np.array([status[log].st_size for log in logs]),
         timestamps,
     ):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+from winnow.advice import REBUILT
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import largest_timestamp
 from winnow.logdir.checkpoints import read_leader_epochs
@@ -42,9 +43,9 @@ from winnow.wire.batch import (
     HEADER_V2_SIZE,
     MAGIC_AT,
     MAX_MAGIC,
-    MAX_OFFSET_SPAN,
     MAX_TIMESTAMP_AT,
     NO_TIMESTAMP,
+    out_of_reach,
 )
 
 _READ_WHOLE = (INDEX, TIMEINDEX, LEADER_EPOCHS)
@@ -219,7 +220,7 @@ def _segment(
     problems: list[CorruptLogError],
 ) -> Segment:
     log = files[segment_file(base, LOG)]
-    end_offset = base + MAX_OFFSET_SPAN + 1 if following is None else following
+    end_offset = out_of_reach(base) if following is None else following
     last_timestamp = NO_TIMESTAMP
     for suffix in (INDEX, TIMEINDEX):
         name = segment_file(base, suffix)
@@ -230,8 +231,7 @@ def _segment(
                     "a segment lacks an index file",
                     expected=path,
                     found="no such file",
-                    hint="Start a broker on this directory once: it rebuilds a missing .index and "
-                    "the indexes that go with it.",
+                    hint=f"Without an .index, {REBUILT}",
                 )
             data = storage.read_bytes(path) if name in files else b""
             written = written_entries(data, _ENTRY_SIZES[suffix])

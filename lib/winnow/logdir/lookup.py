@@ -28,10 +28,10 @@ from winnow.logdir.indexes.index import (
 )
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.contract import Entry, Storage
-from winnow.wire.batch import CONTROL, MAX_OFFSET_SPAN
+from winnow.wire.batch import CONTROL, out_of_reach
 from winnow.wire.buffers import Array
 from winnow.wire.plain import Record
-from winnow.wire.walk import MAX_BASE_OFFSET
+from winnow.wire.walk import MAX_OFFSET
 
 _ANY = -(2**63)
 """No timestamp is below it."""
@@ -144,7 +144,7 @@ class Segments:
     def end_offset(self) -> int:
         """Return the offset after the last batch of the active segment, else its base (S8.3)."""
         last = len(self.bases) - 1
-        entry, _ = self.floor(last, MAX_BASE_OFFSET)
+        entry, _ = self.floor(last, MAX_OFFSET)
         pieces = self.pieces(last, entry)
         ends = (int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces)
         return max(ends, default=self.bases[last])
@@ -187,7 +187,7 @@ class Segments:
         notes: why it is not used, or why the last entry may not be the largest timestamp.
         """
         path, base, end = self.path(number, suffix), self.bases[number], self.following(number)
-        end = base + MAX_OFFSET_SPAN + 1 if end is None else end
+        end = out_of_reach(base) if end is None else end
         exists = segment_file(base, suffix) in self._files
         data, size = self.storage.read_bytes(path) if exists else b"", self.log(number).size
         try:

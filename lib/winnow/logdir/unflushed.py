@@ -19,9 +19,11 @@ from winnow.advice import COPY
 from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.batches import End, end_of
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.names import INDEX, LOG, segment_file
+from winnow.logdir.indexes.txnindex import lies_below
+from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.pickling import pickled_by_fields
 from winnow.state import Recovered, Segment
+from winnow.storage.places import Places
 from winnow.storage.segment_io import load, map_range, release
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
@@ -62,6 +64,8 @@ class SegmentRead:
     """The offset after the last valid batch; the base offset if there is none."""
     stopped: str | None
     """Why the rest is cut. None: the file ends with a whole batch."""
+    opened: str | None = None
+    """See `why_recovered_when_opened`."""
 
 
 def unflushed_from(bases: Sequence[int], recovery_point: int) -> int:
@@ -74,7 +78,25 @@ def unflushed_from(bases: Sequence[int], recovery_point: int) -> int:
     return max(0, below - 1)
 
 
-def read_segment(directory: str, segment: Segment, *, index_interval_bytes: int) -> SegmentRead:
+def why_recovered_when_opened(
+    base_offset: int, *, has_index: bool, txnindex: bytes, one_byte_versions: bool, where: str
+) -> str | None:
+    """Return why a broker recovers a segment when it opens it, before it recovers the segments from
+    the recovery point on; None if it does not. What it cuts then, no later segment goes with.
+
+    `txnindex`: the transaction index, which lies at `where`, empty if there is none. Raises
+    CorruptLogError for one that keeps a broker from starting.
+    """
+    if not has_index:
+        return "its offset index is missing"
+    if lies_below(txnindex, base_offset, one_byte=one_byte_versions, where=where):
+        return "its transaction index is invalid"
+    return None
+
+
+def read_segment(
+    directory: str, segment: Segment, *, index_interval_bytes: int, one_byte_versions: bool = True
+) -> SegmentRead:
     """Read the `.log` of a listed segment as a broker does that recovers it.
 
     Raises CorruptLogError where a broker would not simply cut the log: offsets that do not ascend
@@ -110,7 +132,15 @@ def read_segment(directory: str, segment: Segment, *, index_interval_bytes: int)
         rebuilt=(len(index), len(timeindex)),
         rebuilt_txnindex=None if has_transactions else b"",
     )
-    return SegmentRead(recovered, segment.log_bytes, end.next_offset, stopped)
+    txnindex = f"{directory}/{segment_file(base_offset, TXNINDEX)}"
+    opened = why_recovered_when_opened(
+        base_offset,
+        has_index=segment.index_bytes is not None,
+        txnindex=b"" if segment.txnindex_bytes is None else Places().read_bytes(txnindex),
+        one_byte_versions=one_byte_versions,
+        where=txnindex,
+    )
+    return SegmentRead(recovered, segment.log_bytes, end.next_offset, stopped, opened)
 
 
 def recovered_end(
@@ -121,11 +151,10 @@ def recovered_end(
     `reads`: of the segments it recovers, ascending, at least one. It reads none behind a cut.
     `unread`: later segments that were not read.
     Raises CorruptLogError if two segments overlap: a broker would serve records twice. Also for a
-    cut that later segments survive: that of a segment without an offset index. A broker cuts it
-    when it opens it, before the recovery, which then finds nothing to cut.
+    cut that later segments survive, because a broker makes it when it opens the segment.
     """
     cut = next((at for at, read in enumerate(reads) if read.stopped is not None), None)
-    if cut is not None and reads[cut].segment.index_bytes is None and (reads[cut + 1 :] or unread):
+    if cut is not None and reads[cut].opened is not None and (reads[cut + 1 :] or unread):
         raise _gap(reads[cut], directory)
     kept = reads if cut is None else reads[: cut + 1]
     for read, following in pairwise(kept):
@@ -149,10 +178,9 @@ def recovered_end(
 def _gap(read: SegmentRead, directory: str) -> CorruptLogError:
     segment = read.segment
     return CorruptLogError(
-        "a segment lacks its offset index and is damaged",
-        expected=f"{segment_file(segment.base_offset, INDEX)} beside it, or {read.log_bytes} valid "
-        "bytes",
-        found=f"{segment.log_bytes} valid bytes: {read.stopped}",
+        f"a segment is damaged, and {read.opened}",
+        expected=f"{read.log_bytes} valid bytes",
+        found=f"{segment.log_bytes}: {read.stopped}",
         where=f"{directory}/{segment_file(segment.base_offset, LOG)}",
         hint=f"A broker that starts cuts this segment at offset {read.next_offset} and keeps the "
         "later ones, with a gap. `recover` shows this cut, and `recover --truncate` makes it and "

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from winnow.advice import COPY
+from winnow.advice import COPY, REBUILD
 from winnow.errors import CorruptLogError
 from winnow.policy.producers import Transaction
 from winnow.policy.transactions import NOTHING_CARRIED, Carried, sequence
@@ -54,10 +54,7 @@ RUN = np.dtype(
 )
 
 _ABORT = int(ControlType.ABORT)
-_HINT = (
-    f"Aborted records would come back, or committed ones would be lost. {COPY} Or delete the "
-    ".index files of these segments and start a broker once, which rebuilds the indexes."
-)
+_HINT = f"Aborted records would come back, or committed ones would be lost. {COPY} {REBUILD}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from winnow.advice import COPY
-from winnow.errors import CorruptLogError, UnpredictedLoadError
-from winnow.logdir.indexes.txnindex import ENTRY
+from winnow.errors import UnpredictedLoadError
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
     LOG,
     SNAPSHOT,
-    TXNINDEX,
     base_offset_of,
     segment_file,
 )
@@ -49,30 +46,12 @@ class PartitionFiles:
     def read(self, name: str) -> bytes:
         return self._storage.read_bytes(self.path(name))
 
+    def read_if_there(self, name: str) -> bytes:
+        return self.read(name) if name in self.sizes else b""
+
     def snapshot(self, offset: int) -> bytes:
         written = self.snapshots.get(offset)
         return self.read(segment_file(offset, SNAPSHOT)) if written is None else written
-
-    def transactions_lie_below(self, base: int, *, one_byte: bool) -> bool:
-        """`TransactionIndex.sanityCheck`: whether an entry ends below its segment. Before it finds
-        that, a broker fails at an entry whose version is above 0. `one_byte`: see `Rules`.
-        """
-        name = segment_file(base, TXNINDEX)
-        data = self.read(name) if name in self.sizes else b""
-        for version, _, _, last_offset, _ in ENTRY.iter_unpack(
-            data[: len(data) - len(data) % ENTRY.size]
-        ):
-            if version >= 1 << 8 or (version and not one_byte):
-                raise CorruptLogError(
-                    "a transaction index of an unknown version",
-                    expected="version 0",
-                    found=str(version),
-                    where=self.path(name),
-                    hint=f"A broker fails here, too. {COPY}",
-                )
-            if last_offset < base:
-                return True
-        return False
 
     def differs(self, name: str, data: bytes) -> bool:
         return self.sizes.get(name) != len(data) or self.read(name) != data

@@ -34,7 +34,7 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.logdir.unflushed import unflushed_from
+from winnow.logdir.unflushed import unflushed_from, why_recovered_when_opened
 from winnow.policy.config import TopicConfig
 from winnow.start.epochs import LeaderEpochs, ascending
 from winnow.start.files import PartitionFiles
@@ -146,10 +146,15 @@ class _Loader:
                 )
             segment = _Segment(base, size, size, base)
             try:
-                if segment.name(INDEX) not in self._entries:
-                    self._recover(segment, "its offset index is missing")
-                elif self._files.transactions_lie_below(base, one_byte=self._log.one_byte_versions):
-                    self._recover(segment, "its transaction index is invalid")
+                why = why_recovered_when_opened(
+                    base,
+                    has_index=segment.name(INDEX) in self._entries,
+                    txnindex=self._files.read_if_there(segment.name(TXNINDEX)),
+                    one_byte_versions=self._log.one_byte_versions,
+                    where=self._files.path(segment.name(TXNINDEX)),
+                )
+                if why is not None:
+                    self._recover(segment, why)
             except OffsetOrderError:
                 raise CorruptLogError(
                     "the offsets of a segment go back, and its index is missing",

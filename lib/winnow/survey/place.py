@@ -24,6 +24,8 @@ class Place:
     """Set after an unclean shutdown if the log is to be read from there on (S8.2)."""
     index_interval_bytes: int = 4096
     """`index.interval.bytes`, from which the sizes of rebuilt indexes follow."""
+    one_byte_versions: bool = True
+    """See `Rules.one_byte_versions`."""
     goes_on: str | None = None
     """The run whose round is continued. Its directories in the partition directory are expected."""
 

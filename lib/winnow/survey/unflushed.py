@@ -52,7 +52,12 @@ def read_unflushed(
 
 def _read(work: tuple[Place, Segment]) -> SegmentRead:
     place, segment = work
-    return read_segment(place.directory, segment, index_interval_bytes=place.index_interval_bytes)
+    return read_segment(
+        place.directory,
+        segment,
+        index_interval_bytes=place.index_interval_bytes,
+        one_byte_versions=place.one_byte_versions,
+    )
 
 
 def _with_reads(

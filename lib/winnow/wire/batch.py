@@ -75,6 +75,11 @@ MAX_OFFSET_SPAN = 2**31 - 1
 """Maximum distance of an offset from its segment's base that an index entry can hold (S1.6)."""
 
 
+def out_of_reach(base_offset: int) -> int:
+    """Return the first offset that no index entry of a segment can hold, at most 2^63-1."""
+    return min(base_offset + MAX_OFFSET_SPAN + 1, 2**63 - 1)
+
+
 class Codec(IntEnum):
     """Bits 0-2 of the attributes (S2.2)."""
 

@@ -29,7 +29,6 @@ from winnow.wire.batch import (
     LOG_APPEND_TIME,
     MAGIC_AT,
     MAX_MAGIC,
-    MAX_OFFSET_SPAN,
     MAX_TIMESTAMP_AT,
     NO_PRODUCER,
     NO_TIMESTAMP,
@@ -63,8 +62,8 @@ class WalkStatus(IntEnum):
 
 
 FRAME_TO_MAGIC = MAGIC_AT + 1
-MAX_BASE_OFFSET = 2**63 - 2 - MAX_OFFSET_SPAN
-"""Largest base offset whose last offset still has a successor in 63 bits."""
+MAX_OFFSET = 2**63 - 2
+"""Largest offset of a record. The log then ends at 2^63-1. Kafka deletes a log that ends above."""
 
 # Other bits mean nothing there (S2.1). They must not be read as those of v2.
 _V0_BITS = CODEC_MASK
@@ -126,7 +125,7 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
             records = load_int32(buf, pos + RECORD_COUNT_AT)
             if delta < 0 or records < 0:
                 return count, pos, WalkStatus.BAD_COUNT
-            if offset < least or offset < 0 or offset > MAX_BASE_OFFSET:
+            if offset < least or offset < 0 or offset > MAX_OFFSET - delta:
                 return count, pos, WalkStatus.OUT_OF_ORDER
             row.last_offset = offset + delta
             row.base_timestamp = np.int64(load_be64(buf, pos + BASE_TIMESTAMP_AT))
@@ -141,7 +140,7 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
         else:
             if magic == 1 and size < _SIZE_V1:
                 return count, pos, WalkStatus.BAD_SIZE
-            if offset < least or offset < 0 or offset > MAX_BASE_OFFSET:
+            if offset < least or offset < 0 or offset > MAX_OFFSET:
                 return count, pos, WalkStatus.OUT_OF_ORDER
             timestamp = np.int64(NO_TIMESTAMP)
             if magic == 1:
@@ -197,10 +196,7 @@ def describe(
                 )
             ),
         ),
-        WalkStatus.OUT_OF_ORDER: (
-            f"{_offsets(data, position, least_offset)}, with room for its records",
-            _field(data, position, 8, "offset"),
-        ),
+        WalkStatus.OUT_OF_ORDER: _out_of_order(data, position, least_offset),
     }[status]
     if status is WalkStatus.TORN and left >= FRAME_SIZE:
         expected += f" of {FRAME_SIZE + FRAME.unpack_from(data.data, position)[1]} bytes"
@@ -213,12 +209,15 @@ def describe(
     )
 
 
-def _offsets(data: Bytes, position: int, least_offset: int) -> str:
-    """Return which offsets are expected: the limit that is broken."""
-    found = int.from_bytes(data[position : position + 8].tobytes(), signed=True)
-    if found > MAX_BASE_OFFSET:
-        return f"an offset of {MAX_BASE_OFFSET} or less"
-    return f"an offset of {least_offset} or more"
+def _out_of_order(data: Bytes, position: int, least_offset: int) -> tuple[str, str]:
+    """Return the limit that is broken, and what was found."""
+    first = last = int.from_bytes(data[position : position + 8].tobytes(), signed=True)
+    if len(data) - position >= HEADER_V2_SIZE and data[position + MAGIC_AT] == MAX_MAGIC:
+        at = position + LAST_OFFSET_DELTA_AT
+        last += int.from_bytes(data[at : at + 4].tobytes(), signed=True)
+    if first < least_offset:
+        return f"an offset of {least_offset} or more", f"offset {first}"
+    return f"offsets of {MAX_OFFSET} or less", f"offsets {first} to {last}"
 
 
 def _field(data: Bytes, at: int, size: int, name: str) -> str:

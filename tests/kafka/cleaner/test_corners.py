@@ -55,6 +55,8 @@ def run(first: int, keys: str) -> list[tuple[int, str]]:
     return list(enumerate(keys, start=first))
 
 
+_LAST = 2**63 - 1
+"""The highest end of a log. Kafka deletes a log with a record at this offset."""
 _TAIL = {7 * FAR: run(7 * FAR, "ab")}
 CORNERS = {
     # Emptied by earlier rounds: they cost nothing to take into a group (case 69).
@@ -85,6 +87,17 @@ CORNERS = {
     ),
     # The last batch is kept without records (case 15).
     "last-batch": Corner({0: run(0, "ab"), 2: run(2, "AB"), 4: run(4, "c")}, 5, bases=(0, 4)),
+    # Above 2^63 - 2^31 the index of a segment has room for more offsets than there are.
+    "last-offsets": Corner(
+        {
+            _LAST - 2**31: run(_LAST - 2**31, "ab"),
+            _LAST - 9: run(_LAST - 9, "abc"),
+            _LAST - 6: run(_LAST - 6, "cad"),
+            _LAST - 3: run(_LAST - 3, "aab"),
+        },
+        _LAST,
+        bases=(_LAST - 2**31, _LAST - 9, _LAST - 6, _LAST - 3),
+    ),
     # Case 70: to the last offset that fits, and one more.
     "span-fits": Corner(
         {0: run(0, "a"), 5: [(FAR, "a")], FAR + 1: run(FAR + 1, "b")}, FAR + 2, bases=(0, FAR + 1)

@@ -53,6 +53,10 @@ def report(compared: Compared, options: argparse.Namespace, seconds: float) -> s
         ("Kafka fails to load them; Winnow leaves them alone", compared.refused_by_both),
         ("a .log is lost; Kafka deletes its indexes, Winnow keeps them", compared.lost),
         ("Kafka loads them; Winnow leaves them alone", len(compared.refused)),
+        (
+            "`clean` leaves them to `recover`; all others it cuts alike",
+            compared.left_by_clean,
+        ),
         ("different", len(compared.different)),
     ]
     lines = [

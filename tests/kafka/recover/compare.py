@@ -13,6 +13,8 @@ from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge.judge import Kafka
 from tests.kafka.recover.many_producers import make_many_producers
 from tests.kafka.recover.tails import Tail, make_tail
+from winnow.errors import CorruptLogError
+from winnow.logdir.listing import list_segments
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
@@ -23,9 +25,11 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.logdir.survey import survey_log_dirs
+from winnow.logdir.unflushed import read_segment, recovered_end
 from winnow.policy.sources import Settings, parse_set
 from winnow.recovery.logs.run import recover_dirs
 from winnow.recovery.logs.values import RecoveredDir, TruncateRequest
+from winnow.start.loaded import LoadedLog
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
 
@@ -37,6 +41,7 @@ EXPIRATION_MS = 2**31 - 1
 _ELSEWHERE = {"x-swap-0"}
 """Its `.swap` files reach into the active segment, which Winnow refuses (docs/decisions/0011)."""
 _NO_PRODUCERS = encode_snapshot([])
+LOST = "lose_a_segment"
 FIXTURES = ("clean", "legacy", "damaged")
 
 
@@ -52,6 +57,8 @@ class Compared:
     """A `.log` is lost. Kafka deletes its indexes and loads the rest; Winnow changes nothing."""
     refused: list[str] = field(default_factory=list)
     """Winnow leaves the log alone, Kafka recovers it."""
+    left_by_clean: int = 0
+    """`clean` leaves the log to `recover`. Of all others it expects the same cut."""
     different: list[str] = field(default_factory=list)
 
     def add(self, other: Compared) -> None:
@@ -59,6 +66,7 @@ class Compared:
         self.cut += other.cut
         self.lost += other.lost
         self.refused_by_both += other.refused_by_both
+        self.left_by_clean += other.left_by_clean
         self.refused += other.refused
         self.different += other.different
 
@@ -107,14 +115,20 @@ def partitions_of(log_dir: Path) -> list[Path]:
     ]
 
 
-def log_dir_of_tails(root: Path, seeds: Iterable[int], among: Sequence[Path]) -> dict[str, Tail]:
-    """Make a log directory of damaged logs, one for each seed, by the name of their partition."""
+def log_dir_of_tails(
+    root: Path, seeds: Iterable[int], among: Sequence[Path], *, all_logs: bool = False
+) -> dict[str, Tail]:
+    """Make a log directory of damaged logs, one for each seed, by the name of their partition.
+    `all_logs`: without those that have lost a `.log`.
+    """
     root.mkdir(parents=True)
     (root / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=judged\n")
     tails = {
         f"t-{seed}": make_tail(random.Random(seed).choice(among), root / f"t-{seed}", seed)
         for seed in seeds
     }
+    for name in [name for name, tail in tails.items() if all_logs and LOST in tail.done]:
+        shutil.rmtree(tails.pop(name).directory)
     _write_checkpoint(
         root / RECOVERY_POINT_CHECKPOINT, {n: t.recovery_point for n, t in tails.items()}
     )
@@ -145,6 +159,7 @@ def compare_tails(
     tails = log_dir_of_tails(ours, seeds, among)
     shutil.copytree(ours, theirs)
     asked = request(expiration_ms=expiration_ms)
+    cleaned = {name: _read_by_clean(ours / name, tail) for name, tail in tails.items()}
     recovered = {log.name: log for log in recover_with_winnow(ours, asked=asked).logs}
     loaded = kafka.rebuild(
         [theirs / name for name in tails],
@@ -160,28 +175,68 @@ def compare_tails(
         if ours_of.error is not None and "error" in theirs_of:
             compared.refused_by_both += 1
         elif ours_of.error is not None and "are lost" in ours_of.error:
-            assert "lose_a_segment" in tail.done, case
+            assert LOST in tail.done, case
             compared.lost += 1
         elif ours_of.error is not None:
             compared.refused.append(f"{case}: {ours_of.error}")
         elif "error" in theirs_of:
             compared.different.append(f"{case}: only Kafka fails: {theirs_of['error']}")
         else:
-            state = theirs_of["after"]
             assert ours_of.loaded is not None
-            found = [*differences(ours / name, theirs / name)]
-            if ours_of.loaded.log_end_offset != state["end_offset"]:
-                found.append(f"end {ours_of.loaded.log_end_offset}, not {state['end_offset']}")
-            if ours_of.loaded.log_start_offset != state["start_offset"]:
-                found.append(
-                    f"start {ours_of.loaded.log_start_offset}, not {state['start_offset']}"
-                )
+            found = [
+                *differences(ours / name, theirs / name),
+                *_other_ends(ours_of.loaded, theirs_of["after"]),
+                *_other_cuts(ours_of.loaded, cleaned[name]),
+            ]
+            compared.left_by_clean += isinstance(cleaned[name], str)
             if found:
                 compared.different.append(f"{case}: {'; '.join(found)}")
             else:
                 compared.same += 1
                 compared.cut += bool(ours_of.loaded.truncation.cut_bytes)
     return compared
+
+
+_Cut = tuple[int, tuple[tuple[int, int], ...], tuple[int, ...]]
+"""The log end; base offset and size of the segments that are cut; those that are removed."""
+
+
+def _read_by_clean(directory: Path, tail: Tail) -> _Cut | str:
+    """How a cleaning expects a broker to cut the log, or why it leaves the log alone."""
+    storage, at = Places(), str(directory)
+    listing = list_segments(storage, at, recovery_point=tail.recovery_point or 0)
+    if listing.problems or listing.leftovers or not listing.segments:
+        return "what the listing shows"
+    try:
+        reads = [
+            read_segment(at, segment, index_interval_bytes=INTERVAL_BYTES)
+            for segment in listing.segments
+            if segment.base_offset in listing.unflushed
+        ]
+        found = recovered_end(reads, at)
+    except CorruptLogError as error:
+        return str(error)
+    cut = found.cut_segment
+    cuts = () if cut is None else ((cut, found.cut_position),)
+    return found.end_offset, cuts, found.removed
+
+
+def _other_ends(loaded: LoadedLog, state: Mapping[str, int]) -> Iterator[str]:
+    if loaded.log_end_offset != state["end_offset"]:
+        yield f"end {loaded.log_end_offset}, not {state['end_offset']}"
+    if loaded.log_start_offset != state["start_offset"]:
+        yield f"start {loaded.log_start_offset}, not {state['start_offset']}"
+
+
+def _other_cuts(loaded: LoadedLog, expected: _Cut | str) -> Iterator[str]:
+    change = loaded.truncation
+    planned = (
+        loaded.log_end_offset,
+        tuple((cut.base_offset, cut.size) for cut in change.cuts),
+        tuple(segment.base_offset for segment in change.removed),
+    )
+    if not isinstance(expected, str) and change.created_segment is None and expected != planned:
+        yield f"clean cuts as {expected}, recover as {planned}"
 
 
 def differences(ours: Path, theirs: Path, *, ignore_empty: bool = False) -> Iterator[str]:

@@ -207,6 +207,37 @@ def _damage_a_transaction_index(tail: Tail, rng: random.Random) -> None:
         path.write_bytes(data[: rng.choice([len(data), rng.randint(0, len(data))])])
 
 
+def _empty_transaction_indexes(tail: Tail, rng: random.Random) -> None:
+    """Lost or empty, of all segments."""
+    for path in sorted(tail.directory.glob(f"*{TXNINDEX}")):
+        if rng.random() < 0.5:
+            path.unlink()
+        else:
+            path.write_bytes(b"")
+
+
+def _break_what_is_opened(tail: Tail, rng: random.Random) -> None:
+    """A broker recovers such a segment when it opens it: without an offset index, or with an entry
+    of its transaction index below it. And its log is damaged.
+    """
+    logs = tail.logs()
+    if not logs:
+        return
+    log = rng.choice(logs)
+    transactions = log.with_suffix(TXNINDEX)
+    if transactions.exists() and transactions.stat().st_size and rng.random() < 0.7:
+        data = bytearray(transactions.read_bytes())
+        struct.pack_into(">q", data, 18, max(0, int(log.name[:20]) - 1))
+        transactions.write_bytes(data)
+    else:
+        log.with_suffix(INDEX).unlink(missing_ok=True)
+    if rng.random() < 0.7:
+        data = bytearray(log.read_bytes())
+        if data:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        log.write_bytes(data)
+
+
 def _lose_snapshots(tail: Tail, rng: random.Random) -> None:
     for path in sorted(tail.directory.glob(f"*{SNAPSHOT}")):
         if rng.random() < 0.6:
@@ -272,6 +303,8 @@ _CHANGES: Sequence[Callable[[Tail, random.Random], None]] = (
     _preallocate_indexes,
     _lose_an_index,
     _damage_a_transaction_index,
+    _empty_transaction_indexes,
+    _break_what_is_opened,
     _lose_snapshots,
     _damage_a_snapshot,
     _add_a_stray_snapshot,

@@ -24,7 +24,7 @@ from winnow.logdir.snapshots import encode_snapshot
 from winnow.verbs.verify.kinds import Kind
 from winnow.wire.batch import FRAME_SIZE, LAST_OFFSET_DELTA_AT, MAGIC_AT, MAX_MAGIC, Codec
 from winnow.wire.plain import Record
-from winnow.wire.walk import MAX_BASE_OFFSET
+from winnow.wire.walk import MAX_OFFSET
 
 OFFSET_SIZE = 8
 COMMIT = bytes((0, 0, 0, 1))
@@ -80,7 +80,7 @@ def in_order(batches: Sequence[bytes], following: int | None, base: int) -> bool
             int.from_bytes(data[LAST_OFFSET_DELTA_AT:][:4]) if data[MAGIC_AT] == MAX_MAGIC else 0
         )
         ranges.append((first, first + delta))
-    fits = ranges[-1][1] < following if following is not None else ranges[-1][0] <= MAX_BASE_OFFSET
+    fits = ranges[-1][1] < following if following is not None else ranges[-1][1] <= MAX_OFFSET
     return fits and all(before[1] < after[0] for before, after in pairwise(ranges))
 
 

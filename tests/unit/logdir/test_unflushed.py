@@ -15,7 +15,8 @@ from tests.twins.encoding import encode_batch
 from tests.unit.policy.states import segment
 from winnow.errors import CorruptLogError
 from winnow.logdir import unflushed
-from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
+from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.logdir.unflushed import SegmentRead, read_segment, recovered_end, unflushed_from
 from winnow.state import Segment
 from winnow.wire.buffers import as_bytes
@@ -175,14 +176,37 @@ def test_first_cut_ends_the_log_and_later_segments_are_removed() -> None:
 
 
 def test_cut_that_later_segments_survive_is_refused() -> None:
-    """A broker cuts a segment without an offset index before its recovery begins."""
-    damaged = a_read(10, valid=30, end=13)
-    damaged = replace(damaged, segment=replace(damaged.segment, index_bytes=None))
+    """A broker makes it when it opens the segment, before its recovery begins."""
+    damaged = replace(a_read(10, valid=30, end=13), opened="its offset index is missing")
     with pytest.raises(CorruptLogError, match="at offset 13 and keeps the later ones"):
         recovered_end([a_read(0), damaged, a_read(20)], "d")
-    with pytest.raises(CorruptLogError, match="lacks its offset index and is damaged"):
+    with pytest.raises(CorruptLogError, match="is damaged, and its offset index is missing"):
         recovered_end([a_read(0), damaged], "d", [listed(20, 100)])
     assert recovered_end([a_read(0), damaged], "d").end_offset == 13
+
+
+@pytest.mark.parametrize(
+    ("has_index", "markers", "why"),
+    [
+        (True, (), None),
+        (True, (100, 105), None),
+        (False, (100,), "its offset index is missing"),
+        (True, (100, 99), "its transaction index is invalid"),
+    ],
+)
+def test_segment_is_recovered_when_it_is_opened(
+    *, has_index: bool, markers: tuple[int, ...], why: str | None, tmp_path: Path
+) -> None:
+    entries = encode_txn_index(AbortedTransaction(7, 90, at, at + 1) for at in markers)
+    (tmp_path / segment_file(BASE, TXNINDEX)).write_bytes(entries)
+    data = batch(BASE)
+    (tmp_path / segment_file(BASE, LOG)).write_bytes(data)
+    one = replace(
+        listed(BASE, len(data)),
+        index_bytes=0 if has_index else None,
+        txnindex_bytes=len(entries),
+    )
+    assert read_segment(str(tmp_path), one, index_interval_bytes=4096).opened == why
 
 
 def test_overlapping_segments_are_refused() -> None:

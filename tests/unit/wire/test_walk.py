@@ -13,7 +13,7 @@ from tests.twins.walk import walk_batches_plain
 from tests.unit.wire.logs import log, random_log, record
 from winnow.wire.batch import BATCH, HEADER_V2_SIZE
 from winnow.wire.buffers import Rows
-from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus, describe, first_bad_crc, walk_batches
+from winnow.wire.walk import MAX_OFFSET, WalkStatus, describe, first_bad_crc, walk_batches
 
 
 def legacy(offset: int, magic: int, value: bytes = b"v", timestamp: int = 77) -> bytes:
@@ -147,9 +147,20 @@ def test_kernel_agrees_with_twin_on_damaged_logs(seed: int, draw: st.DataObject)
 
 
 def test_offset_that_is_too_high_is_named_with_the_highest() -> None:
-    data = bytearray(encode_batch([record(0)]))
-    data[:8] = (MAX_BASE_OFFSET + 1).to_bytes(8)
-    assert walk(data)[2] is WalkStatus.OUT_OF_ORDER
+    data = bytearray(encode_batch([record(0)], last_offset=3))
+    for first, status in (
+        (MAX_OFFSET - 3, WalkStatus.END),
+        (MAX_OFFSET - 2, WalkStatus.OUT_OF_ORDER),
+    ):
+        data[:8] = first.to_bytes(8)
+        assert walk(data)[2] is status
     error = describe(WalkStatus.OUT_OF_ORDER, bytes(data), 0, least_offset=5, file_name="0.log")
-    assert f"an offset of {MAX_BASE_OFFSET} or less" in str(error)
-    assert f"offset {MAX_BASE_OFFSET + 1}" in str(error)
+    assert f"expected offsets of {MAX_OFFSET} or less" in str(error)
+    assert f"found offsets {MAX_OFFSET - 2} to {MAX_OFFSET + 1}" in str(error)
+
+
+def test_offset_that_is_too_low_is_named_with_the_lowest() -> None:
+    error = describe(
+        WalkStatus.OUT_OF_ORDER, encode_batch([record(3)]), 0, least_offset=5, file_name="0.log"
+    )
+    assert "expected an offset of 5 or more, found offset 3" in str(error)

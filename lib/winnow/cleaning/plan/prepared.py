@@ -175,7 +175,12 @@ def known_or_left_alone(
     if isinstance(config, Unknown):
         reason = Reason("S9.2", config.reason)
         return LeftAlone(place, None, reason, settings_unknown=True)
-    return Known(replace(place, index_interval_bytes=config.index_interval_bytes), log_dir, config)
+    place = replace(
+        place,
+        index_interval_bytes=config.index_interval_bytes,
+        one_byte_versions=config.rules.one_byte_versions,
+    )
+    return Known(place, log_dir, config)
 
 
 def _why_left_alone(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from winnow.advice import REBUILD
 from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN, NO_TIMESTAMP
@@ -25,10 +26,7 @@ _MAX_LOG_BYTES = 2**31 - 1
 _UNLIMITED = 2**62
 _WARM_ENTRIES = 8192 // OFFSET_ENTRY_SIZE
 """Kafka searches the end of an index first."""
-_NO_ENTRY_FITS = (
-    "The index belongs to another log or is damaged: start a broker once without it, "
-    "so that it is rebuilt."
-)
+_NO_ENTRY_FITS = f"The index belongs to another log or is damaged. {REBUILD}"
 
 
 def decode_offset_index(

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
+from winnow.advice import COPY, REBUILD
 from winnow.errors import CorruptLogError
 
 ENTRY = struct.Struct(">hqqqq")
@@ -71,6 +72,29 @@ def decode_txn_index(
     return tuple(entries)
 
 
+def lies_below(data: bytes, base_offset: int, *, one_byte: bool, where: str) -> bool:
+    """Return whether a broker that opens a segment finds its transaction index invalid: an entry
+    ends below the segment (`TransactionIndex.sanityCheck`).
+
+    Raises CorruptLogError for an entry of a version above 0 before that: a broker does not start.
+    `one_byte`: see `Rules.one_byte_versions`.
+    """
+    for version, _, _, last_offset, _ in ENTRY.iter_unpack(
+        data[: len(data) - len(data) % ENTRY.size]
+    ):
+        if version >= 1 << 8 or (version and not one_byte):
+            raise CorruptLogError(
+                "a transaction index of an unknown version",
+                expected=f"version {VERSION}",
+                found=str(version),
+                where=where,
+                hint=f"A broker fails here, too. {COPY}",
+            )
+        if last_offset < base_offset:
+            return True
+    return False
+
+
 def encode_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
     return b"".join(ENTRY.pack(VERSION, *astuple(entry)) for entry in entries)
 
@@ -81,6 +105,6 @@ def _corrupt(expected: str, found: str, where: str, position: int) -> CorruptLog
         expected=expected,
         found=found,
         where=where,
-        hint="Start a broker once without it, so that it is rebuilt.",
+        hint=REBUILD,
         position=position,
     )

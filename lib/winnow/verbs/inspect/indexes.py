@@ -24,7 +24,7 @@ from winnow.logdir.lookup import IndexEntry
 from winnow.storage.contract import Storage
 from winnow.verbs.inspect.logs import abort_markers
 from winnow.verbs.inspect.values import FileKind, Line, Note, Problem, TimeLine
-from winnow.wire.batch import MAX_OFFSET_SPAN
+from winnow.wire.batch import out_of_reach
 from winnow.wire.buffers import Array
 
 
@@ -40,7 +40,7 @@ class LogFile:
 
     @property
     def end_offset(self) -> int:
-        return self.base_offset + MAX_OFFSET_SPAN + 1 if self.following is None else self.following
+        return out_of_reach(self.base_offset) if self.following is None else self.following
 
 
 def describe_index(storage: Storage, path: str, log: LogFile, kind: FileKind) -> Iterator[Line]:

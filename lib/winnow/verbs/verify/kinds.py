@@ -8,15 +8,12 @@ from typing import Self
 from winnow.advice import (
     ANY_METADATA_LOG,
     ANY_PARTITION,
+    REBUILD,
     Copies,
     for_metadata_log,
     for_partition,
 )
 
-_REBUILD = (
-    "Delete the .index of that segment: when a broker starts, it rebuilds all of the segment's "
-    "indexes."
-)
 _INTACT = (
     "The records of the log are intact. But an entry beyond the end of the log may be of records "
     "that the log has lost: then compare the partition with another replica first."
@@ -145,7 +142,7 @@ class Kind(StrEnum):
         "entries that do not ascend or do not name a batch, a torn end, zeros at the end",
         "the entry",
         "A broker trusts this index and does not check it after a clean shutdown: reads begin "
-        f"at wrong places. {_INTACT} {_REBUILD}",
+        f"at wrong places. {_INTACT} {REBUILD}",
     )
     TIME_INDEX = _row(
         "time-index",
@@ -153,7 +150,7 @@ class Kind(StrEnum):
         "last entry that is not the largest of all",
         "the entry",
         "A broker trusts this index: retention by time deletes the segment too early or too "
-        f"late, and lookups by timestamp find wrong offsets. {_INTACT} {_REBUILD}",
+        f"late, and lookups by timestamp find wrong offsets. {_INTACT} {REBUILD}",
     )
     TXN_INDEX = _row(
         "transaction-index",
@@ -162,7 +159,7 @@ class Kind(StrEnum):
         "that was undecided then",
         "the entry, if there is one",
         "A broker trusts this index: read_committed consumers get aborted records, or miss "
-        f"committed ones. {_REBUILD}",
+        f"committed ones. {REBUILD}",
     )
     SNAPSHOT = _row(
         "snapshot",

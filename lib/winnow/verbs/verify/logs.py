@@ -24,15 +24,15 @@ from winnow.wire.batch import (
     FRAME_SIZE,
     MAGIC_AT,
     MAX_MAGIC,
-    MAX_OFFSET_SPAN,
     has_producer,
+    out_of_reach,
 )
 from winnow.wire.buffers import Array, RecordBlocks, Rows
 from winnow.wire.crc import crc32c
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus, find_batch
+from winnow.wire.walk import MAX_OFFSET, WalkStatus, find_batch
 
 _CAREFUL_BYTES = 4096
 """Size of a read where a whole piece can't be read: up to what the disk fails to return."""
@@ -64,7 +64,7 @@ class LogFile:
 
     @property
     def end_offset(self) -> int:
-        return self.base_offset + MAX_OFFSET_SPAN + 1 if self.following is None else self.following
+        return out_of_reach(self.base_offset) if self.following is None else self.following
 
 
 NO_BATCHES = np.empty(0, COLUMNS)
@@ -161,7 +161,7 @@ class _Reader:
             size = FRAME_SIZE + max(FRAME.unpack(frame)[1], 0)
             size = min(size, log.size - stop.position)
             entry = self._storage.read_range(log.path, stop.position, size)
-            if find_batch(entry, 0, 0, MAX_BASE_OFFSET + 1) == 0:
+            if find_batch(entry, 0, 0, MAX_OFFSET + 1) == 0:
                 offset = FRAME.unpack_from(entry)[0]
                 self._add(Kind.OFFSETS, stop.error, position=stop.position, offsets=(offset, None))
                 return stop.position, offset

@@ -38,7 +38,7 @@ from winnow.wire.kernels.memory import (
 from winnow.wire.kernels.record import kernel
 from winnow.wire.kernels.varint import size_of_varint, write_varint
 from winnow.wire.record_faults import Fault
-from winnow.wire.walk import MAX_BASE_OFFSET
+from winnow.wire.walk import MAX_OFFSET
 
 
 @kernel
@@ -137,7 +137,7 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             if load_byte(area, pos + ATTRIBUTES_V0_AT) & CODEC_MASK != 0:
                 return Fault.NESTED, i, pos
             offset = np.int64(load_be64(area, pos)) + shift
-            if offset <= previous or offset > MAX_BASE_OFFSET:
+            if offset <= previous or offset > MAX_OFFSET:
                 return Fault.ENTRY_ORDER, i, pos
             previous = offset
             # of v0 in a wrapper of v1, too, whatever the wrapper says
