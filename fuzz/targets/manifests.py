@@ -15,6 +15,7 @@ from fuzz.targets.base import Target, require
 from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import (
+    _LEFT_OUT,
     JOURNAL,
     Journal,
     JournalGroup,
@@ -74,7 +75,7 @@ def _journals() -> list[bytes]:
 def _without_stamps(told: dict[str, object]) -> dict[str, object]:
     return json.loads(
         json.dumps(told),
-        object_hook=lambda o: {k: v for k, v in o.items() if k not in ("log_stamp", "rebuilt")},
+        object_hook=lambda o: {k: v for k, v in o.items() if k not in _LEFT_OUT},
     )  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from winnow.budget import Budget
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.metadata_log import Value
 from winnow.state import ALL_BROKERS, Section, TopicIdentity
 from winnow.wire.metadata_records import (
@@ -113,6 +113,7 @@ class MetadataImage:
             "bytes of memory",
             "the topics and settings of a metadata log take too much memory",
             hint="Name the topics in --topic-configs FILE.",
+            error=OversizedBatchError,
         )
         self._waiting = 0
         self._shared = _Shared(self._budget)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.budget import Budget
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.batches import HeaderWalk
 from winnow.logdir.damage import damage_in
 from winnow.logdir.files import files_in, log_bases
@@ -80,6 +80,7 @@ def decompression_budget() -> Budget:
         "the compressed batches of a metadata log are too large",
         hint="A controller does not compress them. Find out who wrote this log. The settings are "
         "unknown: name the topics in --topic-configs FILE.",
+        error=OversizedBatchError,
     )
 
 
@@ -299,7 +300,7 @@ def _area(buf: Bytes, row: np.void, budget: Budget) -> Bytes:
     """Return the records of a batch, decompressed."""
     begin, end = int(row["position"]) + HEADER_V2_SIZE, int(row["position"]) + int(row["size"])
     if end - begin > _MAX_BATCH_BYTES:
-        raise CorruptLogError(
+        raise OversizedBatchError(
             "a batch of a metadata log is too large",
             expected=f"at most {_MAX_BATCH_BYTES} bytes",
             found=f"{end - begin} bytes",

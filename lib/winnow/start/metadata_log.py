@@ -10,7 +10,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, failure_of
+from winnow.errors import (
+    FAILS_ONE_PARTITION,
+    CorruptLogError,
+    OversizedBatchError,
+    failure_of,
+)
 from winnow.logdir.metadata import METADATA_DIR, read_cluster_metadata
 from winnow.logdir.metadata_log import list_snapshots, read_snapshot
 from winnow.logdir.names import (
@@ -55,10 +60,13 @@ def start_of_metadata_log(
     if not storage.exists(directory):
         return _without_topics(directory, f"{log_dir} has no {METADATA_DIR}", alone=alone)
     loaded = start_of_log(storage, _question(log_dir, now))
-    known, problem = _UNKNOWN_TOPICS, _why_not_loaded(storage, directory, loaded)
+    known, problem = _UNKNOWN_TOPICS, None
     try:
+        problem = _why_not_loaded(storage, directory, loaded)
         if problem is None:
             known = _known_topics(storage, directory)
+    except OversizedBatchError as error:  # a broker may load it
+        return MetadataStart(directory, Fate.UNKNOWN, str(error), _UNKNOWN_TOPICS)
     except CorruptLogError as error:
         if loaded.log_end_offset == 0:
             return _without_topics(directory, f"{METADATA_DIR} is empty", alone=alone)
@@ -132,6 +140,8 @@ def _snapshot_problem(storage: Storage, directory: str, loaded: LogStart) -> str
     _, newest = usable[0]
     try:
         read_snapshot(storage, f"{directory}/{newest}", complete=False)
+    except OversizedBatchError:
+        raise
     except FAILS_ONE_PARTITION as error:
         return f"the newest snapshot of {METADATA_DIR} can't be loaded: {failure_of(error)}"
     return None
@@ -147,6 +157,6 @@ def is_only_voter(storage: Storage, directory: str, node_id: int | None) -> bool
             return None
         state = json.loads(data)
         voters = {int(voter["voterId"]) for voter in state["currentVoters"]}
-    except (CorruptLogError, OSError, ValueError, KeyError, TypeError, RecursionError):
+    except FAILS_ONE_PARTITION:  # whatever is in the file
         return None
     return voters == {node_id} if voters and node_id is not None else None

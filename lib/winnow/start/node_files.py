@@ -13,7 +13,7 @@ from typing import Any
 
 import javaproperties
 
-from winnow.errors import FAILS_ONE_PARTITION, failure_of
+from winnow.errors import FAILS_ONE_PARTITION, OversizedBatchError, failure_of
 from winnow.logdir.metadata_log import Value, read_snapshot
 from winnow.logdir.names import BOOTSTRAP_CHECKPOINT, META_PROPERTIES, QUORUM_STATE
 from winnow.storage.contract import Storage, read_if_there
@@ -66,6 +66,8 @@ def bootstrap_problem(storage: Storage, log_dir: str) -> str | None:
 
     try:
         read_snapshot(storage, path, count, complete=False)
+    except OversizedBatchError:
+        raise
     except FAILS_ONE_PARTITION as error:
         return f"{BOOTSTRAP_CHECKPOINT} can't be read: {failure_of(error)}"
     if not with_bytes:

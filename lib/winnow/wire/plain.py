@@ -19,6 +19,8 @@ from winnow.java_long import wrapped
 from winnow.wire.batch import LOG_APPEND_TIME, MAX_MAGIC
 from winnow.wire.buffers import Buffer, Bytes
 
+MOST_ITEMS = 2_000_000
+"""Records and headers of a batch. Each becomes an object of 100 bytes and more."""
 MAX_VARINT_SIZE = 5
 MAX_VARLONG_SIZE = 10
 
@@ -48,20 +50,23 @@ def each_record(area: Bytes, row: np.void, *, headers: bool = True) -> Iterator[
     the records before them. `headers`: False refuses records with headers.
     """
     pos, least, last = 0, 0, int(row["last_offset"]) - int(row["base_offset"])
-    for _ in range(int(row["record_count"])):
+    room = MOST_ITEMS if headers else 0
+    for number in range(int(row["record_count"])):
+        if headers and room <= 0:
+            raise _wrong(f"at most {MOST_ITEMS} records and headers", number + 1)
         size, start = read_varint(area, pos)
         if not 1 <= size <= len(area) - start:
             raise _wrong("a record length that lies inside the batch", size)
-        record, delta = _read_record(area[start : start + size], row, headers=headers)
+        record, delta = _read_record(area[start : start + size], row, room)
         if not least <= delta <= last:
             raise _wrong(f"an offset delta from {least} to {last}", delta)
         yield record
-        pos, least = start + size, delta + 1
+        pos, least, room = start + size, delta + 1, room - 1 - len(record.headers)
     if pos != len(area):
         raise _wrong("the end after the last record", len(area) - pos)
 
 
-def _read_record(body: Bytes, row: np.void, *, headers: bool) -> tuple[Record, int]:
+def _read_record(body: Bytes, row: np.void, room: int) -> tuple[Record, int]:
     timestamp_delta, pos = read_varlong(body, 1)
     offset_delta, pos = read_varint(body, pos)
     key, pos = _read_bytes(body, pos)
@@ -69,8 +74,9 @@ def _read_record(body: Bytes, row: np.void, *, headers: bool) -> tuple[Record, i
     count, pos = read_varint(body, pos)
     if not 0 <= count <= len(body) - pos:
         raise _wrong("a header count that the record has room for", count)
-    if count and not headers:
-        raise _wrong("no headers", count)
+    if count and count > room:
+        expected = f"at most {MOST_ITEMS} records and headers" if room > 0 else "no headers"
+        raise _wrong(expected, count)
     found = []
     for _ in range(count):
         name, pos = _read_bytes(body, pos)

@@ -25,6 +25,9 @@ from tests.unit.logdir.metadata_logs import (
 from tests.unit.wire.metadata_values import begin, config, framed, partition, replicas_of, topic
 from winnow.errors import CorruptLogError
 from winnow.logdir import metadata_image
+from winnow.start.metadata_log import start_of_metadata_log
+from winnow.start.values import Fate
+from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
 
@@ -68,6 +71,17 @@ def test_115_kb_of_compressed_batches_take_little_memory(tmp_path: Path) -> None
     assert "the compressed batches of a metadata log are too large" in message
     assert "at most 67108864 decompressed bytes in all" in message
     assert "--topic-configs FILE" in message
+
+
+def test_start_of_a_broker_on_such_a_log_is_not_predicted(tmp_path: Path) -> None:
+    """A broker has no such limits."""
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    large = batch(1, LARGE, codec=Codec.ZSTD)
+    segment(directory, 0, control(0, LEADER_CHANGE), *repeated(large, 5))
+    found = start_of_metadata_log(LocalStorage(), str(tmp_path), node_id=1, now=0)
+    assert found.fate is Fate.UNKNOWN
+    assert "compressed batches of a metadata log are too large" in found.reason
 
 
 def test_large_records_of_other_kinds_are_not_kept(tmp_path: Path) -> None:
