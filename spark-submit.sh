@@ -14,6 +14,7 @@
 # --conf spark.executorEnv.PYTHONPATH=... says where executors have the library.
 set -euo pipefail
 umask o-w    # no umask lets others change what is made here, such as files of Delta
+ulimit -c 0  # a core file of Java or Python would have keys of records
 unset CDPATH # with it, cd may go elsewhere, and prints where
 
 self=${BASH_SOURCE[0]}

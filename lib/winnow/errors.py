@@ -30,6 +30,20 @@ _log = logging.getLogger(__name__)
 _Error = TypeVar("_Error", bound="WinnowError")
 
 
+_LONGEST = 10_000
+"""Characters of each part of an error."""
+
+
+def _told(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return redacted(text)
+    kept = text[:_LONGEST]
+    before, scheme, url = kept.rpartition("://")
+    if scheme and not any(one in url for one in "/ @"):  # the end of a password may be cut off
+        kept = before
+    return f"{redacted(kept)}... ({len(text)} characters)"
+
+
 class WinnowError(Exception):
     """Base of all errors raised on purpose. The command line exits with `exit_code`."""
 
@@ -48,13 +62,13 @@ class WinnowError(Exception):
         """`position`: the byte of the file where the problem is, for programs. People read `where`.
 
         Credentials in URLs are removed from all texts, because errors are logged, recorded and
-        shown.
+        shown. Long texts are cut: what was found may be a line of a gigabyte.
         """
-        self.problem = redacted(problem)
-        self.expected = expected and redacted(expected)
-        self.found = found and redacted(found)
-        self.where = where and redacted(where)
-        self.hint = hint and redacted(hint)
+        self.problem = _told(problem)
+        self.expected = expected and _told(expected)
+        self.found = found and _told(found)
+        self.where = where and _told(where)
+        self.hint = hint and _told(hint)
         self.position = position
         place = "" if self.where is None else f" ({self.where})"
         remedy = "" if self.hint is None else f". {self.hint}"

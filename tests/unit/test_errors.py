@@ -72,3 +72,16 @@ def test_error_inside_a_file_names_it_once_and_where_its_bytes_count_from(
 ) -> None:
     error = CorruptLogError("batch can't be read", where=where)
     assert error.inside("/t-0/0.log", start).where == expected
+
+
+@pytest.mark.parametrize("part", ["expected", "found", "where", "hint"])
+def test_a_part_of_an_error_has_an_end(part: str) -> None:
+    error = WinnowError("x", **{part: "y" * 10**7})
+    assert len(str(error)) < 11_000
+    assert "yyy... (10000000 characters)" in str(error)
+
+
+@pytest.mark.parametrize("length", [9_000, 9_985, 9_990, 9_995])
+def test_a_cut_leaves_no_part_of_a_password(length: int) -> None:
+    text = "x" * length + " https://me:secret@host/" + "z" * 20_000
+    assert "secr" not in str(WinnowError("x", found=text))

@@ -60,10 +60,14 @@ def stop_of(request: CommandLine) -> Stop:
     return Stop(timeout_s=value_of(request, "timeout"))
 
 
-def read_bytes(file: str, *, option: str) -> bytes:
+MOST_SETTINGS = 64 << 20
+"""Maximum bytes of a file of settings. `kafka-configs --describe --all` prints 5 KB for a topic."""
+
+
+def read_bytes(file: str, *, option: str, most: int = MOST_SETTINGS) -> bytes:
     """Read the file that an option names. Raises UsageError if that fails."""
     try:
-        return read_input(file)
+        return read_input(file, most=most)
     except OSError as error:
         raise _unreadable(file, option, error.strerror) from error
 

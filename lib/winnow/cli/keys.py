@@ -15,6 +15,7 @@ from winnow.cli.options import dashed
 from winnow.cli.out import complain
 from winnow.errors import UsageError
 from winnow.ledger.place import local_path
+from winnow.storage.input_file import MOST_BYTES
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def delta_keys(spark: SparkSession, url: str) -> DataFrame:
 
 def _lines(file: str, option: str) -> Any:  # noqa: ANN401
     """Return an Arrow array of non-empty lines. They are not yet checked to be UTF-8."""
-    data = read_bytes(file, option=option)
+    data = read_bytes(file, option=option, most=MOST_BYTES)
     if data.startswith(_BOM):
         raise UsageError(
             f"{option} begins with a byte order mark",

@@ -22,6 +22,7 @@ from winnow.cli.signals import Ended, end_by_signals
 from winnow.cli.streams import own_streams
 from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
+from winnow.runtime.core_files import make_no_core_files
 from winnow.runtime.garbage import seldom_collecting
 from winnow.storage.private import let_others_not_write
 from winnow.words import one_line
@@ -33,6 +34,7 @@ _TYPED = "arguments"
 
 
 def main() -> None:
+    make_no_core_files()
     load_from_files()
     let_others_not_write()
     own_streams()

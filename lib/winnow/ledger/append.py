@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from winnow.cleaning.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.delta import provide_delta
+from winnow.ledger.foreign import check_files
 from winnow.ledger.place import local_path, table_url
 from winnow.ledger.schema import SCHEMAS
 from winnow.runtime.progress import Progress, Silence
@@ -89,18 +91,24 @@ def append(
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with _alone(ledger):
+                check_files(ledger, addition.table)
                 _append(sc, table_url(ledger, addition.table), addition, progress or Silence())
                 return
+        except PySparkException as error:  # of what pyspark has a class for
+            raise _unwritable(ledger, type(error).__name__, str(error)) from error
         except Py4JJavaError as error:
             kind = error.java_exception.getClass().getSimpleName()
             if kind == "ConcurrentTransactionException":  # it is in the ledger
                 return
             # Writers that append don't conflict: Kernel retries. Writers that create a table do.
             if kind not in _CREATED_BY_ANOTHER or attempt == ATTEMPTS:
-                what = str(error.java_exception.getMessage()).partition("\n")[0]
-                raise WinnowError(
-                    f"Delta could not write: {kind}: {what}", where=ledger, hint=_ELSEWHERE
-                ) from error
+                what = str(error.java_exception.getMessage())
+                raise _unwritable(ledger, kind, what) from error
+
+
+def _unwritable(ledger: str, kind: str, what: str) -> WinnowError:
+    line = what.strip().partition("\n")[0]
+    return WinnowError(f"Delta could not write: {kind}: {line}", where=ledger, hint=_ELSEWHERE)
 
 
 @contextmanager

@@ -10,13 +10,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as f
 
 from winnow.arguments import checked, time_ms
 from winnow.clock import EPOCH
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.delta import provide_delta
+from winnow.ledger.foreign import check_files, check_inputs
 from winnow.ledger.place import ERASURES, TABLE, table_url
 from winnow.ledger.schema import SCHEMAS
 from winnow.logdir.topic_globs import check_globs
@@ -39,6 +40,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.debug.maxToStringFields": "1000",
 }
+_NEEDED = ["run_id", "user", "host", "started_at", "ended_at", "status"]
 _FREED = """
     if(kept_bytes > 0, greatest(bytes_before - bytes_after - kept_bytes, 0),
        bytes_before - bytes_after) AS freed
@@ -63,7 +65,8 @@ _PARTITIONS = """
         max_by(CASE WHEN left_alone OR error IS NOT NULL THEN coalesce(error, reason) END,
             ended_at) AS left_alone,
         max_by(try_add(unix_millis(oldest_dirty_at), max_compaction_lag_ms), ended_at) AS due
-    FROM {rows} WHERE topic IS NOT NULL GROUP BY ALL
+    FROM {rows} WHERE topic IS NOT NULL AND partition IS NOT NULL AND log_dir IS NOT NULL
+    GROUP BY ALL
 """
 _ERASURES = """
     SELECT run_id, `user`, host, unix_millis(started_at) AS started,
@@ -164,11 +167,14 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
     Raises UsageError if the table does not exist.
     """
     provide_delta(spark.sparkContext)
+    check_files(ledger, table)
     session = spark.newSession()
     for key, value in _SETTINGS.items():
         session.conf.set(key, value)
     with _what_is_wrong(ledger):
-        return session.read.format("delta").load(table_url(ledger, table))
+        rows = session.read.format("delta").load(table_url(ledger, table))
+        check_inputs(rows, ledger, table)
+        return rows
 
 
 @contextmanager
@@ -181,6 +187,8 @@ def _what_is_wrong(ledger: str) -> Iterator[None]:
             raise UsageError(
                 "there is no ledger", where=ledger, hint="The first `clean` creates it."
             ) from error
+        raise _unreadable(ledger, str(error)) from error
+    except PySparkException as error:
         raise _unreadable(ledger, str(error)) from error
     except Py4JJavaError as error:  # what Delta does not expect in its own log
         why = error.java_exception.getMessage() or error.java_exception
@@ -254,9 +262,12 @@ def read_history(
         progress.advance(1)
     if len(missing) == len(tables):
         raise missing[0]
-    cleanings = tables[0].selectExpr("*", _FREED)
-    erasures = tables[1].select("*", f.explode_outer("partitions").alias("p")).select("*", "p.*")
     with watched(spark.sparkContext, progress, "reading the ledger"), _what_is_wrong(ledger):
+        # A row without a name or a time of its run can't be shown: no run writes such a row.
+        cleanings, erasures = (table.dropna(subset=_NEEDED) for table in tables)
+        cleanings = cleanings.selectExpr("*", _FREED)
+        erasures = erasures.select("*", f.explode_outer("partitions").alias("p"))
+        erasures = erasures.select("*", "p.*")
         if topics:
             both = cleanings.select("topic").union(erasures.select("topic")).distinct().collect()
             known = {row.topic for row in both if row.topic is not None}

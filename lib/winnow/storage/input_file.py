@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from errno import EFBIG
 from os import strerror
 
@@ -15,7 +16,8 @@ def read_input(path: str, *, most: int = MOST_BYTES) -> bytes:
     device without end.
     """
     with open(path, "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
+        # A regular file tells its size before it is read. Of a pipe or a device it is 0.
+        content = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
+    if content is None or len(content) > most:
         raise OSError(EFBIG, f"{strerror(EFBIG)}: more than {size(most)}", path)
     return content

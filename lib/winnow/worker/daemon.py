@@ -12,9 +12,11 @@ import gc
 
 
 def main() -> None:
+    from winnow.runtime.core_files import make_no_core_files  # noqa: PLC0415
     from winnow.worker.standby import describe, hand_over  # noqa: PLC0415
     from winnow.worker.warm_up import ensure_compiled  # noqa: PLC0415
 
+    make_no_core_files()
     if not hand_over(describe()):
         ensure_compiled()
         load()

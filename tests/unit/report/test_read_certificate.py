@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,46 @@ def test_hash_key_of_another_erasure_is_refused(certificate: Path) -> None:
     certificate.write_bytes(signed())
     with pytest.raises(UsageError, match="not the hash key of the erasure"):
         read_certificate(str(certificate), None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.replace(b'"t"', b'"u"'),
+        lambda data: data.replace(b"a23fabbf", b"a23fabbe"),
+        lambda data: data.replace(b'"sha256"', b'"sha256":"00","sha256"'),
+        lambda data: data[:-1] + b',"more":1}' if data.endswith(b"}") else data + b"x",
+    ],
+)
+def test_changed_certificate_is_refused(
+    change: Callable[[bytes], bytes], certificate: Path
+) -> None:
+    data = signed().strip()
+    assert change(data) != data
+    certificate.write_bytes(change(data))
+    with pytest.raises(UsageError, match=r"it was changed|not a certificate"):
+        read_certificate(str(certificate), None)
+
+
+def test_certificate_without_end_takes_no_memory(certificate: Path) -> None:
+    for file in ("/dev/zero", "/proc/self/mem", str(certificate.parent)):
+        with pytest.raises(UsageError, match="not a certificate"):
+            read_certificate(file, None)
+    certificate.touch()
+    os.truncate(certificate, 60 << 30)
+    with pytest.raises(UsageError, match="not a certificate"):
+        read_certificate(str(certificate), None)
+
+
+@pytest.mark.parametrize("content", [b"", b"zz" * 32, b"1", b"11" * 65, b"\xff", b"11 " * 100_000])
+def test_what_is_no_hash_key_is_refused(content: bytes, certificate: Path) -> None:
+    certificate.write_bytes(signed())
+    certificate.with_suffix(".hash-key").write_bytes(content)
+    with pytest.raises(UsageError, match="no hash key"):
+        read_certificate(str(certificate), None)
+
+
+def test_hash_key_without_end_is_refused(certificate: Path) -> None:
+    certificate.write_bytes(signed())
+    with pytest.raises(UsageError, match="can't read the file with the hash key"):
+        read_certificate(str(certificate), "/dev/zero")

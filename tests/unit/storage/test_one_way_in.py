@@ -102,6 +102,7 @@ ALLOWED = {
     "compiled.py": "compiled kernels, which belong to the installation",
     "resources.py": "Winnow's own files",
     "ledger/delta.py": "jars in Winnow's own cache",
+    "ledger/foreign.py": "the ledger, which is in no log directory",
     "ledger/fetch_jars.py": "jars in Winnow's own cache",
     "airflow.py": "a directory of its own",
     "logdir/lock.py": "/proc",

@@ -17,7 +17,7 @@ from winnow.logdir.commit.journal import Journal, write_journal
 from winnow.logdir.commit.keeping import begin_keeping, end_keeping
 from winnow.logdir.commit.kept import kept_path, read_kept
 from winnow.logdir.commit.leftovers import check_unchanged
-from winnow.logdir.commit.swap import StagedGroup, swap_group
+from winnow.logdir.commit.swap import StagedGroup, Swaps
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.runtime.progress import Progress
 from winnow.runtime.side_by_side import side_by_side
@@ -67,9 +67,10 @@ def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup
 
     A crash leaves each group old or new. Without renames, it leaves all groups old or all new.
     """
+    swaps = Swaps(storage, directory)
     with storage.changing(directory):
         for group in groups:
-            swap_group(storage, directory, group)
+            swaps.swap(group)
 
 
 def commit_cleaner_checkpoint(

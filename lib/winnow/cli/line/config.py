@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -33,6 +34,12 @@ from winnow.errors import UsageError
 from winnow.storage.output_file import read_output
 
 MOST_BYTES = 1 << 20
+MOST_DOTS = 16
+"""Per line, outside of texts. A key with 100,000 dots would take minutes: their number squared."""
+_TEXT = re.compile(r"""\"(?:[^"\\]|\\.)*"|'[^']*'""")
+_INTEGER_BITS = 64
+_LONGEST_KEY = 80
+"""Characters that an error shows, and that are compared with the options."""
 ENVIRONMENT = "environment"
 _NOT_IN_FILES = {"help", "config", ENVIRONMENT}
 _ARGUMENTS = {"log_dirs": "log-dir"}
@@ -160,6 +167,7 @@ def _check(given: Given, known: Key) -> None:
 def _unknown(
     key: str, of_verb: str | None, verbs: Mapping[str, Keys], where: str, others: Mapping[str, Any]
 ) -> UsageError:
+    key = key[:_LONGEST_KEY]
     owners = [name for name, keys in verbs.items() if key in keys]
     if owners:
         return UsageError(
@@ -206,7 +214,7 @@ def _typed(
     else:
         if isinstance(value, datetime):
             return value.isoformat()
-        if isinstance(value, str | int) and not isinstance(value, bool):
+        if isinstance(value, str) or (type(value) is int and value.bit_length() <= _INTEGER_BITS):
             return str(value)
         expected = "a text"
     raise _unclear(f"the value of {key}", expected, _shown(value), where)
@@ -220,6 +228,8 @@ def _shown(value: object) -> str:
     names = {dict: "a table", list: "a list of others", date: "a date"}
     if value == []:
         return "an empty list"
+    if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+        return "an integer that is too large"  # Python refuses to print it
     return names.get(type(value)) or repr(value)[:80]
 
 
@@ -231,7 +241,11 @@ def _read(path: str) -> dict[str, Any]:
     if len(data) > MOST_BYTES:
         raise _unreadable(path, f"more than {MOST_BYTES} bytes")
     try:
-        return tomllib.loads(data.decode())
+        text = data.decode()
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.count(".") > MOST_DOTS and _TEXT.sub("", line).count(".") > MOST_DOTS:
+                raise _unreadable(path, f"more than {MOST_DOTS} dots in line {number}")
+        return tomllib.loads(text)
     except RecursionError:
         raise _unreadable(path, "too many tables inside each other") from None
     except ValueError as error:  # of TOML, or of UTF-8

@@ -36,7 +36,7 @@ from winnow.logdir.commit.staging import move_aside, remove_staging, staging_run
 from winnow.logdir.files import files_in, log_bases
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.state import PartitionState
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Entry, Storage
 
 
 def begin_keeping(
@@ -100,13 +100,16 @@ def keep(
     *,
     outputs: Mapping[int, str] | None = None,
     next_base: int | None = None,
+    entries: Sequence[Entry] | None = None,
 ) -> None:
     """Keep the files `names`, which are about to be removed, if this partition is being kept.
 
     `outputs`: the staged logs that replace them, by base offset. `next_base`: nothing replaces
-    them, and this is the lowest segment that is retained.
+    them, and this is the lowest segment that is retained. `entries`: what is in the directory;
+    None: it is listed.
     """
-    dirs = [entry.name for entry in storage.list_dir(directory) if entry.is_dir]
+    there = storage.list_dir(directory) if entries is None else entries
+    dirs = [entry.name for entry in there if entry.is_dir]
     run_id = next(filter(None, (staging_run_id(name, KEEPING_SUFFIX) for name in dirs)), None)
     if run_id is None:
         return

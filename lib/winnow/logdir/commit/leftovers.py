@@ -84,15 +84,18 @@ def staging_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def check_unchanged(
-    storage: Storage, directory: str, segments: Sequence[Segment]
+    storage: Storage,
+    directory: str,
+    segments: Sequence[Segment],
+    entries: Sequence[Entry] | None = None,
 ) -> dict[str, Entry]:
     """Return all regular files by name if nothing is left of an interrupted run and `segments` have
     not changed since they were listed.
 
     A staging directory is not a leftover: the calling run uses it. Raises CorruptLogError
-    otherwise.
+    otherwise. `entries`: what is in the directory; None: it is listed.
     """
-    entries = storage.list_dir(directory)
+    entries = storage.list_dir(directory) if entries is None else entries
     files = {entry.name: entry for entry in entries if entry.is_file}
     left = [name for name in leftover_names(storage, directory, entries) if name in files]
     if left:

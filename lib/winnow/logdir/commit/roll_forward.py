@@ -27,7 +27,7 @@ from winnow.logdir.commit.keeping import keeping_path, settle_kept
 from winnow.logdir.commit.kept import kept_path
 from winnow.logdir.commit.leftovers import staging_entries
 from winnow.logdir.commit.recovery import RecoveryReport, recover
-from winnow.logdir.commit.swap import StagedGroup, complete, swap_group
+from winnow.logdir.commit.swap import StagedGroup, Swaps, complete
 from winnow.logdir.files import Files, difference, files_in, log_bases, removable
 from winnow.logdir.names import (
     CLEANED,
@@ -140,11 +140,12 @@ def _swap_pending(
         return None
     for group in pending:
         _check(storage, staging, group.staged)
+    swaps = Swaps(storage, directory)
     with storage.changing(directory):
         for group in journal.groups:
             if group in pending:
                 paths = {suffix: f"{staging}/{file.name}" for suffix, file in group.files.items()}
-                swap_group(storage, directory, StagedGroup(sources=group.sources, paths=paths))
+                swaps.swap(StagedGroup(sources=group.sources, paths=paths))
             elif group.files:
                 # Do the last step of the swap again: it removes the sources beyond the output
                 # (S6.2), and their snapshots.

@@ -38,12 +38,14 @@ from winnow.logdir.names import (
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
+    SNAPSHOT,
     SWAP,
     TIMEINDEX,
     segment_file,
 )
 from winnow.state import Segment, Sources
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import Entry, Storage, entry_if_there
+from winnow.storage.urls import is_remote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +70,62 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
     of an earlier swap, and none of them is the active segment. If it fails later,
     `recovery.recover` finishes or undoes it.
     """
-    with storage.changing(directory):
-        outputs = {group.base_offset: group.paths}
-        files = check_replaceable(storage, directory, sources=group.sources, outputs=outputs)
-        removed = removable(files, group.source_bases)
-        keep(storage, directory, removed, outputs={group.base_offset: group.paths[LOG]})
-        exchange(storage, directory, sources=group.source_bases, outputs=outputs)
+    Swaps(storage, directory).swap(group)
+
+
+class Swaps:
+    """Swaps groups of one partition, in ascending order, while the lock is held.
+
+    A local directory is listed once, not for each group: it may have many files that are nobody's.
+    Each swap looks at its own sources again.
+    """
+
+    def __init__(self, storage: Storage, directory: str) -> None:
+        self._storage, self._directory = storage, directory
+        self._known: dict[str, Entry] | None = None
+        """What the directory has of a log, and its directories, by name."""
+
+    def swap(self, group: StagedGroup) -> None:
+        """See `swap_group`."""
+        storage, directory = self._storage, self._directory
+        with storage.changing(directory):
+            entries = self._entries(group)
+            outputs = {group.base_offset: group.paths}
+            files = check_replaceable(
+                storage, directory, sources=group.sources, outputs=outputs, entries=entries
+            )
+            removed = removable(files, group.source_bases)
+            logs = {group.base_offset: group.paths[LOG]}
+            keep(storage, directory, removed, outputs=logs, entries=entries)
+            here = not is_remote(directory)
+            gone = exchange(
+                storage,
+                directory,
+                sources=group.source_bases,
+                outputs=outputs,
+                files=files if here else None,
+            )
+        if here:
+            known = {one.name: one for one in entries if one.is_dir or _is_of_log(one.name)}
+            new = (segment_file(group.base_offset, suffix) for suffix in group.paths)
+            self._known = self._updated(known, [*gone, *new])
+
+    def _entries(self, group: StagedGroup) -> Sequence[Entry]:
+        if self._known is None:
+            return self._storage.list_dir(self._directory)
+        bases = group.source_bases
+        names = [segment_file(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
+        return [*self._updated(self._known, names).values()]
+
+    def _updated(self, known: Mapping[str, Entry], names: Iterable[str]) -> dict[str, Entry]:
+        """Return the entries with the current ones of these names."""
+        found = {name: entry_if_there(self._storage, f"{self._directory}/{name}") for name in names}
+        now = {**known, **found}
+        return {name: entry for name, entry in now.items() if entry is not None}
+
+
+def _is_of_log(name: str) -> bool:
+    return name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
 
 
 def exchange(
@@ -82,8 +134,11 @@ def exchange(
     *,
     sources: Sequence[int],
     outputs: Mapping[int, Mapping[str, str]],
-) -> None:
-    """Do the steps above. `check_replaceable` must have passed.
+    files: Mapping[str, Entry] | None = None,
+) -> list[str]:
+    """Do the steps above. `check_replaceable` must have passed. Return what was removed.
+
+    `files`: what it returned. None: the directory is listed.
 
     `sources`: base offsets, ascending. `outputs`: the staged file per suffix, by base offset. The
     lowest base is that of the first source, so that the range which a loader clears covers all of
@@ -103,7 +158,12 @@ def exchange(
             path = f"{directory}/{segment_file(base, suffix)}"
             storage.rename(path + CLEANED, path + SWAP)
         storage.fsync_dir(directory)
-    complete(storage, directory, files_in(storage, directory), sources=sources, outputs=suffixes)
+    if files is None:
+        files = files_in(storage, directory)
+    else:
+        named = [f"{segment_file(base, one)}{SWAP}" for base in bases for one in suffixes[base]]
+        files = {**files, **{name: Entry(name, is_file=True) for name in named}}
+    return complete(storage, directory, files, sources=sources, outputs=suffixes)
 
 
 def complete(
@@ -113,8 +173,9 @@ def complete(
     *,
     sources: Sequence[int],
     outputs: Mapping[int, Iterable[str]],
-) -> None:
-    """Do the steps from 3 on, or what is left of them. Completed steps are not repeated.
+) -> list[str]:
+    """Do the steps from 3 on, or what is left of them. Completed steps are not repeated. Return the
+    names of the sources' files that were removed.
 
     `files`: all by name, with at least one output file not yet under its final name. `outputs`: the
     suffixes by base offset.
@@ -141,6 +202,7 @@ def complete(
     for name in (*removed, *stale):
         storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
+    return [*removed, *stale]
 
 
 def mark_deleted(storage: Storage, directory: str, names: Sequence[str]) -> None:
@@ -156,12 +218,13 @@ def check_replaceable(
     *,
     sources: Sequence[Segment],
     outputs: Mapping[int, Mapping[str, str]],
+    entries: Sequence[Entry] | None = None,
 ) -> dict[str, Entry]:
     """Return all files by name if `exchange` may begin with these outputs. Raises CorruptLogError
-    otherwise, see `swap_group`.
+    otherwise, see `swap_group`. `entries`: see `check_unchanged`.
     """
     base_offset = min(outputs)
-    files = check_unchanged(storage, directory, sources)
+    files = check_unchanged(storage, directory, sources, entries)
     bases = log_bases(files)
     wanted = [source.base_offset for source in sources]
     inside = [base for base in bases if wanted and wanted[0] <= base <= wanted[-1]]

@@ -26,7 +26,7 @@ from winnow.cleaning.space import no_space, room_for
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError
 from winnow.logdir.commit.kept import close_kept
 from winnow.logdir.commit.staging import remove_staging
-from winnow.logdir.commit.swap import StagedGroup, swap_group
+from winnow.logdir.commit.swap import StagedGroup, Swaps
 from winnow.logdir.names import LOG
 from winnow.logdir.survey import LogDir
 from winnow.runtime.cancel import attempted
@@ -199,6 +199,7 @@ class _Erasure:
 
     def _commit(self, segments: Sequence[tuple[Target, SegmentWork, _Rewritten | Failure]]) -> None:
         """Commit segments of one partition. The first failure ends it."""
+        swaps: Swaps | None = None
         for partition, work, outcome in segments:
             if self.request.stop.reason is not None:
                 partition.why = partition.why or self._stopped()
@@ -207,7 +208,8 @@ class _Erasure:
             elif partition.why is None:
                 staged, erased = outcome
                 with partition.failing():
-                    swap_group(self.request.storage, work.directory, staged)
+                    swaps = swaps or Swaps(self.request.storage, work.directory)
+                    swaps.swap(staged)
                     partition.done["erased"] += erased
                     partition.replaced.append(work)
 

@@ -1,0 +1,76 @@
+"""Refuse what no run writes into a ledger: Delta follows links and absolute paths, waits for pipes,
+and reads a commit as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from winnow.errors import WinnowError
+from winnow.ledger.place import local_path, table_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LOG = "_delta_log"
+_LARGEST_COMMIT = 64 << 20
+"""Bytes. A commit of a run takes some KiB."""
+
+
+def check_files(ledger: str, table: str) -> None:
+    """Raise WinnowError for anything in a local table but directories and regular files, and for a
+    commit that is too large. A link could lead a run to write elsewhere.
+    """
+    root = local_path(ledger)
+    if root is None:
+        return
+    for path, status in _entries(f"{root}/{table}"):
+        if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+            raise _foreign(path, "a link" if stat.S_ISLNK(status.st_mode) else "no regular file")
+        if f"/{_LOG}/" in path and path.endswith(".json") and status.st_size > _LARGEST_COMMIT:
+            raise _foreign(path, f"a commit of {status.st_size} bytes")
+
+
+def _entries(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the path, and all that is below it without following links."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:  # another writer may remove a file
+        return
+    except OSError as error:
+        raise _foreign(path, error.strerror or "unreadable") from error
+    yield path, status
+    if stat.S_ISDIR(status.st_mode):
+        try:
+            names = os.listdir(path)
+        except OSError as error:
+            raise _foreign(path, error.strerror or "unreadable") from error
+        for name in names:
+            yield from _entries(f"{path}/{name}")
+
+
+def check_inputs(rows: DataFrame, ledger: str, table: str) -> None:
+    """Raise WinnowError if a table has data outside of its directory: a commit may have any path or
+    URL.
+    """
+    session = rows.sparkSession
+    # pyspark has no other way to the JVM.
+    root = session._jvm.org.apache.hadoop.fs.Path(table_url(ledger, table))  # type: ignore[union-attr] # noqa: SLF001
+    system = root.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
+    inside = f"{system.makeQualified(root).toString()}/"
+    outside = next((path for path in rows.inputFiles() if not path.startswith(inside)), None)
+    if outside is not None:
+        raise _foreign(outside, "data that lies elsewhere")
+
+
+def _foreign(where: str, found: str) -> WinnowError:
+    return WinnowError(
+        "the ledger has something that no run writes there",
+        expected="a Delta table with regular files, all in its directory",
+        found=found,
+        where=where,
+        hint="Find out who made it. --ledger names another place.",
+    )
