@@ -18,6 +18,7 @@ from tests.spark.runs import NOW, add_partition, changes, files_of, new_log_dir,
 from winnow import api
 from winnow.cleaning.result import PartitionResult
 from winnow.errors import UsageError, WinnowError
+from winnow.logdir.names import CLEAN_SHUTDOWN
 from winnow.values import facts as facts_module
 from winnow.values.plans import COMPARED
 from winnow.values.result import PARTITIONS
@@ -111,6 +112,21 @@ def test_what_if_changes_only_the_named_topics(plan: winnow.Plan) -> None:
         plan.what_if(retention_md=1)
     with pytest.raises(UsageError, match="wrong value"):
         plan.what_if(retention_ms="soon")
+
+
+def test_what_if_leaves_alone_what_a_broker_would_rebuild_for_a_compaction(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """After a crash the transaction indexes are rebuilt for topics that are compacted only."""
+    path = new_log_dir(tmp_path / "d")
+    add_partition(path, "t-open-0", "t-open-0")
+    (path / CLEAN_SHUTDOWN).unlink()
+    config = {"cleanup.policy": "delete", "retention.ms": -1}
+    made = winnow.plan(spark, str(path), now=NOW, topic_sets={"t-open": config})
+    assert [p.left_alone for p in made.partitions] == [False]
+    (other,) = made.what_if(cleanup_policy="compact", min_cleanable_dirty_ratio=0).partitions
+    assert other.left_alone
+    assert "the transaction indexes were not rebuilt" in other.reason
 
 
 def test_sweep_of_policies_is_a_table(plan: winnow.Plan) -> None:
