@@ -50,7 +50,7 @@ def crashed(path: Path, seed: int) -> None:
     with LogDirWriter(path, clock=lambda: NOW - HOUR_MS) as log_dir:
         for number in range(LOGS):
             script = Script(log_dir.partition(f"any-{number}", 0))
-            anything(script, 1000 * seed + number)
+            (anything if number % 4 else idempotent)(script, 1000 * seed + number)
             script.roll()
             script.put("at the end")
     (path / CLEAN_MARKER).unlink()
@@ -76,6 +76,16 @@ def crashed(path: Path, seed: int) -> None:
                     snapshot.unlink()
     write_checkpoint(path / RECOVERY_POINT_CHECKPOINT, points)
     write_checkpoint(path / LOG_START_CHECKPOINT, starts)
+
+
+def idempotent(script: Script, seed: int) -> None:
+    """Random batches of producers without transactions, in small segments."""
+    rng = random.Random(seed)
+    for _ in range(rng.randint(20, 90)):
+        if rng.random() < 0.3:
+            script.roll()
+        else:
+            script.idempotent(rng.randint(1, 4), rng.choice("abcdefg"), rng.choice("abc"))
 
 
 def both_clean(spark: SparkSession, kafka: Kafka, ours: Path) -> dict[str, PartitionResult]:

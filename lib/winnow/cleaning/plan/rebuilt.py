@@ -40,8 +40,9 @@ def with_rebuilt(
     found: Sequence[tuple[Known, Listed | Failure]],
     request: Request,
 ) -> list[tuple[Known, Listed | Failure]]:
-    """Return the listed partitions with the transaction indexes that a broker rebuilds. Only those
-    that may be compacted are read: retention does not need the indexes.
+    """Return the listed partitions with the transaction indexes that a broker rebuilds, and the
+    producers that it then knows. Only partitions that may be compacted are read, and only where
+    these may differ from what lies on the disk: retention does not need them.
     """
     result = list(found)
     to_load = {
@@ -49,7 +50,7 @@ def with_rebuilt(
         for number, (known, listed) in enumerate(found)
         if isinstance(listed, Listed)
         and known.config.cleanup_compact
-        and any(map(lacks_txnindex, listed.listing.segments))
+        and (any(map(lacks_txnindex, listed.listing.segments)) or _forgets(known, listed.listing))
     }
     loaded = spread(
         sc,
@@ -66,6 +67,16 @@ def with_rebuilt(
         elif isinstance(listed, Listed):
             result[number] = known, replace(listed, listing=_with_loaded(listed.listing, log))
     return result
+
+
+def _forgets(known: Known, listing: SegmentListing) -> bool:
+    """Return whether a broker forgets producers that snapshots on the disk have: it removes the
+    snapshots of what it recovers, and reads the log from its start offset on.
+    """
+    if listing.recovered is None or not listing.segments:
+        return False
+    start = known.log_dir.checkpoints.log_start.get(known.place.topic_partition, 0)
+    return start > listing.segments[0].base_offset
 
 
 def lacks_txnindex(segment: Segment) -> bool:
