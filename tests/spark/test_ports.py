@@ -26,7 +26,7 @@ with started_spark(sql=False, quiet=True) as spark:
 CLIENT = """
 import socket, sys
 with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10) as connection:
-    connection.settimeout(3)
+    connection.settimeout(1)
     connection.sendall(bytes.fromhex(sys.argv[2]))
     try:
         while data := connection.recv(65536):
@@ -42,7 +42,7 @@ REQUEST, RESPONSE = 3, 4
 
 
 @pytest.fixture(scope="module")
-def run_under_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def run_under_way() -> Iterator[int]:
     """The process id of a command that has started Spark as each verb does."""
     hidden = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_SUBMIT_OPTS")
     process = subprocess.Popen(
@@ -50,7 +50,7 @@ def run_under_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={k: v for k, v in os.environ.items() if k not in hidden}
-        | {"PYTHONPATH": str(Path("lib").resolve()), "TMPDIR": str(short_place(tmp_path_factory))},
+        | {"PYTHONPATH": str(Path("lib").resolve()), "TMPDIR": "/tmp"},  # noqa: S108 - short
     )
     assert process.stdout is not None
     assert process.stdin is not None
@@ -58,10 +58,6 @@ def run_under_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     yield process.pid
     process.stdin.close()
     process.wait()
-
-
-def short_place(factory: pytest.TempPathFactory) -> Path:
-    return factory.mktemp("t")
 
 
 def processes(root: int) -> list[int]:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
 
 _SOCKETS = "spark.python.unix.domain.socket"
-_SOCKET_BYTES = standby.LONGEST_PATH - len("/.") - 36 - len(".sock")
-"""Most bytes in the directory's path. Spark names sockets by UUIDs."""
+_SOCKET_BYTES = 60
+"""Most bytes in the directory's path. Spark refuses a longer one."""
 _PARENT = os.getppid()
 """The JVM, if spark-submit started this process."""
 

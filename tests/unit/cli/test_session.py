@@ -30,7 +30,7 @@ def test_socket_directory_must_exist_and_have_a_short_path(tmp_path: Path) -> No
         (tmp_path.anchor + "none", "found no directory"),
     ):
         check_sockets(settings(place, enabled="false"))
-        with pytest.raises(UsageError, match=rf"sockets.*at most 64 bytes, {found}.*enabled=false"):
+        with pytest.raises(UsageError, match=rf"sockets.*at most 60 bytes, {found}.*enabled=false"):
             check_sockets(settings(place))
 
 
