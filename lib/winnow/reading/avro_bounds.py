@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from winnow.errors import UsageError
@@ -28,6 +29,8 @@ MOST_TYPES = 10_000
 MOST_VALUES = 2_000_000
 """Of a datum. A value takes up to 200 bytes in Python."""
 VALUES_PER_BYTE, MORE_VALUES = 4, 1_000
+_WIDER = 64
+"""Times as many, where a reader's record has many fields that the writer's does not have."""
 LARGE_BYTES = 256 * 2**10
 """A datum of more bytes is always walked through."""
 _MOST_JSON_DEPTH = 4 * MOST_DEPTH
@@ -81,15 +84,24 @@ class TooMuchError(ValueError):
 class DatumBounds:
     """Says of the data of one writer's schema whether they may be decoded."""
 
-    def __init__(self, schema: Schema, names: Mapping[str, Schema]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        names: Mapping[str, Schema],
+        reader: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         """`schema`: as fastavro has parsed it. `names`: the named schemas by their full names.
+        `reader`: `records` of the reader's schema, whose fields may have defaults.
 
         Raises UsageError for more than MOST_DEPTH types inside each other.
         """
         self._schema, self._names = schema, names
         self._known: dict[str, _Least] = {}
         self._open: set[str] = set()
-        self._walks_all = False
+        self._walks_all = self._is_wide = False
+        self._reader = reader
+        self.records: dict[str, int] = {}
+        """How many values each record has at least, by its last name and those of its aliases."""
         self._compare(self._measure(schema, 0), more=MORE_VALUES)
 
     def check(self, data: bytes, start: int) -> None:
@@ -98,14 +110,16 @@ class DatumBounds:
         """
         size = len(data) - start
         if self._walks_all or size > LARGE_BYTES:
-            most = min(MOST_VALUES, VALUES_PER_BYTE * size + MORE_VALUES)
-            _Walk(data, self._names, most).pass_over(self._schema, start, 0)
+            times = _WIDER if self._is_wide else 1
+            most = min(MOST_VALUES, times * (VALUES_PER_BYTE * size + MORE_VALUES))
+            _Walk(data, self._names, self._reader, most).pass_over(self._schema, start, 0)
 
     def _measure(self, schema: Schema, depth: int) -> _Least:
         if depth > MOST_DEPTH:
             raise too_deep()
         if isinstance(schema, str) and schema not in _PRIMITIVE:
             return self._measure_named(schema, depth)
+        schema = _unwrapped(schema)
         kind, inner = _kind_of(schema)
         if kind == "null" or (kind == "fixed" and not schema["size"]):
             return _Least(0, 1, 0)
@@ -113,7 +127,13 @@ class DatumBounds:
             parts = [self._measure(one, depth + 1) for one in inner]
             deepest = 1 + max((part.depth for part in parts), default=0)
             values = 1 + sum(part.values for part in parts)
-            return _Least(deepest, values, sum(part.size for part in parts))
+            size = sum(part.size for part in parts)
+            for name in (schema["name"], *schema.get("aliases", ())):
+                last = name.rpartition(".")[2]
+                self.records[last] = max(values, self.records.get(last, 0))
+            if self._reader.get(_last_name(schema), 0) > max(values, VALUES_PER_BYTE**2 * size):
+                self._walks_all = self._is_wide = True
+            return _Least(deepest, values, size)
         deepest = 0
         for one in inner:
             part = self._measure(one, depth + 1)
@@ -152,13 +172,18 @@ class _Least:
     size: int
 
 
+def _unwrapped(schema: Schema) -> Schema:
+    """Return the type in a type of the form {"type": {"type": ...}}."""
+    while isinstance(schema, Mapping) and isinstance(schema["type"], Mapping | list):
+        schema = schema["type"]
+    return schema
+
+
 def _kind_of(schema: Schema) -> tuple[str, list[Schema]]:
     """Return the kind of a type, and the types right inside it."""
     if isinstance(schema, list):
         return "union", schema
     kind = schema["type"] if isinstance(schema, Mapping) else schema
-    if isinstance(kind, Mapping | list):
-        return _kind_of(kind)
     if kind in ("record", "error"):
         return "record", [field["type"] for field in schema["fields"]]
     if kind in _ITEMS:
@@ -172,11 +197,21 @@ def too_deep() -> UsageError:
     return refused_schema(f"at most {MOST_DEPTH} types inside each other", "more")
 
 
-class _Walk:
-    """Passes over a datum as fastavro does, and counts its values."""
+def _last_name(record: Mapping[str, Any]) -> str:
+    """Return the name of a record without its namespace. A reader's record has the same."""
+    name: str = record["name"]
+    return name.rpartition(".")[2]
 
-    def __init__(self, data: bytes, names: Mapping[str, Schema], most: int) -> None:
-        self._data, self._names, self._most = data, names, most
+
+class _Walk:
+    """Passes over a datum as fastavro does, and counts its values, with those that a reader adds to
+    a record.
+    """
+
+    def __init__(
+        self, data: bytes, names: Mapping[str, Schema], reader: Mapping[str, int], most: int
+    ) -> None:
+        self._data, self._names, self._most, self._reader = data, names, most, reader
         self._left = most
 
     def pass_over(self, schema: Schema, at: int, depth: int) -> int:
@@ -188,8 +223,10 @@ class _Walk:
             raise TooMuchError(f"it has more than {MOST_DEPTH} values inside each other")
         if isinstance(schema, str) and schema not in _PRIMITIVE:
             schema = self._names[schema]
+        schema = _unwrapped(schema)
         kind, inner = _kind_of(schema)
         if kind == "record":
+            self._left -= self._reader.get(_last_name(schema), 0)
             for one in inner:
                 at = self.pass_over(one, at, depth + 1)
             return at

@@ -209,12 +209,12 @@ class _Writer:
     bounds: DatumBounds
 
 
-def _writer(text: str) -> _Writer | str:
+def _writer(text: str, reader: Mapping[str, int]) -> _Writer | str:
     """Return a writer's schema, or why no data can be read with it."""
     try:
         with _schema_errors():
             record, names = _record_of(json.loads(text))
-            return _Writer(record, DatumBounds(record, names))
+            return _Writer(record, DatumBounds(record, names, reader))
     except UsageError as error:
         return f"can't be used: {error.what}"
 
@@ -238,8 +238,10 @@ def datum_reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, 
             "archive: --archives winnow.tar.gz#winnow.",
         ) from error
 
-    _, reader = _parsed(json.loads(wanted))
-    schemas = {number: _writer(text) for number, text in writers}
+    with _schema_errors():
+        reader, names = _record_of(json.loads(wanted))
+        records = DatumBounds(reader, names).records
+    schemas = {number: _writer(text, records) for number, text in writers}
     framed = _ONLY not in schemas
     begin = _HEAD if framed else 0
 

@@ -115,6 +115,19 @@ def test_hostile_schema_of_a_writer_does_not_end_the_process(of: Any, datum: byt
     assert problem.startswith("it can't be read: it has more than ")
 
 
+def test_reader_with_many_fields_gets_few_items_of_a_writer_with_one() -> None:
+    """Each byte of the writer's items would become a record of a thousand fields."""
+    more = [{"name": f"f{n}", "type": ["null", "int"], "default": None} for n in range(1_000)]
+    of_writer = {"type": "record", "name": "W", "fields": [{"name": "x", "type": "int"}]}
+    wide = of_writer | {"fields": [*of_writer["fields"], *more]}  # type: ignore[misc]
+    found, problem = read(array(of_writer), block(20, INT * 20), wanted=array(wide))
+    assert problem is None
+    assert [len(item) for item in found] == [1_001] * 20
+    found, problem = read(array(of_writer), block(20_000, INT * 20_000), wanted=array(wide))
+    assert found is None
+    assert problem == "it can't be read: it has more than 2000000 values"
+
+
 def test_list_of_some_items_is_skipped() -> None:
     assert read(writer(LIST), INT * 10 + b"\0" + INT, wanted=WANTED) == ({"b": 1}, None)
 
