@@ -28,7 +28,7 @@ from winnow.ledger.append import append, recorded
 from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.rows import cleaning, erasure, who
 from winnow.logdir.lock import lock_to_read
-from winnow.logdir.survey import survey_log_dirs
+from winnow.logdir.survey import doubts_in, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Settings
 from winnow.runtime.cancel import cancelling_jobs
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from winnow.verbs.doctor.values import Diagnosis
     from winnow.verbs.erase.values import EraseResult
     from winnow.verbs.explain.values import Explanation
+    from winnow.verbs.verify.findings import Finding
     from winnow.verbs.verify.key_hashes import KeyHashResult
     from winnow.verbs.verify.verify import SweepResult
 
@@ -254,7 +255,7 @@ def explain(
         home = home_of(dirs, partition)
         request.progress.stage(f"looking at {partition}")
         answer = explain_partition(spark.sparkContext, home, request, *question)
-    return replace(answer, notes=notes)
+    return replace(answer, notes=(*doubts_in(dirs), *notes))
 
 
 @checked
@@ -284,16 +285,20 @@ def doctor(
 
 
 @contextmanager
-def _found_to_read(spark: WithContext, log_dirs: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the log directories beneath these places, locked. Tasks check that they have them."""
+def _found_to_read(
+    spark: WithContext, log_dirs: Sequence[str]
+) -> Iterator[tuple[Sequence[str], Sequence[Finding]]]:
+    """Yield the log directories among these places, locked, and findings about the others. Tasks
+    check that they have them.
+    """
     from winnow.verbs.verify.directories import find_log_dirs  # noqa: PLC0415
 
     with ExitStack() as locks:
-        found = find_log_dirs(Places(), log_dirs)
+        found, others = find_log_dirs(Places(), log_dirs)
         for path in found:
             locks.enter_context(lock_to_read(path))
         locks.enter_context(same_directories(spark.sparkContext, found))
-        yield found
+        yield found, others
 
 
 @checked
@@ -317,7 +322,7 @@ def verify(
     from winnow.verbs.verify.verify import sweep  # noqa: PLC0415
 
     progress = progress or Silence()
-    with _found_to_read(spark, log_dirs) as found:
+    with _found_to_read(spark, log_dirs) as (found, others):
         swept = sweep(
             spark.sparkContext,
             found,
@@ -326,7 +331,12 @@ def verify(
             progress=progress,
         )
         wanted = partial(is_wanted, globs=topics)
-        return replace(swept, starts=starts_beneath(spark.sparkContext, found, wanted, progress))
+        every = [*found, *(one.log_dir for one in others)]
+        return replace(
+            swept,
+            findings=(*others, *swept.findings),
+            starts=starts_beneath(spark.sparkContext, every, wanted, progress),
+        )
 
 
 @checked
@@ -355,8 +365,10 @@ def verify_key_hashes(
     else:
         erased = erased_in_ledger(spark, ledger, key_hash, hash_key)
     erased = replace(erased, topics=tuple(topics) or erased.topics)
-    with _found_to_read(spark, log_dirs) as found:
-        return check_key_hashes(spark, found, erased, progress or Silence())
+    with _found_to_read(spark, log_dirs) as (found, others):
+        result = check_key_hashes(spark, found, erased, progress or Silence())
+    left_out = (f"{one.log_dir}: {one.message}" for one in others)
+    return replace(result, not_searched=(*result.not_searched, *left_out))
 
 
 @checked
@@ -376,7 +388,9 @@ def compare_replicas(
     """
     from winnow.verbs.compare.compare import compare  # noqa: PLC0415
 
-    with _found_to_read(spark, log_dirs) as found:
+    with _found_to_read(spark, log_dirs) as (found, others):
         # Survey each directory separately: a copy has the node.id of its original.
         dirs = [log_dir for path in found for log_dir in survey_log_dirs(Places(), [path])]
-        return compare(spark.sparkContext, dirs, topics=topics, progress=progress or Silence())
+        result = compare(spark.sparkContext, dirs, topics=topics, progress=progress or Silence())
+    left_out = (f"{one.log_dir}: {one.message}" for one in others)
+    return replace(result, not_compared=(*result.not_compared, *left_out))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,6 +75,18 @@ def test_result_names_replicas_that_were_not_searched(spark: SparkSession, tmp_p
     checked = verify_key_hashes(spark, [str(log_dir)], key_hash=certificate)
     assert (checked.found, checked.status, checked.exit_code) == (0, "partial", 3)
     assert checked.not_searched == result.not_searched
+    second = tmp_path / "second"
+    copy_tree(log_dir, second)
+    for name in names:
+        shutil.rmtree(log_dir / name)
+        shutil.rmtree(second / name)
+    copy_tree(log_dir / PARTITION, log_dir / "c-tomb-7")
+    both = verify_key_hashes(spark, [str(log_dir), str(second)], key_hash=certificate)
+    assert {one.partition for one in both.segments} == {7}
+    assert [one.split(":")[0] for one in both.not_searched] == [
+        "partition c-tomb-0 has several directories"
+    ]
+    assert (both.status, both.exit_code) != ("done", 0)
 
 
 def test_erasure_that_is_stopped_in_its_proof_is_recorded(

@@ -100,6 +100,22 @@ def test_looking_verbs_look_at_a_partition_in_two_directories(
     ]
 
 
+def test_output_has_both_directories_unchanged_and_the_others_cleaned(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log_dirs = two_dirs(tmp_path)
+    outputs = [str(tmp_path / f"out-{log_dir.name}") for log_dir in log_dirs]
+    result = run(clean, spark, *log_dirs, output=outputs, work_space=2**20)
+    left = [(one.name, one.log_dir) for one in result.partitions if one.code is not None]
+    assert left == [("c-4p-0", path) for path in names(log_dirs)]
+    assert all("two log directories" in one.why for one in result.partitions if one.code)
+    assert {one.name for one in result.partitions if one.acts} == {*OTHERS}
+    assert result.exit_code == 3
+    for log_dir, output in zip(log_dirs, outputs, strict=True):
+        copied = files_of(Path(output) / "c-4p-0")
+        assert copied.keys() == files_of(log_dir / "c-4p-0").keys()
+
+
 @pytest.mark.parametrize("meant", [0, 1])
 def test_directory_that_the_controller_means_is_named(
     spark: SparkSession, tmp_path: Path, meant: int
@@ -113,6 +129,12 @@ def test_directory_that_the_controller_means_is_named(
     for found in run(plan, spark, *log_dirs, topics=["c-4p"]).partitions:
         assert f"The controller means {log_dirs[meant]}/c-4p-0" in found.why
         assert uuid_text(directory) in found.why
+    errors = [one.error for one in recover(names(log_dirs)).partitions if one.topic == "c-4p"]
+    sweep = verify_dirs(spark, names(log_dirs), topics=["c-4p"])
+    messages = [one.message for one in sweep.findings if one.kind == "duplicate"]
+    assert len(errors) == len(messages) == 2
+    for text in (*errors, *messages):
+        assert f"The controller means {log_dirs[meant]}/c-4p-0" in str(text)
 
 
 def _mkdir(name: str) -> Callable[[Path], object]:

@@ -358,7 +358,8 @@ def test_directories_that_do_not_fit_together_are_refused(
         ([one, link], "given twice"),
         ([one, other_cluster], r"different cluster\.id"),
     ):
-        for verb in (plan, clean):
+        # A look looks at the first cluster, and leaves the other one alone.
+        for verb in (clean,) if other_cluster in log_dirs else (plan, clean):
             with pytest.raises(UsageError, match=words) as caught:
                 run(verb, spark, *log_dirs)
             assert caught.value.exit_code == 2

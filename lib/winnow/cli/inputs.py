@@ -117,13 +117,16 @@ def _in_file(entry: Entry, file: str | None) -> Entry:
 
 
 def check_log_dirs(log_dirs: Sequence[str]) -> None:
-    """Find a mistyped name at once. Whether it is a Kafka log directory is checked later."""
+    """Find mistyped names at once, if there is no directory at all. Whether each is a Kafka log
+    directory is checked later: one that is not concerns only itself.
+    """
+    missing = [one for one in log_dirs if not is_remote(one) and not Path(one).is_dir()]
     for log_dir in log_dirs:
         if is_remote(log_dir):
             Places().canonical(log_dir)  # checks the URL without a request
-        elif not Path(log_dir).is_dir():
-            raise UsageError(
-                "no such directory",
-                where=log_dir,
-                hint="Give the directories of the broker's log.dirs.",
-            )
+    if missing and len(missing) == len(log_dirs):
+        raise UsageError(
+            "no such directory",
+            where=missing[0],
+            hint="Give the directories of the broker's log.dirs.",
+        )

@@ -228,9 +228,10 @@ def cut_lines(result: TruncateResult, next_command: str, *, changed_before: bool
 
 
 def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
-    yield f"{log_dir.path}: the broker did not shut down cleanly."
-    if log_dir.error is not None:
-        yield f"      error: {log_dir.error}"
+    if log_dir.error is None:
+        yield f"{log_dir.path}: the broker did not shut down cleanly."
+    else:
+        yield f"{log_dir.path}: nothing in it can be recovered: {log_dir.error}"
     would = "" if result.truncated else "would be "
     sound = [log.loaded for log in log_dir.logs if log.loaded and log.error is None]
     changed = sum(bool(log.truncation) and not log.truncation.cut_bytes for log in sound)

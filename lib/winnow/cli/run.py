@@ -129,7 +129,8 @@ def prepare(
     if asks:
         confirm_time(now, now_ms())
     settings = parse_settings(request)
-    check_log_dirs((*request.log_dirs, *filter(None, [request.work_dir])))
+    check_log_dirs(request.log_dirs)
+    check_log_dirs([*filter(None, [request.work_dir])])
     for path in filter(is_remote, request.output):
         open_tree(path)  # checks the URL without a request
     limits = {name: value_of(request, name) for name in _LIMITS}

@@ -91,7 +91,7 @@ def _learn(spark: Any, request: CommandLine, progress: Progress) -> None:  # noq
     with suppress(WinnowError):  # a directory that can only be verified
         learn_segments(
             spark.sparkContext,
-            find_log_dirs(Places(), request.log_dirs),
+            find_log_dirs(Places(), request.log_dirs)[0],
             topics=request.topics,
             key_summaries=summaries,
             progress=progress,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from winnow.errors import UsageError
+from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import LOG, META_PROPERTIES, METADATA_TOPIC, topic_partition_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.state import TopicPartition
@@ -22,26 +22,42 @@ class Home:
     topic_partition: TopicPartition
     directory: str
     log_dir: str
+    problem: CorruptLogError | None = None
+    """Why it is unknown which records the partition has: it has other directories, too."""
 
 
 def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
     """Return partitions sorted by topic and partition.
 
     For a log directory these are all partitions that its broker would load, except the metadata
-    log, which no consumer sees. Raises UsageError for a path that is neither kind of directory, and
-    for a partition that is found twice.
+    log, which no consumer sees. A partition that has several directories has a problem. Raises
+    UsageError for a path that is neither kind of directory, and for a directory that is found
+    twice.
     """
-    found: dict[TopicPartition, Home] = {}
+    found: dict[TopicPartition, list[Home]] = {}
     for path in paths:
         for home in _look(storage, path):
-            other = found.setdefault(home.topic_partition, home)
-            if other is not home:
+            homes = found.setdefault(home.topic_partition, [])
+            if any(other.directory == home.directory for other in homes):
                 raise UsageError(
                     f"partition {home.topic_partition} was found twice",
-                    expected="one",
-                    found=f"{other.directory} and {home.directory}",
+                    expected="each directory once",
+                    found=f"{home.directory} twice",
                 )
-    return [found[topic_partition] for topic_partition in sorted(found)]
+            homes.append(home)
+    return [_one_of(found[topic_partition]) for topic_partition in sorted(found)]
+
+
+def _one_of(homes: Sequence[Home]) -> Home:
+    if len(homes) == 1:
+        return homes[0]
+    problem = CorruptLogError(
+        f"partition {homes[0].topic_partition} has several directories",
+        expected="a single one",
+        found=" and ".join(home.directory for home in homes),
+        hint="Give only the directory of the partition that you mean.",
+    )
+    return replace(homes[0], problem=problem)
 
 
 def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[int]) -> list[Home]:

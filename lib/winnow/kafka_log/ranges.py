@@ -99,6 +99,9 @@ def plan_tasks(storage: Storage, options: Options) -> list[Task]:
     items: list[Range | Unreadable] = []
     log_starts = cache(partial(_log_starts, storage))
     for home in homes:
+        if home.problem is not None:
+            items.append(Unreadable(home.topic_partition, home.problem))
+            continue
         log_start = log_starts(home.log_dir)
         if isinstance(log_start, CorruptLogError):
             # Like a broker that has lost the file: start at the first segment.

@@ -26,22 +26,24 @@ _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9]{1,24}")
 MOST_ENTRIES = 500_000
 """An offset checkpoint has an entry for each partition of a log directory."""
 _MOST_WORDS = 100
-_HINT = "A broker would take the whole log directory offline; restore or remove the file."
+OFFLINE_HINT = "A broker would take the whole log directory offline; restore or remove the file."
 
 
-def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, int]:
+def read_offset_checkpoint(
+    storage: Storage, path: str, *, strict: bool = False
+) -> dict[TopicPartition, int]:
     """Return the offset of each partition, in the order of the file. Empty if the file is missing
-    or empty.
+    or empty. Of a partition that is named twice, the last line counts, as for a broker.
 
     An offset may be negative: Kafka reads it, and every rule takes it for an offset below the log.
 
-    Raises CorruptLogError for anything that a broker would not read, and for a partition that is
-    named twice.
+    Raises CorruptLogError for anything that a broker would not read: it takes the whole log
+    directory offline. `strict`: also for a partition that is named twice, which no broker writes.
     """
     offsets: dict[TopicPartition, int] = {}
     for where, (topic, partition, offset) in _read_lines(storage, path, fields=3):
         key = TopicPartition(topic, _number(partition, MAX_INT, "a partition number", where))
-        if key in offsets:
+        if key in offsets and strict:
             raise _malformed(where, "each partition once", f"{key} again")
         is_negative = offset.startswith("-") and offset[1:2].isdigit()
         number = _number(offset[1:] if is_negative else offset, MAX_LONG, "an offset", where)
@@ -197,7 +199,7 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> Iterator[tuple[s
         text = data.decode()
     except UnicodeDecodeError as error:
         raise CorruptLogError(
-            "a checkpoint is not text", found=str(error), where=path, hint=_HINT
+            "a checkpoint is not text", found=str(error), where=path, hint=OFFLINE_HINT
         ) from None
     del data
     count_of_lines = text.count("\n") + (not text.endswith("\n"))
@@ -206,8 +208,8 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> Iterator[tuple[s
     if version.strip() != "0":
         raise _malformed(f"{path}, line 1", "version 0", _shown(version))
     count_at = f"{path}, line 2"
-    if count_of_lines == 1:
-        raise _malformed(count_at, "the number of entries", "the end of the file")
+    if count_of_lines == 1:  # a broker takes it for empty
+        return
     wanted = _number(next(lines).strip(), MAX_INT, "the number of entries", count_at)
     if count_of_lines - 2 != wanted:
         raise _malformed(count_at, f"{wanted} entries", f"{count_of_lines - 2}")
@@ -248,4 +250,4 @@ def _shown(text: str) -> str:
 
 def _malformed(where: str, expected: str, found: str) -> CorruptLogError:
     problem = "a malformed checkpoint"
-    return CorruptLogError(problem, expected=expected, found=found, where=where, hint=_HINT)
+    return CorruptLogError(problem, expected=expected, found=found, where=where, hint=OFFLINE_HINT)

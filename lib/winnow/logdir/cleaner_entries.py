@@ -37,6 +37,7 @@ class Misplaced:
 def misplaced_entries(log_dirs: Sequence[LogDir]) -> tuple[Misplaced, ...]:
     """Return them by node, then by partition, without partitions that have several directories."""
     found: list[Misplaced] = []
+    log_dirs = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
     for node in dict.fromkeys(log_dir.meta.node_id for log_dir in log_dirs):
         mine = [log_dir for log_dir in log_dirs if log_dir.meta.node_id == node]
         if len(mine) == 1:

@@ -236,13 +236,15 @@ def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[Log
     storage = Places()
     with ExitStack() as locks:
         # Survey first without the lock: `.lock` is created only where a broker would create it.
-        for log_dir in survey_log_dirs(storage, log_dirs):
+        for log_dir in survey_log_dirs(storage, log_dirs, to_change=to_change):
+            if log_dir.in_doubt:
+                continue
             locks.enter_context(
                 lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path)
             )
             if to_change:
                 storage.settle(log_dir.path)
-        yield survey_log_dirs(storage, log_dirs)
+        yield survey_log_dirs(storage, log_dirs, to_change=to_change)
 
 
 def why_seen_here_only(path: str) -> str | None:

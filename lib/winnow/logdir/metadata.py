@@ -4,13 +4,15 @@ complete snapshot, then the log after it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata_image import MetadataImage
 from winnow.logdir.metadata_log import (
     LogEnd,
+    Value,
     decompression_budget,
     list_snapshots,
     read_log,
@@ -51,7 +53,12 @@ class ClusterMetadata:
 
 
 def read_cluster_metadata(
-    storage: Storage, directory: str, *, unclean: bool = False, as_broker: bool = False
+    storage: Storage,
+    directory: str,
+    *,
+    unclean: bool = False,
+    as_broker: bool = False,
+    see: Callable[[Value], None] = lambda _: None,
 ) -> ClusterMetadata:
     """Read the state in a `__cluster_metadata-0` directory.
 
@@ -59,7 +66,8 @@ def read_cluster_metadata(
     missing, or a setting has an unknown version. An incomplete snapshot is skipped, with a note, if
     an older one and the log, or the log alone, give the same state. The same holds for a torn end
     of the last segment. After an `unclean` shutdown that segment is read up to its first damage.
-    `as_broker`: an incomplete snapshot is read as far as it goes, and is not skipped.
+    `as_broker`: an incomplete snapshot is read as far as it goes, and is not skipped. `see`: is
+    called with each record before it counts.
     """
     notes: list[str] = []
     budget = decompression_budget()
@@ -68,15 +76,15 @@ def read_cluster_metadata(
     for offset, name in list_snapshots(storage, directory):
         path, found = f"{directory}/{name}", MetadataImage(METADATA_DIR, snapshot=offset)
         try:
-            before = read_snapshot(storage, path, found.take, complete=not as_broker, budget=budget)
+            take = partial(_take, found, see)
+            before = read_snapshot(storage, path, take, complete=not as_broker, budget=budget)
         except CorruptLogError as error:
             notes.append(f"{error}; an older snapshot or the log is read instead")
             continue
         image = found.of_log()
         break
-    end = read_log(
-        storage, directory, image.take, start=before.offset, unclean=unclean, budget=budget
-    )
+    take = partial(_take, image, see)
+    end = read_log(storage, directory, take, start=before.offset, unclean=unclean, budget=budget)
     torn = end.torn
     if end.epoch < 0:  # no batch follows the snapshot
         end = replace(before, torn=torn)
@@ -112,3 +120,8 @@ def read_cluster_metadata(
         migration=image.migration,
         notes=tuple(notes),
     )
+
+
+def _take(image: MetadataImage, see: Callable[[Value], None], value: Value) -> None:
+    see(value)
+    image.take(value)

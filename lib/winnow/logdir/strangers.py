@@ -1,14 +1,22 @@
-"""Entries of a log directory that are in the way of its broker: strangers, and partitions that have
-several directories (S1.1, S1.11). Each concerns a name or a partition, never the other partitions.
+"""What is in the way of a broker: strangers in a log directory, partitions that have several
+directories, and log directories in doubt (S1.1, S1.3, S1.11). Each concerns only itself.
+
+A log directory is in doubt if it was given together with others, but it is not certain that it is
+of the same broker. It is never locked or changed, and its files are not read. The names of its
+partitions are, for one of them may be in another directory.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError
+from winnow.logdir.meta import MetaProperties
+from winnow.logdir.names import META_PROPERTIES, METADATA_TOPIC, topic_partition_of
 from winnow.state import TopicPartition
+from winnow.storage.contract import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +68,66 @@ def duplicates_of(
     for node_id, topic_partition, copy in found:
         homes[node_id, topic_partition].append(copy)
     return {home: tuple(copies) for home, copies in homes.items() if len(copies) > 1}
+
+
+def cluster_of(metas: Sequence[MetaProperties], *, to_change: bool) -> str | None:
+    """Return the cluster that most of the directories name, None if none names any. Of equally
+    many, the first one counts, which is too little to change anything: with `to_change`, raises
+    UsageError.
+    """
+    clusters = Counter(meta.cluster_id for meta in metas if meta.cluster_id is not None)
+    found = clusters.most_common(2)
+    if to_change and len(found) == 2 and found[0][1] == found[1][1]:
+        raise UsageError(
+            "log directories of different cluster.id, and none of them is the one of most",
+            expected="the directories of one cluster",
+            found=f"{found[0][0]} and {found[1][0]}",
+            hint="Work on the brokers of one cluster at a time.",
+        )
+    return found[0][0] if found else None
+
+
+def of_another_cluster(path: str, meta: MetaProperties, cluster: str) -> UsageError:
+    return UsageError(
+        "a log directory of another cluster than the others",
+        expected=f"cluster.id {cluster}",
+        found=str(meta.cluster_id),
+        where=f"{path}/{META_PROPERTIES}",
+        hint="It is left alone. Give the directories of one cluster.",
+    )
+
+
+def without_owner(path: str) -> UsageError:
+    return UsageError(
+        "a log directory without an owner",
+        expected="node.id and cluster.id, as the others have them",
+        found="neither",
+        where=f"{path}/{META_PROPERTIES}",
+        hint="It is left alone. Is the file damaged? Restore it.",
+    )
+
+
+def why_in_doubt(error: WinnowError | OSError, path: str) -> UsageError:
+    """Return the reason as an error that can be kept."""
+    if isinstance(error, WinnowError):
+        return error.like(UsageError)
+    return UsageError("a log directory can't be read", found=error.strerror, where=path)
+
+
+def meta_of_others(metas: Sequence[MetaProperties]) -> MetaProperties:
+    """Return what is taken for the `meta.properties` of a directory in doubt: it was given with the
+    others, so it is taken for another directory of their node, if they have the same node.
+    """
+    nodes = {meta.node_id for meta in metas}
+    node_id = nodes.pop() if len(nodes) == 1 else None
+    return replace(metas[0], node_id=node_id, directory_id=None)
+
+
+def partitions_named(storage: Storage, path: str) -> tuple[TopicPartition, ...]:
+    """Return the partitions with a directory there. None if it can't be listed."""
+    try:
+        entries = storage.list_dir(path)
+    except FAILS_ONE_PARTITION:
+        return ()
+    named = [topic_partition_of(entry.name) for entry in entries if entry.is_dir]
+    return tuple(sorted(one for one in named if one is not None and one.topic != METADATA_TOPIC))

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from winnow.arguments import refused
-from winnow.errors import CorruptLogError, UsageError
-from winnow.logdir.checkpoints import read_offset_checkpoint
+from winnow.errors import CorruptLogError, UsageError, WinnowError
+from winnow.logdir.checkpoints import OFFLINE_HINT, read_offset_checkpoint
 from winnow.logdir.meta import MetaProperties, read_meta, was_shut_down_cleanly
 from winnow.logdir.names import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -19,10 +19,21 @@ from winnow.logdir.names import (
     parse_partition_dir,
     topic_partition_of,
 )
-from winnow.logdir.strangers import Copy, Stranger, duplicates_of
+from winnow.logdir.strangers import (
+    Copy,
+    Stranger,
+    cluster_of,
+    duplicates_of,
+    meta_of_others,
+    of_another_cluster,
+    partitions_named,
+    why_in_doubt,
+    without_owner,
+)
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage, read_if_there
 from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
 
 _WHY_SKIPPED = {
     DirectoryKind.DELETE: "its topic is being deleted; a broker removes it",
@@ -97,25 +108,78 @@ class LogDir:
     directories. A broker does not start on them, and no verb changes them.
     """
     checkpoints: Checkpoints
-    error: CorruptLogError | None
-    """Set if a checkpoint is malformed. It affects every partition; `checkpoints` is empty."""
+    error: WinnowError | None
+    """Set if a checkpoint can't be read, or if the directory is in doubt. It affects every
+    partition; `checkpoints` is empty.
+    """
+    in_doubt: bool = False
+    """It is not certain that it is a directory of the broker of the others: see `error`. `meta` is
+    that of the others.
+    """
     cleaner_file: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The entries of its own `cleaner-offset-checkpoint`."""
 
 
-def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, ...]:
-    """Survey log directories of one or more nodes of one cluster, in the order given.
+def survey_log_dirs(
+    storage: Storage, log_dirs: Sequence[str], *, to_change: bool = False
+) -> tuple[LogDir, ...]:
+    """Survey log directories of one or more nodes of one cluster, in the order given. Of several
+    directories, those that can't be used are in doubt.
 
-    Raises UsageError as `canonical_paths`, for a path that is not a Kafka log directory, and for
-    directories of different clusters.
+    Raises UsageError as `canonical_paths`, and if no path is a Kafka log directory. `to_change`:
+    see `cluster_of`.
     """
     Places().forget()  # of an earlier run
-    paths = canonical_paths(storage, log_dirs)
-    found = tuple(_survey(storage, path) for path in paths)
-    clusters = [log_dir.meta.cluster_id for log_dir in found]
-    _check_same(found, "cluster.id", clusters, "Work on the brokers of one cluster at a time.")
+    looked = [(path, _looked_at(storage, path)) for path in canonical_paths(storage, log_dirs)]
+    readable = [found for _, found in looked if isinstance(found, LogDir)]
+    if not readable:
+        raise next(why_in_doubt(why, path) for path, why in looked if not isinstance(why, LogDir))
+    sound = [log_dir for log_dir in readable if not log_dir.meta.is_anonymous] or readable
+    cluster = cluster_of([log_dir.meta for log_dir in sound], to_change=to_change)
+    alike = [one for one in sound if one.meta.cluster_id in {cluster, None}]
+    found = tuple(
+        log_dir if log_dir in alike else _in_doubt(storage, path, log_dir, cluster or "", alike)
+        for path, log_dir in looked
+    )
     found = _with_duplicates(found)
     return tuple(_with_cleaner_of_broker(log_dir, found) for log_dir in found)
+
+
+def _looked_at(storage: Storage, path: str) -> LogDir | WinnowError | OSError:
+    try:
+        return _survey(storage, path)
+    except (UsageError, OSError) as error:
+        if is_remote(path):
+            raise
+        return error
+
+
+def _in_doubt(
+    storage: Storage,
+    path: str,
+    found: LogDir | WinnowError | OSError,
+    cluster: str,
+    alike: Sequence[LogDir],
+) -> LogDir:
+    """`alike`: the directories of the cluster, which are not in doubt."""
+    partitions: tuple[TopicPartition, ...] = ()
+    if isinstance(found, LogDir) and found.meta.is_anonymous:
+        error, partitions = without_owner(path), found.partitions
+    elif isinstance(found, LogDir):
+        # Its partitions are others, although they may have the same names.
+        error = of_another_cluster(path, found.meta, cluster)
+    else:
+        error, partitions = why_in_doubt(found, path), partitions_named(storage, path)
+    return LogDir(
+        path=path,
+        meta=meta_of_others([log_dir.meta for log_dir in alike]),
+        clean_shutdown=False,
+        partitions=partitions,
+        skipped=(),
+        checkpoints=Checkpoints(),
+        error=error,
+        in_doubt=True,
+    )
 
 
 def _with_duplicates(found: Sequence[LogDir]) -> tuple[LogDir, ...]:
@@ -186,7 +250,11 @@ def _with_cleaner_of_broker(log_dir: LogDir, found: Sequence[LogDir]) -> LogDir:
 
 
 def _survey(storage: Storage, path: str) -> LogDir:
-    meta = read_meta(storage, path)
+    return survey_as(storage, path, read_meta(storage, path))
+
+
+def survey_as(storage: Storage, path: str, meta: MetaProperties) -> LogDir:
+    """Survey a directory as one whose `meta.properties` says this."""
     partitions: list[TopicPartition] = []
     skipped: list[SkippedDirectory] = []
     strangers: list[Stranger] = []
@@ -221,6 +289,11 @@ def _survey(storage: Storage, path: str) -> LogDir:
         checkpoints = Checkpoints(cleaner, starts, committed, recovered, why)
     except CorruptLogError as problem:
         error = problem
+    except OSError as problem:
+        where = None if problem.filename is None else str(problem.filename)
+        error = CorruptLogError(
+            "a checkpoint can't be read", found=problem.strerror, where=where, hint=OFFLINE_HINT
+        )
     strangers += in_place_of_partitions(others, partitions, checkpoints.named)
     return LogDir(
         path=path,
@@ -287,8 +360,15 @@ def _partition_or_why(name: str) -> TopicPartition | str:
 
 
 def strangers_in(log_dirs: Sequence[LogDir]) -> tuple[str, ...]:
-    """Return a text for each stranger: what it is, what a broker does, and what to do."""
-    return tuple(one.words(log_dir.path) for log_dir in log_dirs for one in log_dir.strangers)
+    """Return a text for each stranger: what it is, what a broker does, and what to do. Before them,
+    why log directories are in doubt.
+    """
+    strangers = (one.words(log_dir.path) for log_dir in log_dirs for one in log_dir.strangers)
+    return (*doubts_in(log_dirs), *strangers)
+
+
+def doubts_in(log_dirs: Sequence[LogDir]) -> tuple[str, ...]:
+    return tuple(f"{d.path} is left alone: {d.error}" for d in log_dirs if d.in_doubt)
 
 
 def topics_of(log_dirs: Sequence[LogDir]) -> set[str]:
@@ -297,24 +377,14 @@ def topics_of(log_dirs: Sequence[LogDir]) -> set[str]:
 
 def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
     """Raise UsageError for log directories of several nodes, for a verb that works on one."""
-    nodes = [log_dir.meta.node_id for log_dir in log_dirs]
-    hint = f"{what} takes the directories of one broker at a time."
-    _check_same(log_dirs, "node.id", nodes, hint)
-
-
-def _check_same(
-    log_dirs: Sequence[LogDir], what: str, ids: Sequence[str | int | None], hint: str
-) -> None:
-    known = [
-        (log_dir, each) for log_dir, each in zip(log_dirs, ids, strict=True) if each is not None
-    ]
-    for log_dir, other in known:
-        first, wanted = known[0]
-        if other != wanted:
+    known = [log_dir for log_dir in log_dirs if log_dir.meta.node_id is not None]
+    for log_dir in known:
+        first = known[0]
+        if log_dir.meta.node_id != first.meta.node_id:
             raise UsageError(
-                f"log directories of different {what}",
-                expected=f"{wanted} as in {first.path}",
-                found=str(other),
+                "log directories of different node.id",
+                expected=f"{first.meta.node_id} as in {first.path}",
+                found=str(log_dir.meta.node_id),
                 where=log_dir.path,
-                hint=hint,
+                hint=f"{what} takes the directories of one broker at a time.",
             )

@@ -70,6 +70,12 @@ def known_version(
     return ANY_VERSION
 
 
+def highest_level(kafka: KnownVersion) -> int | None:
+    """Return the highest `metadata.version` that any of these versions supports. None: unknown."""
+    newest = kafka.newest
+    return HIGHEST_LEVELS.get(f"{newest.major}.{newest.minor}") if kafka.source else None
+
+
 def never_with_zookeeper(level: int) -> bool:
     """Return whether a broker that supports this level of `metadata.version` is too new for
     ZooKeeper.

@@ -68,6 +68,8 @@ def _too_early(storage: Storage, homes: Sequence[Home], point: Point) -> Iterato
     read = cache(partial(read_offset_checkpoint, storage))
     for home in homes:
         at, log_dir = home.topic_partition, home.log_dir
+        if home.problem is not None:
+            raise home.problem
         cleaned = read(f"{log_dir}/{CLEANER_CHECKPOINT}").get(at, 0)
         start = read(f"{log_dir}/{LOG_START_CHECKPOINT}").get(at, 0)
         segments = Segments(storage, home.directory)

@@ -162,6 +162,7 @@ def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dic
         "log_dirs": [
             {"path": d.path, "cluster_id": d.meta.cluster_id, "node_id": d.meta.node_id}
             for d in at.log_dirs
+            if not d.in_doubt
         ],
         "status": result.status,
         "exit_code": result.exit_code,

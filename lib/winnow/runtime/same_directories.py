@@ -11,7 +11,7 @@ import hashlib
 import json
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from winnow.errors import WinnowError
@@ -46,7 +46,11 @@ def same_directories(sc: SparkContext, log_dirs: Sequence[str]) -> Iterator[None
 
     from winnow.runtime.failed_job import cause_of  # noqa: PLC0415
 
-    found = {path: digest for path in log_dirs if (digest := _digest(path)) is not None}
+    found = {}
+    for path in log_dirs:
+        with suppress(OSError):  # a directory in doubt
+            if (digest := _digest(path)) is not None:
+                found[path] = digest
     try:
         with telling_tasks(sc, _EXPECTED, json.dumps(found)):
             yield

@@ -4,7 +4,7 @@ before it advises or promises anything.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,7 +13,6 @@ from itertools import chain
 from pyspark import SparkContext
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
-from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import (
     LOG,
     METADATA_TOPIC,
@@ -22,16 +21,18 @@ from winnow.logdir.names import (
     DirectoryKind,
     parse_partition_dir,
 )
-from winnow.logdir.survey import LogDir
+from winnow.logdir.survey import LogDir, survey_as
 from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
+from winnow.start.homes import doubled_in, made_anew, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
-from winnow.start.metadata_choice import choose_metadata
+from winnow.start.metadata_choice import choose_metadata, has_metadata_log
 from winnow.start.metadata_log import start_of_metadata_log
-from winnow.start.node_files import meta_problems
+from winnow.start.moves import Move, after_move, moves_in
+from winnow.start.node_files import MetaProblem, meta_problems, zookeeper_problem
 from winnow.start.rights import why_not_used
 from winnow.start.small_files import checkpoint_problem
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
@@ -91,20 +92,21 @@ def _expected_start(
     progress: Progress,
 ) -> BrokerStart:
     storage = Places()
-    fate, reasons, topics, home = Fate.LOADS, list[str](), _LOADED_BEFORE_TOPICS, None
-    if any(log_dir.meta.version > 0 for log_dir in log_dirs):
-        reasons += meta_problems(storage, [log_dir.path for log_dir in log_dirs])
-        fate = Fate.STOPS if reasons else fate
+    topics = _LOADED_BEFORE_TOPICS
     home, problem = _metadata_home(storage, log_dirs, settings, node_id)
-    if problem is not None:
-        fate = Fate.STOPS
-        reasons.append(problem)
-    elif home is not None:
-        metadata = start_of_metadata_log(storage, home, node_id=node_id, now=now)
+    refused, log_dirs = _refused(storage, log_dirs, home, settings)
+    reasons = [one.words for one in refused if one.fate is Fate.STOPS]
+    reasons += [] if problem is None else [problem]
+    fate = Fate.STOPS if reasons else Fate.LOADS
+    if problem is None and home is not None:
+        metadata = start_of_metadata_log(
+            storage, home, node_id=node_id, kafka=settings.kafka, now=now
+        )
         fate, topics = worst(fate, metadata.fate), metadata.topics
         reasons += [metadata.reason] if metadata.reason else []
-    logs = [log for log_dir in log_dirs for log in logs_to_load(storage, log_dir, settings, now)]
-    anew = _made_anew(storage, node_id, log_dirs, logs, topics, settings)
+    used = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
+    logs = [log for log_dir in used for log in logs_to_load(storage, log_dir, settings, now)]
+    anew = made_anew(storage, node_id, log_dirs, logs, topics, settings)
     if anew:
         reasons.append(
             f"{first_few(anew, _MOST)}: no directory, and no other node has a replica. "
@@ -118,15 +120,35 @@ def _expected_start(
     starts = defaultdict[str, list[LogStart]](list)
     for start in _starts(sc, questions, progress):
         starts[start.log_dir].append(start)
+    moves = moves_in(
+        storage,
+        logs,
+        topics,
+        node_id=node_id,
+        directory_ids={log_dir.path: log_dir.meta.directory_id for log_dir in used},
+    )
+    for move in moves:
+        if move.problem is not None and move.at_once:
+            fate = Fate.STOPS
+            reasons.append(move.problem)
+        _moved(starts, move)
+    if words := without_leader(chain.from_iterable(starts.values())):
+        fate = worst(fate, Fate.NOT_SERVED)
+        reasons.append(words)
     aside = {
         f"{start.log_dir}/{start.name}"
         for start in chain.from_iterable(starts.values())
         if start.fate is Fate.SET_ASIDE
     }
-    if doubled := _doubled([log for log in logs if log.directory not in aside]):
+    if doubled := doubled_in([log for log in logs if log.directory not in aside]):
         fate = Fate.STOPS
         reasons += doubled
-    found = tuple(_log_dir_start(storage, one, starts[one.path], settings) for one in log_dirs)
+    found = tuple(
+        _in_doubt(one, refused)
+        if one.in_doubt
+        else _log_dir_start(storage, one, starts[one.path], settings, refused)
+        for one in log_dirs
+    )
     offline = [one.path for one in found if one.is_offline]
     if offline and (len(offline) == len(found) or home in offline):
         fate = worst(fate, Fate.STOPS)
@@ -144,33 +166,15 @@ def _expected_start(
     )
 
 
-def _made_anew(
-    storage: Storage,
-    node_id: int | None,
-    log_dirs: Sequence[LogDir],
-    logs: Sequence[LogToLoad],
-    topics: KnownTopics,
-    settings: Settings,
-) -> list[str]:
-    """Return the partitions whose only replica this broker has, and no directory for. That is known
-    only if all log directories of its server.properties are here.
-    """
-    server = settings.server_of(node_id)
-    given = {log_dir.path for log_dir in log_dirs}
-    named = set(map(storage.canonical, server.log_dirs)) if server is not None else set()
-    if not named or not named <= given:
-        return []
-    found = {
-        (log.topic_partition.topic, log.topic_partition.partition)
-        for log in logs
-        if log.kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
-    }
-    return sorted(
-        f"{topics.names[topic_id]}-{partition}"
-        for topic_id, partitions in (topics.replicas or {}).items()
-        for partition, nodes in partitions.items()
-        if nodes == {node_id} and (topics.names[topic_id], partition) not in found
-    )
+def _moved(starts: Mapping[str, list[LogStart]], move: Move) -> None:
+    """Set what happens to the current log of a move, if both logs were looked at."""
+    own = starts.get(move.current.log_dir, [])
+    futures = [one for one in starts.get(move.future.log_dir, []) if one.name == move.future.name]
+    for number, start in enumerate(own):
+        for future in futures if start.name == move.current.name else ():
+            own[number] = after_move(start, move, future)
+            if move.problem is not None and not move.at_once and start.fate.is_harmless:
+                own[number] = replace(start, fate=Fate.OFFLINE, reason=move.problem)
 
 
 def _metadata_home(
@@ -179,7 +183,7 @@ def _metadata_home(
     """Return the log directory with the metadata log that the broker uses, None if it uses none or
     that is unknown; and why it does not start with what it finds, if that is so.
     """
-    having = [one.path for one in log_dirs if storage.exists(f"{one.path}/{METADATA_DIR}")]
+    having = [one.path for one in log_dirs if has_metadata_log(storage, one)]
     old = any(one.meta.version == 0 for one in log_dirs)
     server = settings.server_of(node_id)
     named = None if server is None else server.metadata_place
@@ -268,25 +272,49 @@ def _starts(
             yield start
 
 
-def _doubled(logs: Sequence[LogToLoad]) -> list[str]:
-    """Return why the broker does not start: partitions in two of its directories. `logs`: without
-    those that it sets aside before it compares.
+def _refused(
+    storage: Storage, log_dirs: Sequence[LogDir], home: str | None, settings: Settings
+) -> tuple[list[MetaProblem], Sequence[LogDir]]:
+    """Return why the broker refuses a log directory, or to start because of it, and the directories
+    as it takes them: with ZooKeeper, it writes a `meta.properties` that is missing.
     """
-    current = [log for log in logs if log.kind is DirectoryKind.CURRENT]
-    counts = Counter(log.topic_partition for log in current)
-    return [
-        f"{partition} is in {count} directories: "
-        + " and ".join(log.directory for log in current if log.topic_partition == partition)
-        for partition, count in counts.items()
-        if count > 1
-    ]
+    if any(log_dir.meta.version > 0 for log_dir in log_dirs):
+        paths = [log_dir.path for log_dir in log_dirs]
+        return [*meta_problems(storage, paths, home=home)], log_dirs
+    refused, taken = list[MetaProblem](), list[LogDir]()
+    for one in log_dirs:
+        problem = None
+        if one.in_doubt:
+            problem = zookeeper_problem(storage, one.path, one.error, settings.kafka)
+        refused += [] if problem is None else [problem]
+        written = one.in_doubt and problem is None
+        taken.append(survey_as(storage, one.path, one.meta) if written else one)
+    return refused, taken
+
+
+def _in_doubt(log_dir: LogDir, refused: Sequence[MetaProblem]) -> LogDirStart:
+    """Its logs are not looked at."""
+    own = [one for one in refused if one.log_dir == log_dir.path]
+    fate = worst(*(one.fate for one in own), Fate.UNKNOWN)
+    words = tuple(one.words for one in own if one.fate is not Fate.STOPS)
+    offline = fate is Fate.OFFLINE
+    return LogDirStart(path=log_dir.path, fate=fate, reasons=words, logs=(), is_offline=offline)
 
 
 def _log_dir_start(
-    storage: Storage, log_dir: LogDir, logs: Sequence[LogStart], settings: Settings
+    storage: Storage,
+    log_dir: LogDir,
+    logs: Sequence[LogStart],
+    settings: Settings,
+    refused: Sequence[MetaProblem],
 ) -> LogDirStart:
     volume = storage.volume(log_dir.path)
     reasons: dict[str, Fate] = {
+        **{
+            one.words: one.fate
+            for one in refused
+            if one.log_dir == log_dir.path and one.fate is not Fate.STOPS
+        },
         **{
             stranger.words(log_dir.path): Fate.STOPS if stranger.stops_broker else Fate.OFFLINE
             for stranger in log_dir.strangers
@@ -320,6 +348,8 @@ def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[str]:
             problem = None if data is None else checkpoint_problem(data, words=_OFFSET_WORDS)
         except CorruptLogError as error:
             problem = error.what
+        except OSError as error:
+            problem = str(error)
         if problem is not None:
             yield f"{path}/{name} can't be read: {problem}"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError
@@ -98,8 +99,11 @@ class _Found:
 
 
 def choose_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> Choice:
-    """Return what the brokers use. The order of `log_dirs` does not matter."""
-    ordered = sorted(log_dirs, key=lambda log_dir: log_dir.path)
+    """Return what the brokers use. The order of `log_dirs` does not matter. A metadata log in a
+    directory in doubt is not used.
+    """
+    sound = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
+    ordered = sorted(sound, key=lambda log_dir: log_dir.path)
     logs = [
         _read(storage, log_dir.path, log_dir.meta.node_id)
         for log_dir in ordered
@@ -125,8 +129,19 @@ def choose_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[Log
     for node, own in by_node.items():
         there = [log for log in logs if log.node_id == node]
         _look_for(found, settings, storage, settings.server_of(node), own, there)
+    for log_dir in log_dirs:
+        path = f"{log_dir.path}/{METADATA_DIR}"
+        if log_dir.in_doubt and not found.used and has_metadata_log(storage, log_dir):
+            found.problems.append(f"{path} is not used: {log_dir.error}")
     choice = _newest(found)
     return choice if choice.metadata is None else _with_doubt(choice, ordered)
+
+
+def has_metadata_log(storage: Storage, log_dir: LogDir) -> bool:
+    """False also for a directory that can't be looked into."""
+    with suppress(OSError):
+        return storage.exists(f"{log_dir.path}/{METADATA_DIR}")
+    return False
 
 
 def _why_on_zookeeper(

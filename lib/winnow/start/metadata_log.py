@@ -24,9 +24,12 @@ from winnow.logdir.names import (
     QUORUM_STATE,
     DirectoryKind,
 )
+from winnow.policy.known_version import highest_level
 from winnow.policy.sources import Settings
+from winnow.policy.versions import KnownVersion
 from winnow.start.loaded import LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
+from winnow.start.metadata_fit import MetadataFit
 from winnow.start.node_files import bootstrap_problem, quorum_state_problem
 from winnow.start.small_files import topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
@@ -49,11 +52,11 @@ class MetadataStart:
 
 
 def start_of_metadata_log(
-    storage: Storage, log_dir: str, *, node_id: int | None, now: int
+    storage: Storage, log_dir: str, *, node_id: int | None, kafka: KnownVersion, now: int
 ) -> MetadataStart:
     """Return what a start does with the metadata log of a KRaft node in this log directory.
 
-    `now`: the broker's clock, ms.
+    `kafka`: the versions that the broker may be of. `now`: its clock, ms.
     """
     directory = f"{log_dir}/{METADATA_DIR}"
     alone = is_only_voter(storage, directory, node_id)
@@ -61,10 +64,11 @@ def start_of_metadata_log(
         return _without_topics(directory, f"{log_dir} has no {METADATA_DIR}", alone=alone)
     loaded = start_of_log(storage, _question(log_dir, now))
     known, problem = _UNKNOWN_TOPICS, None
+    fit = MetadataFit(highest_level(kafka))
     try:
         problem = _why_not_loaded(storage, directory, loaded)
         if problem is None:
-            known = _known_topics(storage, directory)
+            known = _known_topics(storage, directory, fit)
     except OversizedBatchError as error:  # a broker may load it
         return MetadataStart(directory, Fate.UNKNOWN, str(error), _UNKNOWN_TOPICS)
     except CorruptLogError as error:
@@ -73,6 +77,8 @@ def start_of_metadata_log(
         problem = str(error)
     if problem is not None:
         return MetadataStart(directory, Fate.STOPS, problem, _UNKNOWN_TOPICS)
+    if fit.problem is not None:
+        return _that_does_not_fit(storage, directory, node_id, f"{METADATA_DIR}: {fit.problem}")
     if loaded.fate is Fate.LOSES and alone is not False:
         reason = f"{METADATA_DIR}: {loaded.reason}. Changes of topics in it are lost"
         return MetadataStart(directory, Fate.LOSES, reason, known)
@@ -95,10 +101,22 @@ def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> str |
     )
 
 
-def _known_topics(storage: Storage, directory: str) -> KnownTopics:
-    state = read_cluster_metadata(storage, directory, unclean=True, as_broker=True)
+def _that_does_not_fit(
+    storage: Storage, directory: str, node_id: int | None, problem: str
+) -> MetadataStart:
+    """A controller ends at such a record. A node that is none goes on with the next one."""
+    voters = voters_of(storage, directory)
+    ends = voters is not None and node_id in voters
+    words = "The node" if ends else "A node that is a controller"
+    fate = Fate.STOPS if ends else Fate.UNKNOWN
+    return MetadataStart(directory, fate, f"{problem}. {words} ends there", _UNKNOWN_TOPICS)
+
+
+def _known_topics(storage: Storage, directory: str, fit: MetadataFit) -> KnownTopics:
+    state = read_cluster_metadata(storage, directory, unclean=True, as_broker=True, see=fit.see)
     return KnownTopics(
         replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
+        directories={topic.topic_id: topic.directories for topic in state.topics.values()},
         names={topic.topic_id: name for name, topic in state.topics.items()},
         log=f"{METADATA_DIR} up to offset {state.end_offset - 1}",
     )
@@ -149,14 +167,21 @@ def _snapshot_problem(storage: Storage, directory: str, loaded: LogStart) -> str
 
 def is_only_voter(storage: Storage, directory: str, node_id: int | None) -> bool | None:
     """Return whether this node is the only voter of its quorum, by the `quorum-state` of its
-    metadata log. None: that file does not say (a quorum that can change, KIP-853).
+    metadata log. None: that file does not say.
+    """
+    voters = voters_of(storage, directory)
+    return voters == {node_id} if voters and node_id is not None else None
+
+
+def voters_of(storage: Storage, directory: str) -> frozenset[int] | None:
+    """Return the voters in `quorum-state`. None: it does not say (a quorum that can change,
+    KIP-853).
     """
     try:
         data = read_if_there(storage, f"{directory}/{QUORUM_STATE}")
         if data is None:
             return None
         state = json.loads(data)
-        voters = {int(voter["voterId"]) for voter in state["currentVoters"]}
+        return frozenset(int(voter["voterId"]) for voter in state["currentVoters"])
     except FAILS_ONE_PARTITION:  # whatever is in the file
         return None
-    return voters == {node_id} if voters and node_id is not None else None

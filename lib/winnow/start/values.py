@@ -88,6 +88,10 @@ class KnownTopics:
     """
 
     replicas: Mapping[str, Mapping[int, frozenset[int]]] | None
+    directories: Mapping[str, Mapping[int, Mapping[int, str]]] = field(default_factory=dict)
+    """Topic id -> partition -> node -> `directory.id` of the log directory with the replica, as far
+    as the controller knows it.
+    """
     names: Mapping[str, str] = field(default_factory=dict)
     """Topic id -> name."""
     log: str = ""

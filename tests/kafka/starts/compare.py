@@ -41,8 +41,25 @@ def _differences(verdict: Verdict, seen: Seen, before: Files, undamaged: Seen) -
     for path in sorted({*verdict.logs, *seen.loaded}):
         if Path(path).parts[0] not in {*verdict.offline, *seen.offline}:
             yield from _of_log(path, verdict.logs.get(path), seen, before, undamaged)
+            yield from _of_leader(path, verdict, seen, undamaged)
     if verdict.is_safe and (harm := _harm(seen, undamaged)):
         yield f"harm: safe, {harm}"
+
+
+def _of_leader(path: str, verdict: Verdict, seen: Seen, undamaged: Seen) -> Iterator[str]:
+    """At a log that is not served, a broker gives up making leaders."""
+    told, loaded, base = verdict.logs.get(path), seen.loaded.get(path), undamaged.loaded.get(path)
+    if told is None or loaded is None or base is None or not told.fate.is_harmless:
+        return
+    if path in seen.renamed:  # another replica takes its place
+        return
+    if any(one.fate is Fate.NOT_SERVED for one in verdict.logs.values()):
+        return
+    leads = any(one.leads for one in seen.loaded.values())
+    if not leads and not any("publishing fault" in line for line in seen.why):
+        return  # a slow machine: no leader was elected yet
+    if base.leads and not loaded.leads:
+        yield f"{path}: {told.fate}, no leader"
 
 
 def _of_log(

@@ -82,10 +82,10 @@ def test_settings_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     assert str(file) in str(caught.value)
 
 
-def test_missing_log_directory_is_refused_at_once(tmp_path: Path) -> None:
-    check_log_dirs([str(tmp_path)])
+def test_missing_log_directory_is_refused_at_once_unless_there_are_others(tmp_path: Path) -> None:
+    check_log_dirs([str(tmp_path), str(tmp_path / "nope")])
     with pytest.raises(UsageError, match="no such directory"):
-        check_log_dirs([str(tmp_path), str(tmp_path / "nope")])
+        check_log_dirs([str(tmp_path / "nope"), str(tmp_path / "no")])
 
 
 @pytest.mark.parametrize(

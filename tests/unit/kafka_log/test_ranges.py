@@ -16,7 +16,7 @@ from tests.fixtures.data import copy_log_dir, unpacked
 from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import counted, offsets, rows, tasks
-from winnow.errors import UsageError
+from winnow.errors import CorruptLogError, UsageError
 from winnow.kafka_log.ranges import OPEN_BYTES, Range
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
@@ -172,7 +172,9 @@ def test_topics_after_an_exclamation_mark_are_excluded() -> None:
     }
 
 
-def test_several_log_directories_are_read_and_duplicates_refused(tmp_path: Path) -> None:
+def test_several_log_directories_are_read_and_a_directory_given_twice_is_refused(
+    tmp_path: Path,
+) -> None:
     for name in ("one", "two"):
         make_partition(tmp_path / name / f"{name}-0", {0: [batch(0, 4)]})
     assert [row["topic"] for row in rows(tmp_path / "two", tmp_path / "one")] == ["one"] * 5 + [
@@ -180,6 +182,22 @@ def test_several_log_directories_are_read_and_duplicates_refused(tmp_path: Path)
     ] * 5
     with pytest.raises(UsageError, match="partition one-0 was found twice"):
         rows(tmp_path / "one", tmp_path / "one" / "one-0")
+
+
+def test_partition_in_two_directories_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:
+    for name, other in (("one", "a-0"), ("two", "b-0")):
+        for partition in ("both-0", other):
+            make_partition(tmp_path / name / partition, {0: [batch(0, 4)]})
+    paths = tmp_path / "one", tmp_path / "two"
+    found = rows(*paths)
+    assert [row["topic"] for row in found if row["problem"] is None] == ["a"] * 5 + ["b"] * 5
+    [problem] = [row for row in found if row["problem"] is not None]
+    assert (problem["topic"], problem["partition"]) == ("both", 0)
+    assert all(f"{path}/both-0" in problem["problem"] for path in paths)
+    with pytest.raises(CorruptLogError, match="both-0 has several directories"):
+        rows(*paths, mode="FAILFAST")
+    assert len(rows(*paths, mode="FAILFAST", topics="a,b")) == 10
+    assert len(rows(tmp_path / "one" / "both-0", tmp_path / "two" / "b-0", mode="FAILFAST")) == 10
 
 
 def test_reading_begins_at_the_log_start_offset(tmp_path: Path) -> None:

@@ -172,7 +172,6 @@ def test_new_file_takes_the_mode_of_meta_properties(tmp_path: Path) -> None:
     "text",
     [
         "1\n0\n",
-        "0\n",
         "0\nx\n",
         "0\n2\na 0 1\n",
         "0\n1\na 0 1\nc 3 5\n",
@@ -184,7 +183,6 @@ def test_new_file_takes_the_mode_of_meta_properties(tmp_path: Path) -> None:
         "0\n1\na 0 -\n",
         "0\n1\na 0 9223372036854775808\n",
         "0\n1\na 2147483648 1\n",
-        "0\n2\na 0 1\na 0 2\n",
         "0\n1\n\n",
     ],
 )
@@ -195,6 +193,16 @@ def test_case_66_malformed_file_is_refused_and_kept(tmp_path: Path, text: str) -
     with pytest.raises(CorruptLogError):
         update_offset_checkpoint(STORAGE, path, {A: 3})
     assert Path(path).read_text() == text
+
+
+def test_what_a_broker_reads_concerns_no_other_partition(tmp_path: Path) -> None:
+    path = _file(tmp_path, "0\n3\na 0 1\nc 3 5\na 0 2\n")
+    assert read_offset_checkpoint(STORAGE, path) == {A: 2, C: 5}
+    with pytest.raises(CorruptLogError, match="each partition once"):
+        read_offset_checkpoint(STORAGE, path, strict=True)
+    assert update_offset_checkpoint(STORAGE, path, {C: 6})
+    assert Path(path).read_text() == "0\n2\na 0 2\nc 3 6\n"
+    assert read_offset_checkpoint(STORAGE, _file(tmp_path, "0\n")) == {}
 
 
 def test_negative_offset_is_read_and_kept(tmp_path: Path) -> None:

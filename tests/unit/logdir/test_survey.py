@@ -160,8 +160,28 @@ def test_replicas_of_several_brokers_are_accepted(tmp_path: Path) -> None:
         check_one_node(found, "erase")
 
 
-def test_directories_of_different_clusters_are_refused(tmp_path: Path) -> None:
+def test_directory_of_another_cluster_is_in_doubt_and_of_two_none_is_changed(
+    tmp_path: Path,
+) -> None:
+    a, c = _log_dir(tmp_path / "a"), _log_dir(tmp_path / "c", "t-0", node=2, cluster="d")
+    b = _log_dir(tmp_path / "b", "t-0")
+    for paths in ([a, b, c], [c, a, b]):
+        found = survey_log_dirs(STORAGE, paths, to_change=True)
+        [doubted] = [log_dir for log_dir in found if log_dir.in_doubt]
+        assert (doubted.path, doubted.partitions) == (c, ())
+        assert "of another cluster" in str(doubted.error)
+        assert not any(log_dir.duplicates for log_dir in found)
     with pytest.raises(UsageError, match=r"different cluster\.id"):
-        survey_log_dirs(
-            STORAGE, [_log_dir(tmp_path / "a"), _log_dir(tmp_path / "c", node=2, cluster="d")]
-        )
+        survey_log_dirs(STORAGE, [a, c], to_change=True)
+    assert [log_dir.in_doubt for log_dir in survey_log_dirs(STORAGE, [a, c])] == [False, True]
+
+
+def test_directory_without_meta_properties_is_in_doubt_beside_a_sound_one(tmp_path: Path) -> None:
+    a, b = _log_dir(tmp_path / "a", "t-0", "u-0"), _log_dir(tmp_path / "b", "t-0", "lost+found")
+    (tmp_path / "b" / "meta.properties").unlink()
+    sound, doubted = survey_log_dirs(STORAGE, [a, b, str(tmp_path / "gone")])[:2]
+    assert (sound.in_doubt, doubted.in_doubt) == (False, True)
+    assert [*sound.duplicates] == [TopicPartition("t", 0)]
+    assert (doubted.partitions, doubted.strangers) == ((TopicPartition("t", 0),), ())
+    with pytest.raises(UsageError, match="not a Kafka log directory"):
+        survey_log_dirs(STORAGE, [b, str(tmp_path / "gone")])

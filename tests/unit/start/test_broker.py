@@ -235,10 +235,19 @@ def test_start_on_a_full_disk_after_a_crash_loses_records(
         log_dir = copy_log_dir("clean", disk / "kafka", only=PARTITIONS)
         settings = replace(Settings(), kafka=asked_version(version))
         fill(disk)
-        assert start_of(log_dir, settings=settings).is_safe
+        assert start_of(log_dir, settings=settings).log_dirs[0].fate is Fate.LOADS
         (log_dir / ".kafka_cleanshutdown").unlink()
-        start = start_of(log_dir, settings=settings)
-        assert (start.fate, words in start.log_dirs[0].reasons[0]) == (Fate.LOSES, True)
+        [found] = start_of(log_dir, settings=settings).log_dirs
+        assert (found.fate, words in found.reasons[0]) == (Fate.LOSES, True)
+
+
+def test_metadata_version_that_is_too_new_keeps_an_older_broker_from_starting(
+    log_dir: Path,
+) -> None:
+    assert start_of(log_dir).is_safe
+    start = start_of(log_dir, settings=replace(Settings(), kafka=asked_version("3.9")))
+    assert start.fate is Fate.STOPS
+    assert "is newer than 3.9-IV0, the newest that this broker's version knows" in start.reasons[0]
 
 
 def _checkpoint(log_dir: Path, name: str) -> int:

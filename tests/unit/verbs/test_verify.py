@@ -382,7 +382,7 @@ def test_batch_that_cannot_be_decompressed_is_found_without_reading_each_one_alo
 
 def test_missing_or_repeated_log_directory_is_refused(log_dir: Path, tmp_path: Path) -> None:
     storage = LocalStorage()
-    assert find_log_dirs(storage, [f"{log_dir}/."]) == (str(log_dir),)
+    assert find_log_dirs(storage, [f"{log_dir}/."]) == ((str(log_dir),), ())
     for paths in ([tmp_path], [log_dir, log_dir]):
         with pytest.raises(UsageError):
             find_log_dirs(storage, list(map(str, paths)))

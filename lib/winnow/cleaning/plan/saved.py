@@ -49,7 +49,9 @@ _SETTINGS = tuple(one.name for one in fields(TopicConfig) if one.name not in {"s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirOf:
-    """A log directory of a plan: its real path, and whose it is by `meta.properties`."""
+    """A log directory of a plan: its real path, and whose it is by `meta.properties`, if that can
+    be read.
+    """
 
     path: str
     node_id: int | None
@@ -57,7 +59,10 @@ class LogDirOf:
 
     @classmethod
     def read(cls, storage: Storage, path: str) -> LogDirOf:
-        meta = read_meta(storage, path)
+        try:
+            meta = read_meta(storage, path)
+        except (UsageError, OSError):  # a directory in doubt, which the plan leaves alone
+            return cls(path=path, node_id=None, cluster_id=None)
         return cls(path=path, node_id=meta.node_id, cluster_id=meta.cluster_id)
 
 

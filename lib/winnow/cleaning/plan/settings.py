@@ -60,7 +60,7 @@ def _version(log_dirs: Sequence[LogDir], choice: Choice) -> KnownVersion:
     metadata = choice.metadata
     if metadata is None:
         return known_version(zookeeper=choice.zookeeper, level=None, supported=[None])
-    nodes = {log_dir.meta.node_id for log_dir in log_dirs}
+    nodes = {log_dir.meta.node_id for log_dir in log_dirs if not log_dir.in_doubt}
     return known_version(
         zookeeper=False,
         level=metadata.features.get(METADATA_VERSION),
@@ -76,12 +76,12 @@ def _unusual_meta(log_dirs: Sequence[LogDir]) -> list[str]:
         f"{log_dir.path}: meta.properties names neither a node nor a cluster, so nothing shows "
         "whose directory this is, and of which version. Is the file damaged?"
         for log_dir in log_dirs
-        if log_dir.meta.is_anonymous
+        if log_dir.meta.is_anonymous and not log_dir.in_doubt
     ] + [
         f"{log_dir.path}: meta.properties has version {log_dir.meta.version}, which is newer than "
         "this Winnow; its node.id and cluster.id are used as in version 1"
         for log_dir in log_dirs
-        if log_dir.meta.version > 1
+        if log_dir.meta.version > 1 and not log_dir.in_doubt
     ]
 
 
@@ -111,8 +111,9 @@ def check_server_properties(
                 where=one.file,
                 hint="Give one file for each broker.",
             )
-    problems, unknown = _other_nodes(servers, log_dirs), list[LogDir]()
-    for log_dir in log_dirs:
+    sound = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
+    problems, unknown = _other_nodes(servers, sound), list[LogDir]()
+    for log_dir in sound:
         server = settings.server_of(log_dir.meta.node_id)
         if server is None:
             unknown.append(log_dir)

@@ -27,6 +27,7 @@ def page(result: CompareResult, _width: int) -> Iterator[Line]:
                 f"{name}: {counted(one.undecided, 'key')} can't be compared: one replica was "
                 f"cleaned beyond offset {one.end}, where another one ends"
             )
+    yield from (Paragraph(f"Not compared: {printable(one)}") for one in result.not_compared)
     compared = counted(sum(one.end is not None for one in result.comparisons), "partition")
     records = sum(one.records for one in result.comparisons)
     yield f"Compared: {compared}, {records} records in all replicas"
@@ -34,7 +35,12 @@ def page(result: CompareResult, _width: int) -> Iterator[Line]:
 
 def to_json(result: CompareResult) -> dict[str, Any]:
     partitions = [_partition(one) for one in result.comparisons]
-    return {"status": result.status, "partitions": partitions, "notes": result.notes}
+    return {
+        "status": result.status,
+        "partitions": partitions,
+        "not_compared": result.not_compared,
+        "notes": result.notes,
+    }
 
 
 def _partition(one: Comparison) -> dict[str, Any]:

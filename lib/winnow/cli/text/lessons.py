@@ -30,7 +30,7 @@ _STOPPED = "The broker must be stopped: Winnow takes its lock."
 
 _FAILED = {
     1: "failed; the message says why",
-    2: "the command is invalid, or a path is not a Kafka log directory",
+    2: "the command is invalid, or no path is a Kafka log directory",
 }
 _IN_USE = {5: "the log directory is in use; the message says by whom"}
 _NO_SPACE = "not enough space for any partition"
@@ -125,7 +125,8 @@ LESSONS: Mapping[str, Lesson] = {
         {
             0: "nothing is wrong",
             **_FAILED,
-            3: "no erased key was found (--key-hash), but some directories were not searched",
+            3: "no erased key was found (--key-hash), or replicas agree (--compare), but some "
+            "directories were not read",
             4: "something is wrong, or an erased key is there (--key-hash); the output lists it",
             **_IN_USE,
         },

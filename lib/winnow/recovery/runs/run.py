@@ -24,6 +24,7 @@ from winnow.logdir.survey import LogDir, strangers_in, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.recovery.runs.undone_log import check_undone_log
 from winnow.recovery.runs.values import Action, Kept, PartitionRecovery, RecoverResult
+from winnow.start.assigned import Assigned
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
@@ -68,7 +69,7 @@ def recover_log_dirs(
         unclean = tuple(
             log_dir.path
             for log_dir in surveyed
-            if not log_dir.clean_shutdown and not is_remote(log_dir.path)
+            if not (log_dir.clean_shutdown or log_dir.in_doubt or is_remote(log_dir.path))
         )
         places = [
             (log_dir, topic_partition)
@@ -81,13 +82,15 @@ def recover_log_dirs(
         if run_id not in {None, ALL}:
             places = _places_of(storage, places, run_id)
         partitions = []
+        assigned = Assigned(storage, lambda: surveyed)
         on_partition(0, len(places))
         for log_dir, at in places:
             partition = _Partition(storage, log_dir, at, dry_run=dry_run)
             found = PartitionRecovery(topic=at.topic, partition=at.partition, log_dir=log_dir.path)
             try:
                 if (copies := log_dir.duplicates.get(at)) is not None:
-                    raise CorruptLogError(words_of(storage, copies, None))
+                    meant = assigned.directory_of(at, log_dir.meta.node_id)
+                    raise CorruptLogError(words_of(storage, copies, meant))
                 found = partition.recovered(found)
                 if undo_run is not None:
                     found = partition.undone(found, undo_run)
@@ -145,6 +148,8 @@ class _Partition:
 
     def recovered(self, found: PartitionRecovery) -> PartitionRecovery:
         log_dir = self._log_dir
+        if log_dir.in_doubt and log_dir.error is not None:
+            raise log_dir.error
         check_none_lost(self._storage, self._directory)
         if self._dry_run:
             report, finished = preview(self._storage, self._directory), None

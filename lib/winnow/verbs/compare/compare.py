@@ -52,9 +52,10 @@ def compare(
             expected=f"at most {MOST_REPLICAS}",
             found=str(len(log_dirs)),
         )
-    broken = next((log_dir.error for log_dir in log_dirs if log_dir.error is not None), None)
-    if broken is not None:
-        raise broken
+    broken = [log_dir.error for log_dir in log_dirs if log_dir.error is not None]
+    log_dirs = [log_dir for log_dir in log_dirs if log_dir.error is None]
+    if broken and len(log_dirs) < 2:
+        raise broken[0]
     check_globs(topics, topics_of(log_dirs), option="--topics")
     homes: dict[TopicPartition, list[Home]] = defaultdict(list)
     for log_dir in log_dirs:
@@ -77,7 +78,11 @@ def compare(
         _judged(one, verdicts[number]) if isinstance(one, Work) else one
         for number, one in enumerate(begun)
     )
-    return CompareResult(comparisons=comparisons, notes=tuple(_notes(log_dirs, homes)))
+    return CompareResult(
+        comparisons=comparisons,
+        not_compared=tuple(map(str, broken)),
+        notes=tuple(_notes(log_dirs, homes)),
+    )
 
 
 def _notes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from winnow.errors import VerificationError
+from winnow.errors import CorruptLogError, VerificationError
 
 
 class Kind(StrEnum):
@@ -99,12 +99,19 @@ class CompareResult:
     """Comparisons by topic and partition. `notes` names partitions that only one directory has."""
 
     comparisons: tuple[Comparison, ...]
+    not_compared: tuple[str, ...] = ()
+    """Log directories that can't be read, each with the reason."""
     notes: tuple[str, ...] = field(default=())
 
     @property
     def status(self) -> str:
-        return "different" if any(one.first for one in self.comparisons) else "same"
+        if any(one.first for one in self.comparisons):
+            return "different"
+        return "partial" if self.not_compared else "same"
 
     @property
     def exit_code(self) -> int:
-        return VerificationError.exit_code if self.status == "different" else 0
+        """Return 4 if replicas differ, 3 if a log directory was not compared."""
+        if self.status == "different":
+            return VerificationError.exit_code
+        return CorruptLogError.exit_code if self.not_compared else 0

@@ -190,6 +190,7 @@ def skipped(log_dirs: Sequence[LogDir], request: Request) -> tuple[list[str], li
     """
     request, not_searched, notes = of_users(request), [], []
     for log_dir in log_dirs:
+        not_searched += [f"{log_dir.path}: {log_dir.error}"] if log_dir.in_doubt else []
         not_searched += [
             f"{log_dir.path}/{stranger.name}: it is {stranger.found}"
             for stranger in log_dir.strangers

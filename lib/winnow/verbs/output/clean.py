@@ -261,25 +261,10 @@ def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
 
 
 def _units(sources: Sequence[Source]) -> Iterator[Unit]:
-    """Yield the units of all sources.
-
-    Raises UsageError for a partition that is in two log directories: a single batch would not show
-    it.
-    """
-    homes: dict[str, str] = {}
     for number, source in enumerate(sources):
         for directory, files in source.directories().items():
-            if is_metadata(directory):
-                continue
-            home = homes.setdefault(directory, source.tree.url)
-            if home != source.tree.url:
-                raise UsageError(
-                    f"{directory} is in two log directories",
-                    expected="one",
-                    found=f"{home} and {source.tree.url}",
-                    hint="A broker refuses to start on these. Find out which directory is current.",
-                )
-            yield Unit(number, directory, files)
+            if not is_metadata(directory):
+                yield Unit(number, directory, files)
 
 
 def _space(asked: Elsewhere) -> int | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from winnow.cleaning.in_place import refuse_tiered
 from winnow.errors import CorruptLogError, NoSpaceError, UsageError
@@ -16,9 +17,11 @@ from winnow.logdir.names import (
     METADATA_TOPIC,
     REMOTE_INDEX_CACHE,
     UNFINISHED,
+    DirectoryKind,
     parse_partition_dir,
 )
 from winnow.runtime.packing import in_order
+from winnow.state import TopicPartition
 from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.lease_file import LEASE
@@ -118,18 +121,37 @@ class Unit:
     def bytes(self) -> int:
         return sum(file.size for file in self.files)
 
+    @property
+    def partition(self) -> TopicPartition | str:
+        """Return the partition that a broker takes it for, or the name of any other directory."""
+        if self.directory == REMOTE_INDEX_CACHE:
+            return self.directory
+        found = parse_partition_dir(self.directory)
+        known = found.topic_partition if found.kind is DirectoryKind.CURRENT else None
+        return self.directory if known is None else known
+
 
 def batches(units: Sequence[Unit], space: int | None) -> Iterator[list[Unit]]:
     """Return units in the order given, as many at once as fit into `space` bytes; None: all.
 
-    Raises NoSpaceError for a unit that exceeds `space`: a partition can be cleaned only as a whole.
+    The directories of a partition that has several are in the same batch, which shows that.
+
+    Raises NoSpaceError for a partition that exceeds `space`: it can be cleaned only as a whole.
     """
+    together: dict[TopicPartition | str, list[Unit]] = {}
     for unit in units:
-        if space is not None and unit.bytes > space:
+        together.setdefault(unit.partition, []).append(unit)
+    for some in together.values():
+        if space is not None and _bytes(some) > space:
             raise NoSpaceError(
                 "not enough work space: a partition is fetched as a whole before it is cleaned",
-                expected=f"{unit.bytes} bytes for {unit.directory}",
+                expected=f"{_bytes(some)} bytes for {some[0].directory}",
                 found=str(space),
                 hint="Give more with --work-space, or a larger disk with --work-dir.",
             )
-    return in_order(units, lambda unit: unit.bytes, space)
+    for batch in in_order(together.values(), _bytes, space):
+        yield list(chain.from_iterable(batch))
+
+
+def _bytes(units: Sequence[Unit]) -> int:
+    return sum(unit.bytes for unit in units)

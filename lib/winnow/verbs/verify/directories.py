@@ -35,9 +35,10 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.snapshots import read_snapshot
-from winnow.logdir.strangers import Copy, duplicates_of
+from winnow.logdir.strangers import Copy, duplicates_of, why_in_doubt
 from winnow.logdir.survey import canonical_paths, in_place_of_partitions
 from winnow.logdir.topic_globs import is_wanted
+from winnow.start.assigned import Assigned
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
 from winnow.storage.guarded import link_target
@@ -200,7 +201,9 @@ class LogDirCheck:
     directory_id: str | None = None
 
 
-def duplicates(storage: Storage, checked: Sequence[LogDirCheck]) -> Iterator[Finding]:
+def duplicates(
+    storage: Storage, checked: Sequence[LogDirCheck], assigned: Assigned
+) -> Iterator[Finding]:
     """Yield a finding for each directory of a partition that has several on one broker."""
     scopes: dict[str, Scope] = {}
     replicas: list[tuple[int | None, TopicPartition, Copy]] = []
@@ -214,22 +217,35 @@ def duplicates(storage: Storage, checked: Sequence[LogDirCheck]) -> Iterator[Fin
             scopes[copy.path] = scope
             topic_partition = TopicPartition(scope.topic, scope.partition)
             replicas.append((log_dir.node_id, topic_partition, copy))
-    for copies in duplicates_of(replicas).values():
-        words = words_of(storage, copies, None)
+    for (node_id, at), copies in duplicates_of(replicas).items():
+        words = words_of(storage, copies, assigned.directory_of(at, node_id))
         for copy in copies:
             yield scopes[copy.path].finding(Kind.DUPLICATE, "", words)
 
 
-def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the real paths.
+def find_log_dirs(
+    storage: Storage, paths: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
+    """Return the real paths of the log directories, and a finding for each other path.
 
-    Raises UsageError as `canonical_paths`, and for a path that is not a log directory.
+    Raises UsageError as `canonical_paths`, and if none of the paths is a log directory.
     """
-    found = canonical_paths(storage, paths)
-    for path in found:
-        if not storage.exists(f"{path}/{META_PROPERTIES}"):
-            read_meta(storage, path)
-    return found
+    found: list[str] = []
+    others: list[tuple[str, UsageError]] = []
+    for path in canonical_paths(storage, paths):
+        try:
+            if not storage.exists(f"{path}/{META_PROPERTIES}"):
+                read_meta(storage, path)
+            found.append(path)
+        except UsageError as error:
+            others.append((path, error))
+        except OSError as error:
+            others.append((path, why_in_doubt(error, path)))
+    if not found:
+        raise others[0][1]
+    return tuple(found), tuple(
+        Scope(path).finding(Kind.PROPERTIES, META_PROPERTIES, error) for path, error in others
+    )
 
 
 def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogDirCheck:
@@ -254,7 +270,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     checkpoints: dict[str, Mapping[TopicPartition, int]] = {}
     for name in OFFSET_CHECKPOINTS:
         with reported(findings, scope, name, Kind.CHECKPOINT):
-            checkpoints[name] = read_offset_checkpoint(storage, f"{path}/{name}")
+            checkpoints[name] = read_offset_checkpoint(storage, f"{path}/{name}", strict=True)
     findings += check_bootstrap(storage, scope)
     partitions: list[Scope] = []
     every: set[str] = set()

@@ -71,7 +71,8 @@ def check_key_hashes(
     erased key. The caller holds the locks.
     """
     check_paths(log_dirs)
-    here = {home.topic_partition.topic for home in find_partitions(Places(), log_dirs)}
+    homes = find_partitions(Places(), log_dirs)
+    here = {home.topic_partition.topic for home in homes}
     globs = [glob for glob in erased.topics if any(is_wanted(topic, (glob,)) for topic in here)]
     if not globs:
         raise UsageError(
@@ -80,7 +81,12 @@ def check_key_hashes(
             found=", ".join(sorted(here)[:5]) or "none",
             where=", ".join(log_dirs),
         )
-    records = every_record(spark, globs, log_dirs)
+    wanted = [home for home in homes if is_wanted(home.topic_partition.topic, globs)]
+    sound = [home.directory for home in wanted if home.problem is None]
+    doubled = [str(home.problem) for home in wanted if home.problem is not None]
+    if doubled and not sound:
+        raise UsageError("no partition of the topics to search can be read", found=doubled[0])
+    records = every_record(spark, globs, sound if doubled else log_dirs)
     is_erased = arrow_udf(_matcher(erased), "boolean")  # type: ignore[call-overload]
     name = f"reading all records of {counted(len(erased.topics), 'topic')}"
     with watched(spark.sparkContext, progress, name):
@@ -90,10 +96,13 @@ def check_key_hashes(
         keys=len(erased.hashes),
         topics=erased.topics,
         segments=tuple(segments),
-        not_searched=tuple(
-            f"{path}/{one.name}: {one.why}"
-            for path in log_dirs
-            for one in replicas_beside(Places(), path)
+        not_searched=(
+            *doubled,
+            *(
+                f"{path}/{one.name}: {one.why}"
+                for path in log_dirs
+                for one in replicas_beside(Places(), path)
+            ),
         ),
         notes=tuple(
             f"topic {glob} is not here: nothing of it was searched"

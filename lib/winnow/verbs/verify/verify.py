@@ -24,6 +24,7 @@ from winnow.policy.txn_entries import across
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
+from winnow.start.assigned import Assigned
 from winnow.start.values import BrokerStart
 from winnow.storage.places import Places
 from winnow.verbs.verify.copies import with_copies
@@ -39,7 +40,7 @@ from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile
 from winnow.verbs.verify.metadata_log import is_metadata_log, metadata_findings
 from winnow.verbs.verify.segments import check_segment, txn_index_finding
-from winnow.verbs.verify.sources import unused_metadata_logs
+from winnow.verbs.verify.sources import log_dirs_of, unused_metadata_logs
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 from winnow.words import counted
 
@@ -116,7 +117,8 @@ def sweep(
         name=f"reading {counted(sum(len(each.logs) for each in directories), 'log')}",
         progress=progress,
     )
-    findings = [*duplicates(Places(), checked)]
+    assigned = Assigned(Places(), partial(log_dirs_of, Places(), log_dirs))
+    findings = [*duplicates(Places(), checked, assigned)]
     outside, unused = unused_metadata_logs(Places(), log_dirs)
     total = Checked(partitions=len(places))
     of_places = zip(directories, read, strict=True)

@@ -37,3 +37,12 @@ def test_without_a_limit_there_is_one_batch() -> None:
 def test_unit_larger_than_the_space_is_refused() -> None:
     with pytest.raises(NoSpaceError, match=r"101 bytes for t-1.*--work-space"):
         list(batches(_units([1, SPACE + 1]), SPACE))
+
+
+def test_directories_of_the_same_partition_are_in_one_batch() -> None:
+    names = ("t-0", "u-0", "t-00", "t-0.0123456789abcdef0123456789abcdef-future")
+    units = [Unit(n, name, (StoredFile(f"{name}/a", 40, 0),)) for n, name in enumerate(names)]
+    found = [[unit.directory for unit in batch] for batch in batches(units, SPACE)]
+    assert found == [["t-0", "t-00"], ["u-0", names[3]]]
+    with pytest.raises(NoSpaceError, match="80 bytes for t-0"):
+        list(batches(units, 79))
