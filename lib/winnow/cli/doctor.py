@@ -28,7 +28,7 @@ from winnow.cli.text.alike import alike
 from winnow.cli.text.disk_use import disk_use
 from winnow.cli.text.full_disk import first_steps
 from winnow.cli.text.next_command import command, typed
-from winnow.cli.text.start import start_section
+from winnow.cli.text.start import shown_reasons, start_section
 from winnow.start.words import starts_to_json
 from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, first_few, instant, moment, roughly, size
@@ -82,7 +82,10 @@ def run_doctor(call: Call, own: DoctorOptions) -> int:
 
 
 def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
-    advice = [{"command": command(one.arguments, request), "why": one.why} for one in found.advice]
+    advice = [
+        {"command": command(one.arguments, request, one.log_dirs), "why": one.why}
+        for one in found.advice
+    ]
     return {
         **fields_of(found, "kafka", "starts"),
         **version_keys(found.kafka),
@@ -129,7 +132,8 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
         "Cleaner entries in the wrong log directory",
         (f"{m.topic}-{m.partition}: {m.words}" for m in found.misplaced),
     )
-    yield from listed("In the broker's way", found.strangers)
+    said = shown_reasons(found.starts)
+    yield from listed("In the broker's way", [one for one in found.strangers if one not in said])
     troubles = [trouble for trouble in found.troubles if trouble.error is None]
     yield from listed("Can't be cleaned in their current state", _grouped(troubles))
     yield from listed(
@@ -187,7 +191,7 @@ def _last(found: Diagnosis) -> str:
 
 def _next(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     for advice in found.advice:
-        yield f"  {typed(command(advice.arguments, request))}"
+        yield f"  {typed(command(advice.arguments, request, advice.log_dirs))}"
         yield Paragraph(advice.why, style="dim")
     if found.starts:
         yield f"  {_last(found)}"

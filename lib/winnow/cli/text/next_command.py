@@ -9,8 +9,12 @@ from collections.abc import Iterable, Sequence
 from winnow.cli.options import CommandLine
 
 
-def command(arguments: Sequence[str], request: CommandLine) -> list[str]:
-    """Return the words to type, with the log directories and settings that this run was given."""
+def command(
+    arguments: Sequence[str], request: CommandLine, log_dirs: Sequence[str] = ()
+) -> list[str]:
+    """Return the words to type, with the log directories and settings that this run was given.
+    `log_dirs`: those that the command takes, if it does not take all.
+    """
     verb, *options = arguments
     given = [
         *(
@@ -30,7 +34,7 @@ def command(arguments: Sequence[str], request: CommandLine) -> list[str]:
         given += [word for value in request.topics for word in ("--topics", value)]
     # Of several values for a topic the last one counts.
     words = [*given, *options] if "--topic-set" in options else [*options, *given]
-    return ["./spark-submit.sh", verb, *request.log_dirs, *words]
+    return ["./spark-submit.sh", verb, *(log_dirs or request.log_dirs), *words]
 
 
 def typed(words: Iterable[str]) -> str:

@@ -25,6 +25,11 @@ def harmful_starts(starts: Sequence[BrokerStart], *, title: str) -> Iterator[Lin
     yield from start_section([start for start in starts if not start.is_safe], title=title)
 
 
+def shown_reasons(starts: Sequence[BrokerStart]) -> set[str]:
+    """Return the reasons that `start_section` shows."""
+    return {reason for start in starts for reason in list(start_lines(start))[:MOST]}
+
+
 def _lines(starts: Sequence[BrokerStart]) -> Iterator[Line]:
     for start in starts:
         yield Styled(f"  {verdict(start)}", "" if start.is_safe else "bold red")

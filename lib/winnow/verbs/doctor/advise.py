@@ -16,13 +16,15 @@ def advise(
     found: Diagnosis,
     *,
     have_broker_file: bool,
+    zookeeper: bool = False,
     nearby: Sequence[str] = (),
     other_disk: str | None = None,
 ) -> tuple[Advice, ...]:
     """Return commands for `./spark-submit.sh`, without the log directories and the caller's
     options.
 
-    `have_broker_file`: the broker's properties file was given. `nearby`: properties files on this
+    `have_broker_file`: the broker's properties file was given. `zookeeper`: the brokers keep their
+    topics there. `nearby`: properties files on this
     machine that may be the broker's. `other_disk`: a new directory on a disk with enough space.
     """
     advice = [*_to_free(found, other_disk)]
@@ -40,7 +42,11 @@ def advise(
     unknown = {trouble.topic for trouble in found.troubles if trouble.rule == NO_POLICY}
     if unknown:
         by_size = [topic.topic for topic in found.topics if topic.topic in unknown]
-        advice.append(give_settings(by_size, have_broker_file=have_broker_file, nearby=nearby))
+        advice.append(
+            give_settings(
+                by_size, have_broker_file=have_broker_file, zookeeper=zookeeper, nearby=nearby
+            )
+        )
     damaged = {trouble.topic for trouble in found.troubles if trouble.rule == DAMAGED}
     if damaged:
         why = "lists everything that is wrong with these topics, by file and byte"
@@ -53,7 +59,8 @@ def advise(
             f"{held_back.topic} --partition {held_back.partition} --start-offset {first}`"
         )
         partition = f"{held_back.topic}-{held_back.partition}"
-        run("explain", "--partition", partition, "--offset", first, why=why)
+        asked = ("explain", "--partition", partition, "--offset", first)
+        advice.append(Advice(asked, why, _of_node(found, held_back.log_dir)))
     full = any(disk.is_full for disk in found.disks)
     recovers = any(one.arguments[:2] == _RECOVER for one in advice)
     unclean = not all(disk.clean_shutdown for disk in found.disks)
@@ -102,10 +109,20 @@ def _to_free(found: Diagnosis, other_disk: str | None) -> Iterator[Advice]:
     if found.short_of_space and other_disk is not None:
         many = counted(found.short_of_space, "partition")
         where = f"that lack space here: writes the result to {other_disk}, on another disk"
-        yield Advice(("clean", "--output", other_disk), f"compacts {many} {where}")
+        log_dirs = tuple(disk.log_dir for disk in found.disks)
+        one = len(log_dirs) == 1
+        places = [other_disk if one else f"{other_disk}-{n + 1}" for n in range(len(log_dirs))]
+        outputs = (word for place in places for word in ("--output", place))
+        yield Advice(("clean", *outputs), f"compacts {many} {where}", log_dirs)
     if "kept" in gains:
         why = f"frees {freed['kept']}, for good: what `clean --keep-replaced` keeps for an undo"
         yield Advice(("recover", "--purge", "all"), why)
+
+
+def _of_node(found: Diagnosis, log_dir: str) -> tuple[str, ...]:
+    """Return the log directories of the same broker. Empty: it is not known which these are."""
+    by_node = (tuple(one.path for one in start.log_dirs) for start in found.starts)
+    return next((paths for paths in by_node if log_dir in paths), ())
 
 
 def _topics(topics: Iterable[str]) -> list[str]:

@@ -25,6 +25,7 @@ from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
 from winnow.policy.cleanable import oldest_first_batch, segments_between
 from winnow.start.broker import expected_starts
+from winnow.start.metadata_choice import choose_metadata
 from winnow.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
@@ -84,16 +85,17 @@ def diagnose(
     # not been read.
     rate = _scan_rate([item for item in compacted if item.plan.compaction is not None] or compacted)
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
-    space = disk_use(request.storage, [log_dir.path for log_dir in log_dirs])
     left = left_behind(sc, [item.place.directory for item in prepared], progress=request.progress)
+    usable = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
+    space = disk_use(request.storage, [log_dir.path for log_dir in usable])
     read = sum(segment.log_bytes for item in compacted for segment in trusted(item.state))
     results = [_with_bytes(*pair, request) for pair in zip(prepared, expected, strict=True)]
     found = Diagnosis(
         now=request.now,
-        disks=tuple(_disk(log_dir, results, request) for log_dir in log_dirs),
+        disks=tuple(_disk(log_dir, results, request) for log_dir in usable),
         space=space,
         topics=_topics(results),
-        gains=(*gain_of_zeros(space, log_dirs), *left, *_gains(sure, rate_of_all)),
+        gains=(*gain_of_zeros(space, usable), *left, *_gains(sure, rate_of_all)),
         unfreed=_unfreed(sure),
         overdue=tuple(sorted(_overdue(sure), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))),
         held_back=tuple(
@@ -126,8 +128,9 @@ def diagnose(
     advice = advise(
         found,
         have_broker_file=bool(request.settings.servers),
+        zookeeper=choose_metadata(request.settings, request.storage, log_dirs).zookeeper,
         nearby=usual_files(request.storage),
-        other_disk=other_disk(request.storage, [log_dir.path for log_dir in log_dirs])
+        other_disk=other_disk(request.storage, [log_dir.path for log_dir in usable])
         if found.short_of_space
         else None,
     )

@@ -12,6 +12,7 @@ from winnow.words import counted
 
 _MOST = 8
 """Topics that the command names."""
+_IN_ZOOKEEPER = "ZooKeeper (`zookeeper-shell.sh HOST:2181 get /config/topics/TOPIC`)"
 _KEEPS_ALL = "cleanup.policy="
 """The empty policy: nothing is compacted, and no limit of retention applies, whoever sets it."""
 _USUAL_FILES = (
@@ -40,29 +41,38 @@ def usual_files(storage: Storage) -> tuple[str, ...]:
 
 
 def give_settings(
-    topics: Sequence[str], *, have_broker_file: bool, nearby: Sequence[str]
+    topics: Sequence[str], *, have_broker_file: bool, zookeeper: bool, nearby: Sequence[str]
 ) -> Advice:
     """Return a `plan` that sets the cleanup policy of these topics to none: it keeps all records,
     whatever the other settings are.
 
-    `topics`: most bytes first. `nearby`: properties files on this machine that may be the broker's.
+    `topics`: most bytes first. `zookeeper`: the brokers keep their topics there. `nearby`:
+    properties files on this machine that may be the broker's.
     """
     named = topics[:_MOST]
     sets = [word for topic in named for word in ("--topic-set", f"{topic}:{_KEEPS_ALL}")]
     rest = len(topics) - len(named)
     also = f", and {counted(rest, 'more topic')}" if rest else ""
-    where = ["an earlier `kafka-configs --describe` (--topic-configs)"]
-    if not have_broker_file:
-        where.append("the broker's server.properties (--server-properties)")
-    where += [
+    where = [
+        "an earlier `kafka-configs --describe` (--topic-configs)",
         "GitOps or Strimzi (KafkaTopic)",
         "the __cluster_metadata-0 of another node of the cluster",
     ]
-    found = "" if have_broker_file or not nearby else f" On this machine: {', '.join(nearby)}."
+    if zookeeper:
+        where = [_IN_ZOOKEEPER, *where[:2]]
+    here = f" On this machine: {', '.join(nearby)}." if nearby else ""
+    defaults = (
+        ""
+        if have_broker_file
+        else (
+            " What topics do not set themselves is in the broker's server.properties "
+            f"(--server-properties).{here}"
+        )
+    )
     return Advice(
         ("plan", *sets),
         f"the settings of {counted(len(topics), 'topic')} are unknown. As printed, this keeps all "
         f"records of {counted(len(named), 'topic')}, which then have no cleanup policy: put the "
         f"topics' own settings in{also}. They "
-        f"may be found in {', '.join(where[:-1])}, or {where[-1]}.{found}",
+        f"may be found in {', '.join(where[:-1])}, or {where[-1]}.{defaults}",
     )

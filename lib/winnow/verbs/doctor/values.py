@@ -186,6 +186,8 @@ class Advice:
 
     arguments: tuple[str, ...]
     why: str
+    log_dirs: tuple[str, ...] = ()
+    """The log directories that it takes. Empty: all that were given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
