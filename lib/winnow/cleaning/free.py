@@ -40,8 +40,8 @@ def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Pr
         plan = works[number].plan
         if retention != plan.retention:
             words = (
-                f"{counted(len(plan.deleted), 'segment')} could be deleted, but older segments "
-                "free enough, or it is the active segment"
+                f"{counted(len(plan.deleted), 'segment')} could be deleted, but enough is freed "
+                "without them, or it is the active segment"
             )
             reason = words if retention is None else retention.words
             plan = replace(plan, retention=retention, reason=reason)

@@ -20,6 +20,7 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.result import RunResult
 from winnow.cleaning.rewrite.compaction import weigh
 from winnow.cleaning.summaries.store import with_summaries
+from winnow.cleaning.zeros import ZerosFirst, cut_zeros, zeros_first
 from winnow.logdir.lock import locked, why_seen_here_only
 from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
 from winnow.runtime.cancel import cancelling_jobs
@@ -86,8 +87,11 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
                 request.seen(prepared, request)
             more = overridden(prepared, request.settings)
             refusal = damaged_first(prepared, request)
-            if freeing is not None:
-                prepared = only_what_is_needed(prepared, wanted=freeing)
+            zeros = ZerosFirst()
+            if freeing is not None and refusal is None:
+                zeros = zeros_first(request.storage, dirs, prepared, wanted=freeing)
+                zeros = cut_zeros(request.storage, zeros) if request.touch else zeros
+                prepared = only_what_is_needed(prepared, wanted=max(0, freeing - zeros.bytes))
             if refusal is not None:
                 done = CarriedOut(refusal, 0)
             elif not request.touch:
@@ -100,7 +104,9 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         starts = _starts(sc, dirs, prepared, request)
         short = None
         if freeing is not None:
-            short = max(0, freeing - freed_bytes(prepared, done.partitions))
+            notes += (zeros.note(done=request.touch),) if zeros.indexes else ()
+            freed = zeros.bytes + freed_bytes(prepared, done.partitions)
+            short = max(0, freeing - freed)
             notes += (what_is_short(prepared, short=short, now=request.now),) if short else ()
     return RunResult(
         run_id=request.run_id,

@@ -203,7 +203,8 @@ class CommandLine:
     )
 
     free_at_least: str | None = SPACE.option(
-        "Only delete segments, the oldest first, and only those that retention allows, until this "
+        "After a crash, first cut the zeros at the end of indexes that a broker builds anew. Then "
+        "only delete segments, the oldest first, and only those that retention allows, until this "
         "much is freed. Needs no free space.",
         GOAL,
     )

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError
+from winnow.logdir.indexes.zeros import zeros_of
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     CLEANED,
@@ -37,7 +39,6 @@ from winnow.logdir.names import (
 from winnow.logdir.survey import LogDir
 from winnow.storage.contract import Entry, Storage
 from winnow.storage.links import link_target
-from winnow.verbs.doctor.index_zeros import zero_bytes
 from winnow.verbs.doctor.space import DiskUse, Elsewhere, Kind, Use, Zeros
 from winnow.verbs.doctor.values import INDEX_ZEROS, Gain
 
@@ -214,10 +215,10 @@ class _Count:
             )
 
     def _zeros(self, index: Entry, path: str, log_bytes: int) -> int:
-        try:
-            return zero_bytes(self._storage, path, index, log_bytes=log_bytes)
-        except FAILS_ONE_PARTITION:  # `verify` gives the reason
-            return 0
+        zeros = None
+        with suppress(FAILS_ONE_PARTITION):  # `verify` gives the reason
+            zeros = zeros_of(self._storage, path, index, log_bytes=log_bytes)
+        return 0 if zeros is None else zeros.block_bytes
 
     def _tree(self, entry: Entry, path: str, kind: Kind) -> None:
         """Count a directory and all below it. For FUTURE, DELETE and STRAY, `count` is left out."""
