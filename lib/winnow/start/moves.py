@@ -29,11 +29,15 @@ class Move:
     future: LogToLoad
     current: LogToLoad
     at_once: bool
+    zookeeper: bool
+    """The controller does not know the directories. If it does, the broker does not begin a move
+    within one.
+    """
 
     @property
     def problem(self) -> str | None:
         """Why the broker can't finish it: no directory can be renamed over another one."""
-        if self.future.log_dir != self.current.log_dir:
+        if self.future.log_dir != self.current.log_dir or not (self.at_once or self.zookeeper):
             return None
         does = "ends" if self.at_once else "takes the log directory offline"
         return (
@@ -67,7 +71,7 @@ def moves_in(
         if isinstance(topic_id, str) and node_id is not None:
             meant = topics.directories.get(topic_id, {}).get(at.partition, {}).get(node_id)
         at_once = meant is not None and meant == directory_ids.get(log.log_dir)
-        yield Move(log, current[at], at_once)
+        yield Move(log, current[at], at_once, zookeeper=topics.replicas is None)
 
 
 def after_move(start: LogStart, move: Move, future: LogStart) -> LogStart:

@@ -45,8 +45,8 @@ KNOWN: tuple[Known, ...] = (
         r"meta\.properties directory\.id",
         r": (loads|recovers), no leader$",
         "A log directory with another directory.id than the controller knows: its partitions may "
-        "have no leader, although the broker reports the new one (4.3.1: for 45 s at least). "
-        "Winnow does not say so: it may not have been given all directories of the broker.",
+        "have no leader until the broker starts a second time (4.3.1), although it reports the new "
+        "id. Winnow does not say so: it may not have been given all directories of the broker.",
     ),
     Known(
         r"^2\.8",

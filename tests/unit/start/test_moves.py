@@ -5,6 +5,7 @@ Real brokers judge the same states in `tests/kafka/starts`.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,11 +78,15 @@ def test_future_log_that_is_not_meant_replaces_nothing(log_dir: Path, second: Pa
     assert start_of(log_dir, second).is_safe
 
 
-def test_future_log_beside_its_current_log_that_is_not_meant_takes_the_directory_offline(
+def test_future_log_beside_its_current_log_takes_the_directory_offline_with_zookeeper_only(
     log_dir: Path, second: Path
 ) -> None:
     copy_tree(log_dir / "c-tomb-0", second / FUTURE)
     (log_dir / "c-tomb-0").rename(second / "c-tomb-0")
+    assert start_of(log_dir, second).is_safe  # the controller means another directory
+    shutil.rmtree(log_dir / METADATA)
+    for path in (log_dir, second):
+        (path / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=c\n")
     start = start_of(log_dir, second)
     [log] = start.logs(Fate.OFFLINE)
     assert (log.log_dir, log.name, start.of_broker) == (str(second), "c-tomb-0", Fate.LOADS)
