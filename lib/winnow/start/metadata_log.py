@@ -79,10 +79,9 @@ def start_of_metadata_log(
         return MetadataStart(directory, Fate.STOPS, problem, _UNKNOWN_TOPICS)
     if fit.problem is not None:
         return _that_does_not_fit(storage, directory, node_id, f"{METADATA_DIR}: {fit.problem}")
-    if loaded.fate is Fate.LOSES and alone is not False:
-        reason = f"{METADATA_DIR}: {loaded.reason}. Changes of topics in it are lost"
-        return MetadataStart(directory, Fate.LOSES, reason, known)
-    return MetadataStart(directory, Fate.LOADS, "", known)
+    loses = loaded.fate is Fate.LOSES and alone is not False
+    reason = f"{METADATA_DIR}: {loaded.reason}. Changes of topics in it are lost" if loses else ""
+    return MetadataStart(directory, Fate.LOSES if loses else Fate.LOADS, reason, known)
 
 
 def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> str | None:
