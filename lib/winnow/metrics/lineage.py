@@ -29,7 +29,7 @@ NAMESPACE = "winnow"
 PATH = "/api/v1/lineage"
 """The path on which Marquez and others listen, if the URL names none."""
 TIMEOUT_S = 10
-_PRODUCER = f"https://pypi.org/project/winnow/{VERSION}"
+_PRODUCER = f"https://pypi.org/project/winnow-kafka/{VERSION}"
 _SPEC = "https://openlineage.io/spec"
 _EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
