@@ -16,6 +16,7 @@ from tests.session import verbs_use
 from tests.spark.runs import NOW, changes, files_of, run
 from winnow.api import clean
 from winnow.cli.main import run as run_command
+from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEAN_SHUTDOWN
 from winnow.verbs.doctor import unknown_settings
 
@@ -185,7 +186,7 @@ def test_command_for_unknown_settings_keeps_every_record_whatever_the_broker_has
 def test_page_ends_with_the_broker_if_nothing_needs_to_be_done(
     tmp_path: Path, command: Command
 ) -> None:
-    log_dir = copy_log_dir("clean", tmp_path / "logs", only=["d-time-0"])
+    log_dir = copy_log_dir("clean", tmp_path / "logs", only=["d-time-0", METADATA_DIR])
     kept = ["--topic-set", "*:cleanup.policy=delete", "--topic-set", "*:retention.ms=-1"]
     code, page = command("doctor", str(log_dir), *kept)
     assert code == 0

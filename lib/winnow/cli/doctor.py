@@ -177,7 +177,7 @@ def _gains(found: Diagnosis) -> Iterator[Line]:
 def _last(found: Diagnosis) -> str:
     """Return the last step: to start the broker, or not to."""
     full = [one.path for start in found.starts for one in start.log_dirs if one.frees_first]
-    harm = [start for start in found.starts if not start.is_safe]
+    harm = [start for start in found.starts if start.is_harmful]
     if full:
         return (
             "Do not start the broker before space is free and `recover --truncate` has recovered "
@@ -185,6 +185,8 @@ def _last(found: Diagnosis) -> str:
         )
     if harm:
         return "Do not start the broker before what is named above is mended."
+    if any(start.unseen for start in found.starts):
+        return "Do not start the broker before `doctor` has seen all that it reads: see above."
     then = "Then start" if found.advice else "Start"
     return f"{then} the broker with its settings unchanged."
 

@@ -53,7 +53,7 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
     result = _recovered(call, asked)
     of_broker = None
     if result.unclean and asked.undo is None and asked.purge is None:
-        of_broker = _after_crash(call, asked, result.unclean)
+        of_broker = _after_crash(call, asked)
     call.answer(lambda: to_json(result, of_broker), page(result))
     if of_broker is None:
         return result.exit_code
@@ -85,7 +85,7 @@ def _recovered(call: Call, asked: RecoverOptions) -> RecoverResult:
         )
 
 
-def _after_crash(call: Call, asked: RecoverOptions, log_dirs: tuple[str, ...]) -> TruncateResult:
+def _after_crash(call: Call, asked: RecoverOptions) -> TruncateResult:
     """Recover what a broker would recover, or plan it."""
     settings, now = parse_settings(call.request), now_of(call.request)
     with call.spark() as spark, call.progress() as progress:
@@ -99,7 +99,7 @@ def _after_crash(call: Call, asked: RecoverOptions, log_dirs: tuple[str, ...]) -
             truncate=asked.truncate and not asked.dry_run,
             keep_cut=not asked.discard_cut,
         )
-        return recover_unclean(spark, log_dirs, request, progress=progress)
+        return recover_unclean(spark, call.request.log_dirs, request, progress=progress)
 
 
 def page(result: RecoverResult) -> Iterator[str]:
@@ -248,7 +248,7 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
     elif log_dir.is_whole and result.truncated:
         yield (
             f"Recovered; {size(log_dir.cut_bytes)} cut. But no marker of a clean shutdown was "
-            "written, for a broker can't start on it without harm: see below."
+            "written, for it is not certain that a broker starts without harm: see below."
         )
     elif failed or log_dir.error is not None:
         why = f": {counted(failed, 'partition')} can't be recovered here" if failed else ""

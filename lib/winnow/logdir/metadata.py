@@ -41,6 +41,10 @@ class ClusterMetadata:
     features: Mapping[str, int]
     supported: Mapping[int, Mapping[str, int]]
     """Node id -> feature -> the highest level that the broker supported at its last start."""
+    log_dirs: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Node id -> `directory.id` of each log directory that the broker had at its last start, from
+    Kafka 3.7 on.
+    """
     migration: MigrationRecord | None = None
     """The state of the migration from ZooKeeper. None: nothing tells it. Versions without such a
     migration write no record.
@@ -117,6 +121,7 @@ def read_cluster_metadata(
         configs={section: configs for section, configs in image.configs.items() if configs},
         features=image.features,
         supported=image.supported,
+        log_dirs=image.log_dirs,
         migration=image.migration,
         notes=tuple(notes),
     )

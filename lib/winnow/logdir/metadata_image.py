@@ -102,6 +102,7 @@ class MetadataImage:
         self.configs: dict[Section, dict[str, tuple[str, str]]] = {}
         self.features: dict[str, int] = {}
         self.supported: dict[int, Mapping[str, int]] = {}
+        self.log_dirs: dict[int, tuple[str, ...]] = {}
         self._by_id: dict[str, _Topic] = {}
         self.migration: MigrationRecord | None = None
         self.newer: set[str] = set()
@@ -206,8 +207,11 @@ class MetadataImage:
                 self._budget.take(_RECORD_BYTES + _TEXT_RATIO * len(record.name), place)
                 self.features[record.name] = record.level
             case RegisterBrokerRecord():
-                self._budget.take(_RECORD_BYTES * (1 + len(record.features)), place)
+                self._budget.take(
+                    _RECORD_BYTES * (1 + len(record.features) + len(record.log_dirs)), place
+                )
                 self.supported[record.node_id] = record.features
+                self.log_dirs[record.node_id] = record.log_dirs
             case MigrationRecord():
                 self.migration = record
 

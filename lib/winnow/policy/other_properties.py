@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from winnow.errors import UsageError
+from winnow.policy.config_providers import from_providers
 
 OF_A_BROKER = ("node.id", "broker.id", "process.roles", "zookeeper.connect", "log.dir", "log.dirs")
 """A broker's file has at least one of these."""
@@ -45,7 +46,7 @@ def check_is_of_a_broker(own: Mapping[str, str], *, file: str) -> None:
     """Raise UsageError unless this is a broker's file. `own`: all its keys and their values."""
     keys = {key for key, value in own.items() if value}
     roles = {role.strip() for role in own.get("process.roles", "").split(",")} - {""}
-    if roles and "broker" not in roles:
+    if roles and "broker" not in roles and "process.roles" not in from_providers(own):
         raise UsageError(
             "the server.properties of a controller",
             expected="that of a broker, with broker in process.roles",

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from winnow.errors import UsageError
 from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME
+from winnow.policy.config_providers import from_providers, not_asked
 from winnow.policy.describe import Entry
-from winnow.policy.keys import parse_broker_value, unknown_key, unless_wrong
+from winnow.policy.keys import Ignored, Wrong, parse_broker_value, unknown_key, unless_wrong
 from winnow.policy.other_properties import check_is_of_a_broker
 
 KRAFT = "KRaft"
@@ -18,6 +19,7 @@ ZOOKEEPER = "ZooKeeper"
 """Where a broker keeps its topics and their settings."""
 
 _NODE_ID = re.compile(r"\+?[0-9]{1,10}")
+_METADATA_DIR = "metadata.log.dir"
 _NO_PATH = re.compile("[\0\ud800-\udfff]")
 
 
@@ -36,6 +38,8 @@ class ServerProperties:
     """`log.dirs`, else `log.dir`, as written in the file."""
     own: Mapping[str, str] = field(default_factory=dict, repr=False)
     """All keys and values. Not in `repr`: some values are passwords."""
+    places_from_provider: tuple[str, ...] = ()
+    """Keys that name directories, whose values only a config provider knows."""
 
     @property
     def keeps_topics_in(self) -> str | None:
@@ -49,7 +53,25 @@ class ServerProperties:
         """Return the directory that holds the broker's metadata log, as written in the file. None
         if the file does not name it.
         """
+        if _METADATA_DIR in self.places_from_provider:
+            return None
         return self.metadata_log_dir or next(iter(self.log_dirs), None)
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether the node may be one. False only if the file tells its roles."""
+        roles = self.own.get("process.roles", "")
+        return not roles or "controller" in roles or "${" in roles
+
+    @property
+    def voters(self) -> frozenset[int] | None:
+        """Return the nodes of `controller.quorum.voters`. None: a quorum that can change (KIP-853),
+        or the file does not tell.
+        """
+        voters = self.own.get("controller.quorum.voters", "")
+        nodes = [voter.partition("@")[0].strip() for voter in voters.split(",") if voter.strip()]
+        known = nodes and all(map(_NODE_ID.fullmatch, nodes))
+        return frozenset(map(int, nodes)) if known else None
 
 
 def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
@@ -91,8 +113,15 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             expected="a properties file",
             where=f"{file} line {line}",
         ) from error
+    provided = from_providers(own)
+    for key in provided & entries.keys():
+        if not isinstance(entries[key].value, Ignored):
+            where = entries[key].where
+            why = Wrong(str(not_asked(key, own[key], where=where)))
+            entries[key] = Entry(key, why, where)
     node_id = own.get("node.id") or own.get("broker.id") or ""
-    places = own.get("log.dirs") or own.get("log.dir") or ""
+    log_dirs = "log.dirs" if own.get("log.dirs") else "log.dir"
+    places = "" if log_dirs in provided else own.get(log_dirs, "")
     if _NO_PATH.search(places):
         raise UsageError(
             "log.dirs of server.properties can't name directories",
@@ -104,11 +133,12 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     return ServerProperties(
         entries,
         tuple(notes),
-        metadata_log_dir=own.get("metadata.log.dir") or None,
+        metadata_log_dir=None if _METADATA_DIR in provided else own.get(_METADATA_DIR) or None,
         file=file,
         node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
         log_dirs=tuple(place.strip() for place in places.split(",") if place.strip()),
         own=own,
+        places_from_provider=tuple(key for key in (log_dirs, _METADATA_DIR) if key in provided),
     )
 
 

@@ -26,12 +26,14 @@ from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
+from winnow.start.beside import metadata_place_problems, unseen
 from winnow.start.homes import doubled_in, made_anew, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
-from winnow.start.metadata_choice import choose_metadata, has_metadata_log
+from winnow.start.metadata_choice import metadata_home
 from winnow.start.metadata_log import start_of_metadata_log
 from winnow.start.moves import Move, after_move, moves_in
+from winnow.start.named import Named, named_places, with_kraft
 from winnow.start.node_files import MetaProblem, meta_problems, zookeeper_problem
 from winnow.start.rights import why_not_used
 from winnow.start.small_files import checkpoint_problem
@@ -93,20 +95,41 @@ def _expected_start(
 ) -> BrokerStart:
     storage = Places()
     topics = _LOADED_BEFORE_TOPICS
-    home, problem = _metadata_home(storage, log_dirs, settings, node_id)
-    refused, log_dirs = _refused(storage, log_dirs, home, settings)
+    given = [log_dir.path for log_dir in log_dirs]
+    server = settings.server_of(node_id)
+    named = named_places(storage, settings, node_id, given)
+    kraft = with_kraft(log_dirs, server)
+    home, problem = metadata_home(storage, log_dirs, settings, named, kraft=kraft)
+    refused, log_dirs = _refused(storage, log_dirs, home, settings, named, kraft=kraft)
     reasons = [one.words for one in refused if one.fate is Fate.STOPS]
-    reasons += [] if problem is None else [problem]
+    reasons += [*named.problems, *([] if problem is None else [problem])]
+    reasons += metadata_place_problems(storage, home, [*given, *named.log_dirs])
     fate = Fate.STOPS if reasons else Fate.LOADS
+    lost = [one for one in refused if one.fate is not Fate.STOPS and one.log_dir not in given]
+    reasons += [one.words for one in lost]
+    fate = worst(fate, *(one.fate for one in lost))
     if problem is None and home is not None:
         metadata = start_of_metadata_log(
-            storage, home, node_id=node_id, kafka=settings.kafka, now=now
+            storage, home, node_id=node_id, server=server, kafka=settings.kafka, now=now
         )
         fate, topics = worst(fate, metadata.fate), metadata.topics
         reasons += [metadata.reason] if metadata.reason else []
+    not_seen = tuple(
+        unseen(
+            storage,
+            log_dirs,
+            named,
+            registered=() if node_id is None else topics.log_dirs.get(node_id, ()),
+            without_metadata=kraft and home is None and problem is None,
+            refused={one.log_dir for one in refused},
+        )
+    )
+    if not_seen:
+        reasons += not_seen
+        fate = worst(fate, Fate.UNKNOWN)
     used = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
     logs = [log for log_dir in used for log in logs_to_load(storage, log_dir, settings, now)]
-    anew = made_anew(storage, node_id, log_dirs, logs, topics, settings)
+    anew = made_anew(storage, node_id, log_dirs, logs, topics, named)
     if anew:
         reasons.append(
             f"{first_few(anew, _MOST)}: no directory, and no other node has a replica. "
@@ -163,6 +186,7 @@ def _expected_start(
         log_dirs=found,
         left_out=len(logs) - len(questions),
         made_anew=tuple(anew),
+        unseen=not_seen,
     )
 
 
@@ -175,28 +199,6 @@ def _moved(starts: Mapping[str, list[LogStart]], move: Move) -> None:
             own[number] = after_move(start, move, future)
             if move.problem is not None and not move.at_once and start.fate.is_harmless:
                 own[number] = replace(start, fate=Fate.OFFLINE, reason=move.problem)
-
-
-def _metadata_home(
-    storage: Storage, log_dirs: Sequence[LogDir], settings: Settings, node_id: int | None
-) -> tuple[str | None, str | None]:
-    """Return the log directory with the metadata log that the broker uses, None if it uses none or
-    that is unknown; and why it does not start with what it finds, if that is so.
-    """
-    having = [one.path for one in log_dirs if has_metadata_log(storage, one)]
-    old = any(one.meta.version == 0 for one in log_dirs)
-    server = settings.server_of(node_id)
-    named = None if server is None else server.metadata_place
-    home = None if named is None or not named.startswith("/") else storage.canonical(named)
-    if old and not having:
-        return None, None  # with ZooKeeper
-    if old or len(having) > 1 or not {home, *having} <= {home, None}:
-        choice = choose_metadata(settings, storage, log_dirs)
-        if choice.zookeeper:
-            return None, None
-        stopped = next((unused.why for unused in choice.unused if unused.stops_broker), None)
-        return choice.log_dir or home or having[0], stopped
-    return home or next(iter(having), None), None
 
 
 def logs_to_load(
@@ -273,13 +275,20 @@ def _starts(
 
 
 def _refused(
-    storage: Storage, log_dirs: Sequence[LogDir], home: str | None, settings: Settings
+    storage: Storage,
+    log_dirs: Sequence[LogDir],
+    home: str | None,
+    settings: Settings,
+    named: Named,
+    *,
+    kraft: bool,
 ) -> tuple[list[MetaProblem], Sequence[LogDir]]:
     """Return why the broker refuses a log directory, or to start because of it, and the directories
     as it takes them: with ZooKeeper, it writes a `meta.properties` that is missing.
     """
-    if any(log_dir.meta.version > 0 for log_dir in log_dirs):
-        paths = [log_dir.path for log_dir in log_dirs]
+    if kraft:
+        given = [log_dir.path for log_dir in log_dirs]
+        paths = [*given, *named.not_given(given)]
         return [*meta_problems(storage, paths, home=home)], log_dirs
     refused, taken = list[MetaProblem](), list[LogDir]()
     for one in log_dirs:

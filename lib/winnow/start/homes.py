@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from winnow.logdir.names import DirectoryKind
 from winnow.logdir.survey import LogDir
-from winnow.policy.sources import Settings
+from winnow.start.beside import partitions_in
 from winnow.start.loaded import LogToLoad
+from winnow.start.named import Named
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.storage.contract import Storage
 from winnow.words import first_few
@@ -24,21 +25,22 @@ def made_anew(
     log_dirs: Sequence[LogDir],
     logs: Sequence[LogToLoad],
     topics: KnownTopics,
-    settings: Settings,
+    named: Named,
 ) -> list[str]:
     """Return the partitions whose only replica this broker has, and no directory for. That is known
-    only if all log directories of its server.properties are here.
+    only if its server.properties names its log directories, and all of them can be listed.
     """
-    server = settings.server_of(node_id)
     given = {log_dir.path for log_dir in log_dirs}
-    named = set(map(storage.canonical, server.log_dirs)) if server is not None else set()
-    if not named or not named <= given or any(log_dir.in_doubt for log_dir in log_dirs):
+    beside = [partitions_in(storage, path) for path in named.log_dirs if path not in given]
+    in_doubt = any(log_dir.in_doubt for log_dir in log_dirs)
+    if not named.log_dirs or named.unclear or in_doubt or None in beside:
         return []
     found = {
         (log.topic_partition.topic, log.topic_partition.partition)
         for log in logs
         if log.kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
     }
+    found |= {(at.topic, at.partition) for listed in beside for at in listed or ()}
     return sorted(
         f"{topics.names[topic_id]}-{partition}"
         for topic_id, partitions in (topics.replicas or {}).items()

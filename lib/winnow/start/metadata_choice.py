@@ -9,7 +9,6 @@ of a cluster catch up with it. If that can't be known, none counts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,15 +25,13 @@ from winnow.logdir.survey import LogDir
 from winnow.policy.known_version import never_with_zookeeper, why_on_zookeeper
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
+from winnow.start.named import Named, place_of
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
 from winnow.wire.metadata_records import MigrationRecord
 from winnow.words import moment
 
-_DOES_NOT_START = (
-    'a broker with KRaft does not start then ("Found unexpected metadata location"). Keep the one '
-    "in metadata.log.dir, and move the other elsewhere"
-)
+_DOES_NOT_START = 'a broker with KRaft does not start then ("Found unexpected metadata location")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +134,30 @@ def choose_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[Log
     return choice if choice.metadata is None else _with_doubt(choice, ordered)
 
 
+def metadata_home(
+    storage: Storage,
+    log_dirs: Sequence[LogDir],
+    settings: Settings,
+    named: Named,
+    *,
+    kraft: bool,
+) -> tuple[str | None, str | None]:
+    """Return the log directory with the metadata log that the broker uses, None if it uses none or
+    that is unknown; and why it does not start with what it finds, if that is so.
+    """
+    having = [one.path for one in log_dirs if has_metadata_log(storage, one)]
+    if not kraft and not having:
+        return None, None  # with ZooKeeper
+    home = named.metadata
+    if not kraft or len(having) > 1 or not {home, *having} <= {home, None}:
+        choice = choose_metadata(settings, storage, log_dirs)
+        if choice.zookeeper:
+            return None, None
+        stopped = next((unused.why for unused in choice.unused if unused.stops_broker), None)
+        return choice.log_dir or home or next(iter(having), None), stopped
+    return home or next(iter(having), None), None
+
+
 def has_metadata_log(storage: Storage, log_dir: LogDir) -> bool:
     """False also for a directory that can't be looked into."""
     with suppress(OSError):
@@ -211,11 +232,28 @@ def _look_for(
     found.unused += [
         UnusedLog(
             log.log_dir,
-            f"{log} is not used: {place}. Because of it {_DOES_NOT_START}",
+            f"{log} is not used: {place}. Because of it {_DOES_NOT_START}. "
+            + _what_to_do(log, used),
             stops_broker=True,
         )
         for log in others
     ]
+
+
+def _what_to_do(log: _Log, used: _Log | str) -> str:
+    """`used`: what the broker finds in the place that its server.properties names."""
+    name_it = (
+        f"set metadata.log.dir={log.log_dir}, or write log.dirs in its old order, with "
+        f"{log.log_dir} first"
+    )
+    if isinstance(used, str):
+        return f"It is the only one there: never move or delete it, but {name_it}"
+    if used.metadata is None or used.position < log.position:
+        return (
+            f"It is newer than {used.path}: {name_it}. Move {used.path} elsewhere, and delete "
+            "neither"
+        )
+    return f"Keep {used.path}, and move this one elsewhere"
 
 
 def _log_in(
@@ -224,17 +262,11 @@ def _log_in(
     """Return the metadata log in a directory that a server.properties names, or why there is none
     of this broker.
     """
-    if named.startswith("/"):
-        try:
-            home = storage.canonical(named)
-        except ValueError as error:  # a zero byte, or an invalid character
-            return f"it is not a path: {error}"
-    else:
-        # Only the broker knows its working directory.
-        end = f"/{os.path.normpath(named)}".replace("/..", "").replace("/./", "/")
-        [home, *more] = [d.path for d in own if d.path.endswith(end)] or [""]
-        if not home or more:
-            return "that is relative, and the given directories do not show which one it is"
+    home = place_of(storage, named, [log_dir.path for log_dir in own])
+    if home is None and named.startswith("/"):
+        return "it is not a path"
+    if home is None:
+        return "that is relative, and the given directories do not show which one it is"
     given = next((log for log in there if log.log_dir == home), None)
     if given is not None or not storage.exists(f"{home}/{METADATA_DIR}"):
         return given or f"it has no {METADATA_DIR}"
@@ -274,7 +306,8 @@ def _newest(found: _Found) -> Choice:
         UnusedLog(
             log.log_dir,
             f"{log} is not used: {other} is beside it in another directory of the broker, and "
-            f"{_DOES_NOT_START}",
+            f"{_DOES_NOT_START}. Keep the one of the directory that metadata.log.dir names, else "
+            "the first of log.dirs, and move the other elsewhere, unless it is the newer one",
             stops_broker=True,
         )
         for log in others

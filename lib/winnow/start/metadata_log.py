@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from winnow.errors import (
     FAILS_ONE_PARTITION,
@@ -25,6 +27,7 @@ from winnow.logdir.names import (
     DirectoryKind,
 )
 from winnow.policy.known_version import highest_level
+from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import KnownVersion
 from winnow.start.loaded import LogToLoad
@@ -52,16 +55,23 @@ class MetadataStart:
 
 
 def start_of_metadata_log(
-    storage: Storage, log_dir: str, *, node_id: int | None, kafka: KnownVersion, now: int
+    storage: Storage,
+    log_dir: str,
+    *,
+    node_id: int | None,
+    server: ServerProperties | None,
+    kafka: KnownVersion,
+    now: int,
 ) -> MetadataStart:
     """Return what a start does with the metadata log of a KRaft node in this log directory.
 
-    `kafka`: the versions that the broker may be of. `now`: its clock, ms.
+    `server`: its server.properties. `kafka`: the versions that it may be of. `now`: its clock, ms.
     """
     directory = f"{log_dir}/{METADATA_DIR}"
-    alone = is_only_voter(storage, directory, node_id)
+    alone = _is_alone(storage, directory, node_id, server)
+    without = partial(_without_topics, storage, directory, server, alone=alone)
     if not storage.exists(directory):
-        return _without_topics(directory, f"{log_dir} has no {METADATA_DIR}", alone=alone)
+        return without(f"{log_dir} has no {METADATA_DIR}")
     loaded = start_of_log(storage, _question(log_dir, now))
     known, problem = _UNKNOWN_TOPICS, None
     fit = MetadataFit(highest_level(kafka))
@@ -73,7 +83,7 @@ def start_of_metadata_log(
         return MetadataStart(directory, Fate.UNKNOWN, str(error), _UNKNOWN_TOPICS)
     except CorruptLogError as error:
         if loaded.log_end_offset == 0:
-            return _without_topics(directory, f"{METADATA_DIR} is empty", alone=alone)
+            return without(f"{METADATA_DIR} is empty")
         problem = str(error)
     if problem is not None:
         return MetadataStart(directory, Fate.STOPS, problem, _UNKNOWN_TOPICS)
@@ -116,15 +126,29 @@ def _known_topics(storage: Storage, directory: str, fit: MetadataFit) -> KnownTo
     return KnownTopics(
         replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
         directories={topic.topic_id: topic.directories for topic in state.topics.values()},
+        log_dirs=state.log_dirs,
         names={topic.topic_id: name for name, topic in state.topics.items()},
         log=f"{METADATA_DIR} up to offset {state.end_offset - 1}",
     )
 
 
-def _without_topics(directory: str, why: str, *, alone: bool | None) -> MetadataStart:
+def _without_topics(
+    storage: Storage,
+    directory: str,
+    server: ServerProperties | None,
+    why: str,
+    *,
+    alone: bool | None,
+) -> MetadataStart:
     if alone is False:
         reason = f"{why}: the broker fetches it from the other nodes of its quorum"
         return MetadataStart(directory, Fate.RECOVERS, reason, _UNKNOWN_TOPICS)
+    if alone is None and _can_change(storage, directory, server):
+        reason = (
+            f"{why}, and with it the voters of its quorum, which can change (KIP-853). The node "
+            "fetches the log from another controller. If there is none, it does not start"
+        )
+        return MetadataStart(directory, Fate.UNKNOWN, reason, _UNKNOWN_TOPICS)
     who = "this node, the only voter of its quorum," if alone else "a node that is its own quorum"
     reason = f"{why}: {who} starts without any topic"
     return MetadataStart(directory, Fate.LOSES, reason, KnownTopics(replicas={}, log=METADATA_DIR))
@@ -164,6 +188,26 @@ def _snapshot_problem(storage: Storage, directory: str, loaded: LogStart) -> str
     return None
 
 
+def _is_alone(
+    storage: Storage, directory: str, node_id: int | None, server: ServerProperties | None
+) -> bool | None:
+    """Return whether no other node has the metadata log. None: nothing says it."""
+    alone = is_only_voter(storage, directory, node_id)
+    if alone is not None or server is None:
+        return alone
+    if not server.is_controller:
+        return False
+    return None if server.voters is None else server.voters == {node_id}
+
+
+def _can_change(storage: Storage, directory: str, server: ServerProperties | None) -> bool:
+    """Whether the quorum is one whose voters are in the metadata log itself (kraft.version 1)."""
+    state = _quorum_state(storage, directory)
+    if state is not None:
+        return state.get("data_version") == 1
+    return server is not None and server.voters is None
+
+
 def is_only_voter(storage: Storage, directory: str, node_id: int | None) -> bool | None:
     """Return whether this node is the only voter of its quorum, by the `quorum-state` of its
     metadata log. None: that file does not say.
@@ -176,11 +220,17 @@ def voters_of(storage: Storage, directory: str) -> frozenset[int] | None:
     """Return the voters in `quorum-state`. None: it does not say (a quorum that can change,
     KIP-853).
     """
+    state = _quorum_state(storage, directory) or {}
+    try:
+        return frozenset(int(voter["voterId"]) for voter in state["currentVoters"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _quorum_state(storage: Storage, directory: str) -> dict[str, Any] | None:
     try:
         data = read_if_there(storage, f"{directory}/{QUORUM_STATE}")
-        if data is None:
-            return None
-        state = json.loads(data)
-        return frozenset(int(voter["voterId"]) for voter in state["currentVoters"])
+        state = None if data is None else json.loads(data)
     except FAILS_ONE_PARTITION:  # whatever is in the file
         return None
+    return state if isinstance(state, dict) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -94,6 +94,8 @@ class KnownTopics:
     """
     names: Mapping[str, str] = field(default_factory=dict)
     """Topic id -> name."""
+    log_dirs: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """Node -> `directory.id` of each of its log directories when it started last."""
     log: str = ""
     """The metadata log that says so, for people."""
 
@@ -113,15 +115,28 @@ class BrokerStart:
     """Logs that were not looked at."""
     made_anew: tuple[str, ...] = ()
     """Partitions that have no directory: the broker makes one without a record."""
+    unseen: tuple[str, ...] = ()
+    """What the broker may read, too, and Winnow was not given. They are among `reasons`."""
 
     @property
     def is_safe(self) -> bool:
         """Whether the broker starts, keeps all records that its disks hold, and serves no log that
         has lost its end or is made anew: the followers of such a leader cut theirs.
         """
+        return self.fate.is_harmless and not self._serves_less
+
+    @property
+    def is_harmful(self) -> bool:
+        """Whether what was looked at speaks against a start: not only that something is unseen."""
+        fates = {self.of_broker, *(one.fate for one in self.log_dirs)}
+        if self.unseen:
+            fates.discard(Fate.UNKNOWN)
+        return not worst(*fates).is_harmless or self._serves_less
+
+    @property
+    def _serves_less(self) -> bool:
         logs = [log for log_dir in self.log_dirs for log in log_dir.logs]
-        lost = self.made_anew or any(log.already_lost for log in logs)
-        return self.fate.is_harmless and not lost
+        return bool(self.made_anew) or any(log.already_lost for log in logs)
 
     def logs(self, fate: Fate) -> list[LogStart]:
         return [log for log_dir in self.log_dirs for log in log_dir.logs if log.fate is fate]

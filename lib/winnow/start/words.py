@@ -38,6 +38,10 @@ def verdict(start: BrokerStart) -> str:
         )
         if start.fate is fate or start.logs(fate)
     ]
+    if start.of_broker is Fate.UNKNOWN:
+        return f"it can't be predicted what {who} does" + (
+            f". If it starts, it {', '.join(words)}" if words else ""
+        )
     if start.fate is Fate.UNKNOWN:
         words.append("it can't be predicted whether all partitions are served")
     if any(log.already_lost for one in start.log_dirs for log in one.logs):

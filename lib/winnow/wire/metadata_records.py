@@ -36,6 +36,8 @@ UUID_SIZE = 16
 _PARTITION_VERSION = 2
 _IN_SYNC, _REPLICAS, _DIRECTORIES = 0, 2, 8
 """Tags of fields of PartitionChangeRecord."""
+_LOG_DIRS = 0
+"""The tag of a field of RegisterBrokerRecord."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 TOPIC_RESOURCE = 2
@@ -98,11 +100,13 @@ class FeatureLevelRecord:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerRecord:
-    """A broker's start: what it says about its release."""
+    """A broker's start: what it says about its release, and its log directories."""
 
     node_id: int
     features: Mapping[str, int]
     """Name of a feature -> the highest level that the broker supports."""
+    log_dirs: tuple[str, ...] = ()
+    """Each `directory.id`, from Kafka 3.7 on."""
 
 
 class MigrationRecord(IntEnum):
@@ -289,7 +293,12 @@ def _register_broker(fields: FieldReader, version: int) -> RegisterBrokerRecord:
         fields.number(2, "the lowest supported level")
         features[name] = fields.number(2, "the highest supported level")
         fields.tagged()
-    return RegisterBrokerRecord(node_id, features)
+    fields.text("a rack")
+    fields.number(1, "whether the broker is fenced")
+    if version >= 1:
+        fields.number(1, "whether the broker shuts down")
+    log_dirs = fields.tagged().get(_LOG_DIRS)
+    return RegisterBrokerRecord(node_id, features, _ids(FieldReader(log_dirs)) if log_dirs else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ def test_settings_of_a_controller_are_not_those_of_a_broker() -> None:
 @pytest.mark.parametrize(
     ("text", "keeps_topics_in"),
     [
+        ("process.roles=${env:ROLES}\nnode.id=1\nconfig.providers=env\n", KRAFT),
         ("process.roles=broker\nnode.id=1\ncontroller.quorum.bootstrap.servers=c:1\n", KRAFT),
         ("process.roles= controller , broker\n", KRAFT),
         ("process.roles=broker\nzookeeper.connect=z:1\n", KRAFT),

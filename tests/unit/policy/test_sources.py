@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -317,6 +318,30 @@ def test_malformed_server_property_affects_the_topics_for_which_it_counts(text: 
     assert isinstance(config, Unknown)
     assert "--server-properties line 2" in config.reason
     assert isinstance(settings.resolve("u"), TopicConfig)
+
+
+@pytest.mark.parametrize(
+    ("providers", "words"),
+    [
+        ("file, env", "log.retention.ms comes from a config provider, which Winnow does not ask"),
+        ("file", "log.retention.ms has a wrong value"),
+    ],
+)
+def test_value_from_a_config_provider_is_unknown(providers: str, words: str) -> None:
+    text = f"log.retention.ms=${{env:MS}}\nconfig.providers={providers}\nnode.id=${{env:ID}}"
+    server = parse_server_properties(text)
+    described = parse_topic_configs(
+        "t cleanup.policy=delete\nu cleanup.policy=delete\nu retention.ms=9"
+    )
+    settings = Settings(topic_configs=described, server_properties=server)
+    config = settings.resolve("t")
+    assert isinstance(config, Unknown)
+    assert words in config.reason
+    assert "--server-properties line 1" in config.reason
+    assert isinstance(settings.resolve("u"), TopicConfig)
+    given = replace(settings, sets=[parse_set("log.retention.ms=9")])
+    assert isinstance(given.resolve("t"), TopicConfig)
+    assert server.node_id is None
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def start_section(
 
 def harmful_starts(starts: Sequence[BrokerStart], *, title: str) -> Iterator[Line]:
     """As `start_section`, but only brokers whose start does harm."""
-    yield from start_section([start for start in starts if not start.is_safe], title=title)
+    yield from start_section([start for start in starts if start.is_harmful], title=title)
 
 
 def shown_reasons(starts: Sequence[BrokerStart]) -> set[str]:

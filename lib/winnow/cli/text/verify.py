@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.out import Line, Paragraph, Row, Styled, aligned, fields_of, picked, section
-from winnow.cli.text.start import harmful_starts
+from winnow.cli.text.start import harmful_starts, start_section
 from winnow.start.words import starts_to_json
 from winnow.words import counted, first_few, printable, size
 
@@ -32,7 +32,9 @@ def page(result: SweepResult, width: int) -> Iterator[Line]:
         yield from section("What it means", _meanings(result.findings))
         yield ""
     yield from harmful_starts(result.starts, title="Do not start the broker now")
-    if result.harmful_starts:
+    unknown = [start for start in result.starts if not start.is_safe and not start.is_harmful]
+    yield from start_section(unknown)
+    if result.harmful_starts or unknown:
         yield ""
     checked = result.checked
     yield (

@@ -63,7 +63,7 @@ class SweepResult:
 
     @property
     def harmful_starts(self) -> tuple[BrokerStart, ...]:
-        return tuple(start for start in self.starts if not start.is_safe)
+        return tuple(start for start in self.starts if start.is_harmful)
 
     @property
     def status(self) -> str:
