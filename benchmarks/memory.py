@@ -83,7 +83,7 @@ def main() -> None:
             options.output,
             command=f"benchmarks/memory.py {words} --segment-mib {options.segment_mib}",
         )
-    say(f"written: {options.output}/MEMORY.md")
+    say(f"written: {options.output}/peak-memory.md")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

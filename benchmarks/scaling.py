@@ -80,7 +80,7 @@ def main() -> None:
         options.output,
         command=f"benchmarks/scaling.py --mib {options.mib} --repeat {options.repeat}",
     )
-    say(f"written: {options.output}/SCALING.md")
+    say(f"written: {options.output}/cost-as-data-grows.md")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

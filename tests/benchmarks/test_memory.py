@@ -51,10 +51,10 @@ def test_report_has_table_chart_and_csv(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     points = [point("input size", 1000 << 20), point("unique keys", 1000 << 20)]
     write(points, tmp_path, command="this")
-    text = (tmp_path / "MEMORY.md").read_text(encoding="utf-8")
+    text = (tmp_path / "peak-memory.md").read_text(encoding="utf-8")
     assert "| unique keys | 2.0 | 10.0 | 1 | 1.0 | 0 | 0 | 1,000 | 500 | 250 |" in text
-    assert (tmp_path / "memory.svg").stat().st_size > 0
-    assert len((tmp_path / "memory.csv").read_text().splitlines()) == 3
+    assert (tmp_path / "peak-memory.svg").stat().st_size > 0
+    assert len((tmp_path / "peak-memory.csv").read_text().splitlines()) == 3
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's")

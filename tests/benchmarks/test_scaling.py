@@ -109,7 +109,7 @@ def test_plan_varies_one_factor_at_a_time() -> None:
 
 def test_report_has_every_point(tmp_path: Path) -> None:
     write(POINTS, tmp_path, command="a command")
-    text = (tmp_path / "SCALING.md").read_text()
+    text = (tmp_path / "cost-as-data-grows.md").read_text()
     assert sum(line.startswith(("| input size", "| cores")) for line in text.splitlines()) == len(
         POINTS
     )
