@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -89,10 +90,31 @@ def request(
 def recover_with_winnow(
     log_dir: Path, *, storage: Storage | None = None, asked: TruncateRequest | None = None
 ) -> RecoveredDir:
+    """Recover a log directory beside which there is no metadata log, as Kafka's `LogManager` alone
+    does: like that of a broker with ZooKeeper, since one with KRaft starts without any topic then.
+    """
     storage = storage or Places()
-    (surveyed,) = survey_log_dirs(storage, [str(log_dir)])
-    (recovered,), _ = recover_dirs(storage, [surveyed], asked or request(), run_id="run")
+    with _with_zookeeper(log_dir / META_PROPERTIES):
+        (surveyed,) = survey_log_dirs(storage, [str(log_dir)])
+        (recovered,), _ = recover_dirs(storage, [surveyed], asked or request(), run_id="run")
     return recovered
+
+
+@contextmanager
+def _with_zookeeper(meta: Path) -> Iterator[None]:
+    kept = meta.read_bytes()
+    _overwrite(meta, kept.replace(b"version=1", b"version=0").replace(b"node.id", b"broker.id"))
+    try:
+        yield
+    finally:
+        _overwrite(meta, kept)
+
+
+def _overwrite(path: Path, data: bytes) -> None:
+    """In its own block: the disk may be full."""
+    with path.open("r+b") as file:
+        file.write(data)
+        file.truncate()
 
 
 @cache
